@@ -1,0 +1,3 @@
+"""Log-driven ETL on Dagster and Spark."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,102 @@
+"""`log` and `db upgrade`: the run log's rows and its schema."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_project
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+def log(
+    table: Annotated[str | None, typer.Argument(help="All tables by default.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most so many attempts.")] = 20,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the latest attempts and their steps, newest first."""
+    from logdriven_dagster.cli import rendering
+    from logdriven_dagster.runlog import RunLog
+    from logdriven_dagster.runlog.history import attempts
+
+    loaded = open_project(project)
+    name = loaded.table(table).table if table else None
+    with RunLog.open(loaded.run_log_url).read() as conn:
+        rows = attempts(conn, name, limit=limit)
+    if as_json:
+        rendering.print_json_list(rows)
+    elif rows:
+        _print_attempts(rows)
+    else:
+        rendering.print_line("No attempts yet.")
+
+
+def _print_attempts(rows: list[dict[str, Any]]) -> None:
+    from logdriven_dagster.cli import rendering
+
+    grid = rendering.table(
+        "#job", "table · step", "window", "status", "started", "#time", "#read", "#written", "error"
+    )
+    for row in rows:
+        grid.add_row(
+            str(row["job_id"]),
+            row["job_name"],
+            f"{_range(row['data_range_start'])} – {_range(row['data_range_end'])}",
+            rendering.state(row["status"]),
+            _moment(row["job_start_time"]),
+            rendering.seconds(_elapsed(row)),
+            style="bold",
+        )
+        for step in row["steps"]:
+            grid.add_row("", *_step_cells(step), style="dim")
+    rendering.console().print(grid)
+
+
+def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
+    from logdriven_dagster.cli import rendering
+
+    error = (step["error"] or "").strip().splitlines()[:1]
+    return [
+        f"  {step['step_id']}",
+        "",
+        rendering.state(step["status"]),
+        "",
+        f"{step['duration']} s",
+        rendering.number(step["source_count"]),
+        rendering.number(step["target_count"]),
+        rendering.plain("".join(error), "red"),
+    ]
+
+
+def _range(text: str | None) -> str:
+    """`20130101060000` as people read it."""
+    try:
+        moment = datetime.strptime((text or "")[:14], "%Y%m%d%H%M%S")
+    except ValueError:
+        return text or "–"
+    from logdriven_dagster.cli.rendering import brief
+
+    return brief(moment) + (text or "")[14:]
+
+
+def _moment(value: datetime | None) -> str:
+    return f"{value:%Y-%m-%d %H:%M:%S}" if value else "–"
+
+
+def _elapsed(row: Mapping[str, Any]) -> float | None:
+    start, end = row["job_start_time"], row["job_end_time"]
+    return (end - start).total_seconds() if start and end else None
+
+
+def upgrade(project: ProjectOption = None) -> None:
+    """Create the run log's tables, or bring them to this version's schema."""
+    from logdriven_dagster.cli.rendering import print_line
+    from logdriven_dagster.runlog import RunLog
+
+    url = open_project(project).run_log_url
+    RunLog.open(url)
+    print_line(f"The run log is up to date: {url.render_as_string(hide_password=True)}")

@@ -1,0 +1,95 @@
+"""Options that several commands share, and the values that their texts stand for."""
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from logdriven_dagster.config.project import Project
+
+_PROJECT_HELP = "The project folder; otherwise LOGDRIVEN_PROJECT, otherwise the current folder."
+_NOW_HELP = "The data clock, ISO 8601 or yyyyMMddHHmmss, in the project's zone if it names none."
+
+
+def _inherited(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> str | None:
+    """`logdriven --project X plan` means the same as `logdriven plan --project X`."""
+    given = ctx.find_root().params.get(param.name or "") if value is None else value
+    return None if given is None else str(given)
+
+
+GlobalProjectOption = Annotated[
+    str | None, typer.Option("--project", "-p", envvar="LOGDRIVEN_PROJECT", help=_PROJECT_HELP)
+]
+GlobalNowOption = Annotated[str | None, typer.Option("--now", help=_NOW_HELP)]
+ProjectOption = Annotated[
+    str | None,
+    typer.Option("--project", "-p", metavar="FOLDER", callback=_inherited, help=_PROJECT_HELP),
+]
+NowOption = Annotated[
+    str | None, typer.Option("--now", metavar="TIME", callback=_inherited, help=_NOW_HELP)
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print JSON and nothing else to standard output.")
+]
+TablesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[TABLES]...", help="Tables or jobs; all by default.")
+]
+OverrideOption = Annotated[
+    list[str] | None,
+    typer.Option("--override", metavar="KEY=VALUE", help="Set a variable; may be repeated."),
+]
+FromStepOption = Annotated[
+    str | None,
+    typer.Option("--from-step", metavar="STEP", help="Leave out the steps before this one."),
+]
+ExcludeStepsOption = Annotated[
+    list[str] | None,
+    typer.Option("--exclude-steps", metavar="A,B", help="Leave these steps out; may be repeated."),
+]
+
+
+def open_project(folder: str | None) -> "Project":
+    """The project in a folder, the current one by default; raises InvalidProjectError."""
+    from logdriven_dagster.config.loading import load_project
+
+    return load_project(Path(folder or "."))
+
+
+def data_clock(project: "Project", text: str | None) -> datetime:
+    """The moment that `--now` names, the real one by default, in the project's zone."""
+    if text is None:
+        return datetime.now(project.zone)
+    return parse_time(project, text, "--now")
+
+
+def parse_time(project: "Project", text: str, option: str) -> datetime:
+    """A moment in the project's zone; a usage error that names the option if it is none."""
+    from logdriven_dagster.config.fields import parse_moment
+    from logdriven_dagster.model.windows import on_clock
+
+    try:
+        moment = parse_moment(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+    return moment.astimezone(project.zone) if moment.tzinfo else on_clock(moment, project.zone)
+
+
+def parse_overrides(texts: Iterable[str] | None) -> dict[str, str]:
+    """`KEY=VALUE` texts as a dict, a later key winning. Source: Sharp ETL, `--override`."""
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        match = re.fullmatch(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", text, re.DOTALL)
+        if not match:
+            problem = f"expected KEY=VALUE, such as --override region=eu, not {text!r}"
+            raise typer.BadParameter(problem, param_hint="--override")
+        pairs[match[1]] = match[2]
+    return pairs
+
+
+def parse_names(texts: Iterable[str] | None) -> frozenset[str]:
+    """Comma-separated names of one or more options."""
+    return frozenset(name.strip() for text in texts or () for name in text.split(",") if name.strip())

@@ -1,0 +1,143 @@
+"""`plan` and `status`: what the run log leaves to do, and where every table stands."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from logdriven_dagster.cli.options import (
+    JsonOption,
+    NowOption,
+    ProjectOption,
+    TablesArgument,
+    data_clock,
+    open_project,
+)
+
+if TYPE_CHECKING:
+    from logdriven_dagster.config.project import Project
+    from logdriven_dagster.planning import Plan, PlannedWindow, TablePlan
+
+
+def plan(
+    tables: TablesArgument = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show every pending window, not one line per table.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Show at most so many windows.")
+    ] = None,
+    project: ProjectOption = None,
+    now: NowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what would run now, oldest first, and what each blocked window waits for."""
+    from logdriven_dagster.cli.rendering import print_json_list
+
+    found = _plan(open_project(project), now, tables)
+    windows = islice(found.windows(), limit)
+    if as_json:
+        print_json_list(map(_window_json, windows))
+    elif every or limit:
+        _print_windows(windows)
+    else:
+        _print_tables(found)
+
+
+def _plan(project: "Project", now: str | None, names: list[str] | None) -> "Plan":
+    from logdriven_dagster.execution.local import open_runner
+
+    return open_runner(project).plan(data_clock(project, now), project.select(names or []))
+
+
+def _window_json(planned: "PlannedWindow") -> dict[str, object]:
+    return {
+        "table": planned.table,
+        "data_range_start": planned.window.start,
+        "data_range_end": planned.window.end,
+        "state": planned.state.value,
+        "reason": planned.reason,
+    }
+
+
+def _print_windows(windows: "Iterator[PlannedWindow]") -> None:
+    from logdriven_dagster.cli import rendering
+
+    grid = rendering.table("table", "window", "state", "reason")
+    for planned in windows:
+        window, reason = str(planned.window), rendering.plain(planned.reason)
+        grid.add_row(planned.table, window, rendering.state(planned.state.value), reason)
+    if not grid.row_count:
+        rendering.print_line("Nothing is pending.")
+        return
+    rendering.console().print(grid)
+
+
+def _print_tables(found: "Plan") -> None:
+    from logdriven_dagster.cli import rendering
+
+    grid = rendering.table("table", "watermark", "#pending", "next window", "state", "reason")
+    for name, table in found.tables.items():
+        first = next(found.queue(name), None)
+        grid.add_row(
+            name,
+            rendering.brief(table.watermark),
+            rendering.number(table.pending),
+            str(first.window) if first else "–",
+            rendering.state(first.state.value if first else "up to date"),
+            rendering.plain(first.reason if first else ""),
+        )
+    rendering.console().print(grid)
+
+
+def status(
+    tables: TablesArgument = None,
+    project: ProjectOption = None,
+    now: NowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show where every table stands: watermark, pending, failed and running windows."""
+    from logdriven_dagster.cli import rendering
+    from logdriven_dagster.runlog import RunLog
+    from logdriven_dagster.runlog.history import latest_statuses
+
+    loaded = open_project(project)
+    found = _plan(loaded, now, tables)
+    with RunLog.open(loaded.run_log_url).read() as conn:
+        latest = latest_statuses(conn)
+    rows = [_status_json(table, latest.get(name)) for name, table in found.tables.items()]
+    if as_json:
+        rendering.print_json_list(rows)
+        return
+    grid = rendering.table("table", "watermark", "#pending", "#failed", "#running", "last status")
+    for row in rows:
+        last = row.pop("last_status")
+        cells = [_cell(value) for value in row.values()]
+        grid.add_row(*cells, rendering.state(str(last or "–")))
+    rendering.console().print(grid)
+
+
+def _status_json(table: "TablePlan", last_status: str | None) -> dict[str, object]:
+    statuses = [window.status.value for window in table.log.open]
+    return {
+        "table": table.table.table,
+        "watermark": table.watermark,
+        "pending": table.pending,
+        "failed": statuses.count("FAILURE"),
+        "running": statuses.count("RUNNING"),
+        "last_status": last_status,
+    }
+
+
+def _cell(value: object) -> str:
+    from logdriven_dagster.cli.rendering import brief, number
+
+    match value:
+        case int():
+            return number(value)
+        case datetime():
+            return brief(value)
+        case _:
+            return str(value)

@@ -1,0 +1,97 @@
+"""`init`, `validate` and `schema`: a project's files."""
+
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from logdriven_dagster.cli.options import JsonOption, NowOption, ProjectOption, open_project
+
+
+class FileKind(str, Enum):
+    """The kinds of files in a project."""
+
+    project = "project"
+    table = "table"
+    job = "job"
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
+    now: NowOption = None,
+) -> None:
+    """Make a small project that runs right away."""
+    from logdriven_dagster.cli.rendering import print_line
+    from logdriven_dagster.cli.scaffolding import scaffold
+
+    written = scaffold(folder, _day(now))
+    print_line(f"A new project in {folder}:")
+    for path in written:
+        print_line(f"  {path}")
+    print_line(f"\nGo on with: cd {folder} && logdriven run")
+
+
+def _day(now: str | None) -> date:
+    from datetime import datetime, timezone
+
+    from logdriven_dagster.config.fields import parse_moment
+
+    if now is None:
+        return datetime.now(timezone.utc).date()
+    try:
+        return parse_moment(now).date()
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--now") from None
+
+
+def validate(project: ProjectOption = None, as_json: JsonOption = False) -> None:
+    """Check all files of the project and show all mistakes at once."""
+    from logdriven_dagster.cli.rendering import print_json, print_line
+    from logdriven_dagster.errors import InvalidProjectError
+
+    try:
+        loaded = open_project(project)
+    except InvalidProjectError as invalid:
+        if not as_json:
+            raise
+        fields = ("path", "line", "field", "problem", "hint")
+        mistakes = [{name: getattr(error, name) for name in fields} for error in invalid.errors]
+        print_json({"valid": False, "errors": mistakes})
+        raise typer.Exit(2) from None
+    if as_json:
+        print_json({"valid": True, "errors": []})
+        return
+    layers = {table.layer for table in loaded.tables.values()}
+    counted = [
+        _counted(len(loaded.tables), "table"),
+        _counted(len(layers), "layer"),
+        _counted(len(loaded.jobs), "job"),
+    ]
+    print_line(f"Project {loaded.name} is valid: {', '.join(counted)}.")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def schema(
+    kind: Annotated[FileKind | None, typer.Argument(help="All kinds by default.")] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write them into .logdriven/schema/ for editors.")
+    ] = False,
+    project: ProjectOption = None,
+) -> None:
+    """Print the JSON schema of the project's files, or write all of them for editors."""
+    from logdriven_dagster.cli.rendering import print_json, print_line
+    from logdriven_dagster.cli.schemas import file_schemas, write_schemas
+
+    if not write:
+        schemas = file_schemas()
+        print_json(schemas[kind.value] if kind else schemas)
+        return
+    for path in write_schemas(Path(project or ".")):
+        print_line(f"wrote {path}")
+    print_line("\nFirst line of a file, for editors with a YAML language server:")
+    print_line("  # yaml-language-server: $schema=../../.logdriven/schema/table.json")

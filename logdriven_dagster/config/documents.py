@@ -1,0 +1,153 @@
+"""YAML files as plain values, with the line of every field."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from logdriven_dagster.errors import ConfigError
+
+Location: TypeAlias = tuple[str | int, ...]
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One YAML file; `lines` maps the path of each field to its line, from 1."""
+
+    path: Path
+    values: dict[str, Any]
+    lines: Mapping[Location, int]
+
+    def error(self, location: Location, problem: str, hint: str | None = None) -> ConfigError:
+        """An error at a field, or at its nearest ancestor that stands in the file."""
+        known = tuple(part for part in location)
+        while known and known not in self.lines:
+            known = known[:-1]
+        return ConfigError(self.path, self.lines.get(known, 1), _dotted(location), problem, hint)
+
+
+def read_document(path: Path) -> Document:
+    """Parse one file; ConfigError for broken YAML, a field given twice, or no mapping at the top."""
+    try:
+        loader = _Loader(path.read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        values = loader.construct_document(node) if node else None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        problem = f"not YAML: {error.problem}"
+        raise ConfigError(path, mark.line + 1 if mark else None, "", problem) from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        raise ConfigError(path, None, "", f"not YAML: {error}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(path, 1, "", "expected fields, such as `table: ods.flights`")
+    lines = dict(_lines(node, (), path))
+    return Document(path, values, lines)
+
+
+def _lines(node: yaml.Node, location: Location, path: Path) -> Iterator[tuple[Location, int]]:
+    if isinstance(node, yaml.MappingNode):
+        seen: dict[Any, int] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if key.value in seen:
+                problem = f"given twice, first in line {seen[key.value]}"
+                raise ConfigError(path, line, _dotted((*location, key.value)), problem)
+            seen[key.value] = line
+            yield (*location, key.value), line
+            yield from _lines(value, (*location, key.value), path)
+    elif isinstance(node, yaml.SequenceNode):
+        for n, item in enumerate(node.value):
+            yield (*location, n), item.start_mark.line + 1
+            yield from _lines(item, (*location, n), path)
+
+
+def _dotted(location: Location) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def validation_errors(
+    document: Document, model: type[BaseModel], error: ValidationError
+) -> list[ConfigError]:
+    """Pydantic's complaints as our own: the place in the file, plain words, a hint."""
+    found = []
+    for details in error.errors(include_url=False):
+        if details["type"] == "too_short" and details["input"]:
+            continue  # there are items, each with an error of its own
+        location, allowed = _place(model, details["loc"])
+        found.append(document.error(location, *_wording(details, location, allowed)))
+    return found
+
+
+def _wording(
+    details: ErrorDetails, location: Location, allowed: list[str]
+) -> tuple[str, str | None]:
+    given = details.get("input")
+    match details["type"]:
+        case "extra_forbidden":
+            near = difflib.get_close_matches(str(location[-1]), allowed, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"allowed: {', '.join(allowed)}"
+            return "unknown field", hint
+        case "missing":
+            return "missing", None
+        case "union_tag_not_found":
+            return "no type given", f"one of {_tags(details)}"
+        case "union_tag_invalid":
+            return f"unknown type {given.get('type') if isinstance(given, dict) else given!r}", (
+                f"one of {_tags(details)}"
+            )
+        case "value_error":
+            return details["msg"].removeprefix("Value error, "), None
+        case "string_pattern_mismatch" if location[-1:] == ("table",) or location[:1] == (
+            "depends_on",
+        ):
+            hint = "use letters, digits and underscores between dots, such as ods.flights"
+            return f"{given!r} is not a table name", hint
+        case "literal_error":
+            message = details["msg"].removeprefix("Input should be ")
+            return f"{given!r} is not allowed", f"one of {message}"
+        case _:
+            return f"{details['msg'][:1].lower()}{details['msg'][1:]}, not {given!r}", None
+
+
+def _tags(details: ErrorDetails) -> str:
+    return str(details.get("ctx", {}).get("expected_tags", ""))
+
+
+def _place(model: type[BaseModel], loc: Location) -> tuple[Location, list[str]]:
+    """The path in the file of pydantic's location (which names union members too), and the fields
+    that the innermost model allows."""
+    location: list[str | int] = []
+    models: list[type[BaseModel]] = [model]
+    for part in loc:
+        tagged = [m for m in models if part in _literal_types(m)]
+        if tagged and not any(part in m.model_fields for m in models):
+            models = tagged
+            continue
+        location.append(part)
+        if isinstance(part, str):
+            fields = [m.model_fields[part] for m in models if part in m.model_fields]
+            models = [m for field in fields for m in _models_in(field.annotation)] or models
+    return tuple(location), sorted({name for m in models for name in m.model_fields})
+
+
+def _literal_types(model: type[BaseModel]) -> tuple[Any, ...]:
+    field = model.model_fields.get("type")
+    return get_args(field.annotation) if field and get_origin(field.annotation) is Literal else ()
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if annotation is None or get_origin(annotation) is Literal:
+        return []
+    return [model for part in get_args(annotation) for model in _models_in(part)]

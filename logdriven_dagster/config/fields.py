@@ -1,0 +1,107 @@
+"""Field types of the configuration: text on one side, values with units on the other."""
+
+import re
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BaseModel as PydanticModel
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer, StringConstraints, ValidationInfo
+from pydantic.json_schema import WithJsonSchema
+
+from logdriven_dagster.model.periods import Period, Unit
+from logdriven_dagster.model.windows import on_clock
+
+IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+
+TableName = Annotated[str, StringConstraints(pattern=rf"^{IDENTIFIER}(\.{IDENTIFIER})*$")]
+"""`layer.name`: letters, digits and underscores between dots, so that no name is ever a path."""
+
+StepName = Annotated[str, StringConstraints(pattern=rf"^{IDENTIFIER}$", max_length=64)]
+
+
+class Model(PydanticModel):
+    """A configuration model: refuses unknown fields and cannot be changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+def _period(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        return value
+    return Period.parse(value)
+
+
+def _duration(value: Any) -> Any:
+    """Minutes as a number, or the same words as a period without calendar units."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        return value
+    if value in (0, "0"):
+        return timedelta(0)
+    if match := re.fullmatch(r"\s*(\d+)\s*(s|secs?|seconds?)\s*", str(value)):
+        return timedelta(seconds=int(match[1]))
+    period = Period.parse(value)
+    if period.unit is Unit.MONTH:
+        raise ValueError(f"{value!r} has no fixed length; give days, hours or minutes")
+    return timedelta(minutes=period.minutes)
+
+
+def _moment(value: Any, info: ValidationInfo) -> Any:
+    """A date or time of the project's wall clock, or one with an offset, as an aware datetime."""
+    zone = (info.context or {}).get("zone", ZoneInfo("UTC"))
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        value = parse_moment(str(value))
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if not isinstance(value, datetime):
+        raise ValueError("expected a date or a time, such as 2013-01-01 or 2013-01-01 06:00")
+    return value.astimezone(zone) if value.tzinfo else on_clock(value, zone)
+
+
+def parse_moment(text: str) -> datetime:
+    """ISO 8601 or Sharp ETL's `yyyyMMddHHmmss`; naive where the text names no offset."""
+    if re.fullmatch(r"\d{14}", text):
+        return datetime.strptime(text, "%Y%m%d%H%M%S")
+    if re.fullmatch(r"\d{8}", text):
+        return datetime.strptime(text, "%Y%m%d")
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a date or time, such as 2013-01-01 or 2013-01-01 06:00"
+        ) from None
+
+
+def _zone(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ValueError(f"{value!r} is not a time zone, such as UTC or Europe/Berlin") from None
+
+
+_TEXT_OR_NUMBER = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}
+
+PeriodField = Annotated[
+    Period,
+    BeforeValidator(_period),
+    PlainSerializer(str),
+    WithJsonSchema(_TEXT_OR_NUMBER | {"description": 'minutes, or "15 min", "1 day", "1 month"'}),
+]
+DurationField = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    WithJsonSchema(_TEXT_OR_NUMBER | {"description": 'minutes, or "30 s", "15 min", "2 hours"'}),
+]
+MomentField = Annotated[
+    datetime,
+    BeforeValidator(_moment),
+    WithJsonSchema({"type": "string", "description": "2013-01-01 or 2013-01-01T06:00"}),
+]
+ZoneField = Annotated[
+    ZoneInfo,
+    BeforeValidator(_zone),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "description": "an IANA time zone, such as Europe/Berlin"}),
+]

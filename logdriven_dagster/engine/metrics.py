@@ -1,0 +1,120 @@
+"""Row counts of a finished query, from the metrics that Spark kept while it ran.
+
+No row is read a second time. The numbers come from Spark's SQL status store, which a classic session
+has and which needs no user interface.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROWS = "number of output rows"
+_TRANSPARENT = ("Project", "ColumnarToRow", "AQEShuffleRead", "InputAdapter", "SubqueryAlias")
+_STOPS_EARLY = ("CollectLimit", "LocalLimit", "GlobalLimit", "TakeOrderedAndProject")
+_READS_ALL_FIRST = ("Exchange", "BroadcastExchange", "Sort", "HashAggregate", "ObjectHashAggregate")
+_BUS_MILLISECONDS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCounts:
+    """Rows of one finished write; None where Spark kept no number."""
+
+    source: int | None
+    """Rows that the sources delivered, after the filters directly above them.
+
+    A source that the query reads twice counts twice; one that Spark never had to read counts zero.
+    None under a LIMIT, because the number of rows that were looked at is an accident then.
+    """
+    written: int | None
+    """Rows that the writer wrote."""
+
+
+def query_counts(spark: "SparkSession", description: str) -> QueryCounts:
+    """The counts of the latest query that ran under this job description."""
+    # Metrics reach the store through an asynchronous queue.
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_BUS_MILLISECONDS)
+    store = spark._jsparkSession.sharedState().statusStore()
+    execution = _execution(store, description)
+    if execution is None:
+        return QueryCounts(None, None)
+    plan = _Plan(store.planGraph(execution), store.executionMetrics(execution))
+    return QueryCounts(plan.source_rows(), plan.written_rows())
+
+
+def _execution(store: Any, description: str) -> int | None:
+    executions = store.executionsList()
+    for position in reversed(range(executions.size())):
+        execution = executions.apply(position)
+        if execution.description() == description:
+            return int(execution.executionId())
+    return None
+
+
+class _Plan:
+    """A physical plan as a graph: node → its inputs, with the rows that each put out."""
+
+    def __init__(self, graph: Any, values: Any) -> None:
+        self._names: dict[int, str] = {}
+        self._rows: dict[int, int] = {}
+        nodes = graph.allNodes()
+        for position in range(nodes.size()):
+            node = nodes.apply(position)
+            self._names[node.id()] = node.name().strip()
+            rows = _rows(node.metrics(), values)
+            if rows is not None:
+                self._rows[node.id()] = rows
+        self._inputs: dict[int, list[int]] = {}
+        edges = graph.edges()
+        for position in range(edges.size()):
+            edge = edges.apply(position)
+            self._inputs.setdefault(edge.toId(), []).append(edge.fromId())
+
+    def written_rows(self) -> int | None:
+        """Rows of the node that executes the write command."""
+        for node, name in self._names.items():
+            if name.startswith("Execute "):
+                return self._rows.get(node)
+        return None
+
+    def source_rows(self) -> int | None:
+        """The sum over all scans."""
+        fed = {source for inputs in self._inputs.values() for source in inputs}
+        roots = [node for node in self._inputs if node not in fed]
+        counted = [count for root in roots for count in self._scans(root, None, False)]
+        if None in counted:
+            return None
+        return sum(count for count in counted if count is not None)
+
+    def _scans(self, node: int, filtered: int | None, limited: bool) -> list[int | None]:
+        """The count of each scan below `node`; `filtered` is that of the filter just above."""
+        name = self._names[node]
+        if not self._inputs.get(node):
+            return [None if limited else self._scanned(node, filtered)]
+        if name == "Filter":
+            filtered = self._rows.get(node) if filtered is None else filtered
+        elif not name.startswith(_TRANSPARENT):
+            filtered = None
+        limited = (limited or name in _STOPS_EARLY) and name not in _READS_ALL_FIRST
+        below = [self._scans(each, filtered, limited) for each in self._inputs[node]]
+        return [count for counts in below for count in counts]
+
+    def _scanned(self, node: int, filtered: int | None) -> int | None:
+        if filtered is not None:
+            return filtered
+        name = self._names[node]
+        # Neither is a source: rows of the query's own text, and sources proven to be empty.
+        if name.startswith(("LocalTableScan", "Scan OneRowRelation", "EmptyRelation")):
+            return 0
+        return self._rows.get(node)
+
+
+def _rows(metrics: Any, values: Any) -> int | None:
+    for position in range(metrics.size()):
+        metric = metrics.apply(position)
+        if metric.name() == _ROWS:
+            value = values.get(metric.accumulatorId())
+            # A node that never ran has no value, and a scan of no partitions put out nothing.
+            return int(value.get().replace(",", "")) if value.isDefined() else 0
+    return None

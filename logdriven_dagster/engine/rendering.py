@@ -1,0 +1,78 @@
+"""The values that a step's SQL and paths can name.
+
+Bound parameters, for values: `:data_range_start` and `:data_range_end` (TIMESTAMP), `:job_id`,
+`:job_name` (the table), and `:name` of every variable. Text, for everything else:
+`${DATA_RANGE_START}` and `${DATA_RANGE_END}` as `yyyy-MM-dd HH:mm:ss` of the project's wall clock,
+which a quoted comparison in SQL understands; `${JOB_ID}`, `${JOB_NAME}`; `${YEAR}`, `${MONTH}`,
+`${DAY}`, `${HOUR}`, `${MINUTE}` of the window's start with leading zeros, whatever the period; and
+`${name}` of every variable. Source: Sharp ETL, variables of a workflow.
+"""
+
+import re
+from datetime import datetime
+from typing import TypeAlias
+
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.runs import WindowRun
+
+_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+_PARAMETER = re.compile(r"(?<![:\w]):([A-Za-z_]\w*)")
+
+Value: TypeAlias = str | int | float | bool | datetime
+
+
+def render(text: str, run: WindowRun) -> str:
+    """The text with each `${name}` replaced; `${env:NAME}` stays for whoever resolves secrets.
+
+    Raises TerminalStepError for a name that does not exist.
+    """
+    values = _texts(run)
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name.startswith("env:"):
+            return match[0]
+        if name not in values:
+            known = ", ".join(sorted(values))
+            raise TerminalStepError(f"unknown variable ${{{name}}}; known are {known}")
+        return values[name]
+
+    return _REFERENCE.sub(value, text)
+
+
+def parameters(sql: str, run: WindowRun) -> dict[str, Value]:
+    """The bound parameters that occur in the query."""
+    named = set(_PARAMETER.findall(sql))
+    return {name: value for name, value in _parameters(run).items() if name in named}
+
+
+def _parameters(run: WindowRun) -> dict[str, Value]:
+    return {
+        **run.variables,
+        "data_range_start": run.window.start,
+        "data_range_end": run.window.end,
+        "job_id": run.job_id,
+        "job_name": run.table,
+    }
+
+
+def _texts(run: WindowRun) -> dict[str, str]:
+    start = run.window.start
+    variables = {name: str(value) for name, value in run.variables.items()}
+    return variables | {
+        "DATA_RANGE_START": _clock(start),
+        "DATA_RANGE_END": _clock(run.window.end),
+        "JOB_ID": str(run.job_id),
+        "JOB_NAME": run.table,
+        "YEAR": f"{start:%Y}",
+        "MONTH": f"{start:%m}",
+        "DAY": f"{start:%d}",
+        "HOUR": f"{start:%H}",
+        "MINUTE": f"{start:%M}",
+    }
+
+
+def _clock(moment: datetime) -> str:
+    text = f"{moment:%Y-%m-%d %H:%M:%S}"
+    # When clocks go back an hour exists twice; only with its offset is the second one itself.
+    return text + moment.isoformat()[-6:] if moment.fold else text

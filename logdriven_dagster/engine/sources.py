@@ -1,0 +1,105 @@
+"""Readers: one function per kind of source."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.steps import (
+    CatalogSource,
+    CsvSource,
+    FileSource,
+    JdbcSource,
+    JsonSource,
+    Source,
+)
+from logdriven_dagster.engine.connections import exact_integers, reader_options
+from logdriven_dagster.engine.rendering import render
+from logdriven_dagster.engine.session import option_text
+from logdriven_dagster.model.runs import WindowRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_WITH_FILES = (FileSource, CsvSource, JsonSource)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader needs to know beside its source."""
+
+    project: Project
+    spark: "SparkSession"
+    run: WindowRun
+
+
+def read_source(reading: Reading, source: Source) -> "DataFrame":
+    """The source as a frame, restricted to the window if it has a `window_column`."""
+    frame = READERS[type(source)](reading, source)
+    if source.window_column:
+        column, window = frame[source.window_column], reading.run.window
+        frame = frame.where((column >= window.start) & (column < window.end))
+    return frame
+
+
+def _read_files(reading: Reading, source: Any) -> "DataFrame":
+    return _load(reading, source, {})
+
+
+def _read_csv(reading: Reading, source: CsvSource) -> "DataFrame":
+    options = {
+        "header": option_text(source.header),
+        "sep": source.sep,
+        "nullValue": source.null_value,
+    }
+    if source.header and source.columns:
+        # Otherwise Spark matches columns by position and takes no notice of the header.
+        options["enforceSchema"] = "false"
+    return _load(reading, source, options)
+
+
+def _read_json(reading: Reading, source: JsonSource) -> "DataFrame":
+    return _load(reading, source, {"multiLine": option_text(source.multiline)})
+
+
+def _load(reading: Reading, source: Any, options: dict[str, str]) -> "DataFrame":
+    options |= {name: option_text(value) for name, value in source.options.items()}
+    reader = reading.spark.read.format(source.type).options(**options)
+    if source.columns:
+        reader = reader.schema(source.columns)
+    return reader.load(reading.project.path(render(source.path, reading.run)))
+
+
+def _read_jdbc(reading: Reading, source: JdbcSource) -> "DataFrame":
+    connection = reading.project.connection(source.connection)
+    options = reader_options(connection)
+    if source.table:
+        options["dbtable"] = render(source.table, reading.run)
+        options |= exact_integers(connection, options["dbtable"])
+    else:
+        options["query"] = render(source.query or "", reading.run)
+    options |= {name: option_text(value) for name, value in source.options.items()}
+    return reading.spark.read.format("jdbc").options(**options).load()
+
+
+def _read_catalog(reading: Reading, source: CatalogSource) -> "DataFrame":
+    options = {name: option_text(value) for name, value in source.options.items()}
+    return reading.spark.read.options(**options).table(render(source.name, reading.run))
+
+
+READERS: dict[type[Any], Callable[[Reading, Any], "DataFrame"]] = {
+    FileSource: _read_files,
+    CsvSource: _read_csv,
+    JsonSource: _read_json,
+    JdbcSource: _read_jdbc,
+    CatalogSource: _read_catalog,
+}
+
+
+def source_files(source: Source | None, frame: "DataFrame") -> tuple[str, ...]:
+    """Base names of the files behind a source, for `job_log.current_file`."""
+    from urllib.parse import unquote
+
+    if not isinstance(source, _WITH_FILES):
+        return ()
+    return tuple(sorted({unquote(path.rsplit("/", 1)[-1]) for path in frame.inputFiles()}))

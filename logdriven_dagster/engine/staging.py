@@ -1,0 +1,149 @@
+"""Writing where no reader looks: the values and the protocol that every kind of target shares."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.actions import Action
+from logdriven_dagster.engine.metrics import QueryCounts, query_counts
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.runs import Published
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a store works: the project, and the session whose views its readers need."""
+
+    project: Project
+    spark: "SparkSession"
+    catalog: Callable[[], Any]
+    """The project's Iceberg catalog, opened at first use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Which attempt, step and window a result belongs to."""
+
+    job_id: int
+    table: str
+    step_id: str
+    window: TimeWindow
+
+    @property
+    def label(self) -> str:
+        """What Spark shows beside its jobs."""
+        return f"{self.table} {self.window} {self.step_id}"
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """A result that is written and that nobody reads yet."""
+
+    stamp: Stamp
+    location: str
+    """The staging folder or table; unique, so that it also identifies the publication."""
+    schema: "StructType"
+    source_rows: int | None
+    rows: int | None
+    files: tuple[str, ...] = ()
+    """Paths of the files that hold rows."""
+
+
+class Store(Protocol):
+    """Where the rows of one target live."""
+
+    def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
+        """Write the frame, which carries what places its rows, where no reader looks."""
+        ...
+
+    def staged_frame(self, staged: StagedRows) -> "DataFrame":
+        """The staged rows, for later steps and checks."""
+        ...
+
+    def publish(self, staged: StagedRows) -> Published:
+        """Make the staged rows visible, all at once; doing it twice is doing it once."""
+        ...
+
+    def discard(self, staged: StagedRows) -> None:
+        """Remove staged rows that were not published."""
+        ...
+
+    def read(self, window: TimeWindow | None) -> "DataFrame":
+        """The published rows that windows within `window` wrote, or all of them.
+
+        The technical column is still there. TerminalStepError if nothing was ever published.
+        """
+        ...
+
+
+def write(frame: "DataFrame", stamp: Stamp, work: Callable[[], None]) -> QueryCounts:
+    """Run one writing query, interruptibly, and count its rows."""
+    action = Action(frame.sparkSession, f"{stamp.label}: write", work)
+    action.run()
+    return query_counts(frame.sparkSession, action.description)
+
+
+def staging_folder(parent: Path, stamp: Stamp) -> Path:
+    """A new empty folder `<job_id>-<step>`.
+
+    A run log that started anew counts its jobs from 1 again, so the name may be taken by published
+    rows; then a number makes it unique.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    name = f"{stamp.job_id}-{stamp.step_id}"
+    for number in range(1, 10_000):
+        folder = parent / (name if number == 1 else f"{name}.{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise TerminalStepError(f"{parent} is full of folders named {name}")
+
+
+def local_path(text: str, field: str) -> Path:
+    """The folder of a target; TerminalStepError for a URL of another file system."""
+    if text.startswith("file:"):
+        text = text.removeprefix("file:").replace("//", "/")
+    elif "://" in text:
+        scheme = text.split("://")[0]
+        raise TerminalStepError(
+            f"{field}: {scheme}:// is not supported here; targets of files need a local folder"
+        )
+    return Path(os.path.normpath(text))
+
+
+def data_files(folder: Path) -> list[Path]:
+    """The files that Spark wrote into a folder."""
+    return sorted(
+        path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._"
+    )
+
+
+def remove_folder(folder: str | Path) -> None:
+    """Delete a folder that nobody needs any more; one that is gone already is fine."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_files(
+    spark: "SparkSession",
+    form: str,
+    files: "list[str] | tuple[str, ...]",
+    schema: "StructType",
+    options: dict[str, str] | None = None,
+) -> "DataFrame":
+    """A frame over exactly these files; without any, an empty one that costs nothing."""
+    if not files:
+        return spark.createDataFrame([], schema).limit(0)
+    reader = spark.read.format(form).schema(schema).options(**(options or {}))
+    # The names are exact: `[1]` in a folder's name is no pattern.
+    return reader.option("__globPaths__", "false").load(list(files))

@@ -1,0 +1,77 @@
+"""Python transforms: functions of the user's, found by reference, called with what they name."""
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.errors import TerminalStepError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def load_function(reference: str, folder: Path) -> Callable[..., Any]:
+    """`package.module:function`, or `file.py:function` beside the table's file."""
+    place, _, name = reference.rpartition(":")
+    try:
+        module = _module(place, folder)
+    except ImportError as error:
+        raise TerminalStepError(f"python: {reference}: {error}") from None
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise TerminalStepError(f"python: {reference}: {place} has no function {name}")
+    return function  # type: ignore[no-any-return]
+
+
+def _module(place: str, folder: Path) -> Any:
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    path = (folder / place).resolve()
+    if not path.is_file():
+        raise TerminalStepError(f"python: there is no file {path}")
+    # A name of its own for every path: two tables may both have a transform.py.
+    name = f"logdriven_transform_{path.stem}_{sha256(bytes(path)).hexdigest()[:8]}"
+    from pyspark import cloudpickle
+
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    # Python workers cannot import it: its functions travel to them by value.
+    cloudpickle.register_pickle_by_value(module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def call(
+    reference: str, function: Callable[..., Any], known: Mapping[str, Callable[[], Any]]
+) -> "DataFrame":
+    """Call a transform with the values that its parameters name; it must return a DataFrame.
+
+    `known` makes each value when it is asked for, so that no unused table is opened.
+    """
+    from pyspark.sql import DataFrame
+
+    arguments = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in known:
+            arguments[name] = known[name]()
+        elif parameter.default is parameter.empty and parameter.kind not in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+        ):
+            raise TerminalStepError(
+                f"python: {reference}: no value for parameter {name!r}; "
+                f"known are {', '.join(sorted(known))}"
+            )
+    result = function(**arguments)
+    if not isinstance(result, DataFrame):
+        raise TerminalStepError(
+            f"python: {reference} returned {type(result).__name__}, not a Spark DataFrame"
+        )
+    return result

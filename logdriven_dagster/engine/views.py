@@ -1,0 +1,87 @@
+"""What names mean inside one window: `source`, earlier steps, and tables by their dotted names."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.references import (
+    UnreadableSqlError,
+    replace_tables,
+    table_references,
+)
+from logdriven_dagster.engine.rendering import parameters, render
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Views:
+    """Temporary views in a session that no other window shares."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        run: WindowRun,
+        tables: "Callable[[str, TimeWindow | None], DataFrame]",
+        configured: frozenset[str],
+    ) -> None:
+        self._spark, self._run, self._read, self._configured = spark, run, tables, configured
+        self._frames: dict[str, DataFrame] = {}
+        self._readable = {name.lower(): name for name in (*run.reads, run.table)}
+        self.opened: set[str] = set()
+        """Configured tables that were read since the last `clear_opened`."""
+
+    def register(self, name: str, frame: "DataFrame") -> None:
+        """Let `name` mean this frame in later steps and checks."""
+        self._frames[name] = frame
+        frame.createOrReplaceTempView(f"`{name}`")
+
+    def table(self, name: str) -> "DataFrame":
+        """A configured table, restricted to the windows that this window reads."""
+        self.opened.add(name)
+        if name not in self._frames:
+            self.register(name, self._read(name, self._run.reads.get(name)))
+        return self._frames[name]
+
+    def query(self, sql: str) -> "DataFrame":
+        """The query's result, its variables replaced and its tables opened."""
+        text = render(sql, self._run)
+        try:
+            names = self._mentioned(text)
+            for name in names:
+                self.table(name)
+            text = replace_tables(text, {name: name for name in names})
+        except UnreadableSqlError as error:
+            raise TerminalStepError(f"the query cannot be read: {error}") from None
+        values = parameters(text, self._run)
+        return self._spark.sql(text, args=values) if values else self._spark.sql(text)
+
+    def parameters(self) -> dict[str, Callable[[], Any]]:
+        """What a Python transform can ask for by name, besides the fixed names."""
+        known: dict[str, Callable[[], Any]] = {
+            name.replace(".", "_"): (lambda name=name: self.table(name))
+            for name in self._readable.values()
+        }
+        return known | {name: (lambda frame=frame: frame) for name, frame in self._frames.items()}
+
+    def close(self) -> None:
+        """Drop every view of this window."""
+        for name in self._frames:
+            self._spark.catalog.dropTempView(name)
+        self._frames.clear()
+
+    def _mentioned(self, sql: str) -> list[str]:
+        """The configured tables that a query reads, under their configured names."""
+        plain = sql.lower().replace("`", "")
+        if not any(name.lower() in plain for name in self._configured):
+            return []
+        steps = {name.lower() for name in self._frames} - set(self._readable)
+        names = {reference.lower() for reference in table_references(sql)} - steps
+        for name in self._configured:
+            if name.lower() in names and name.lower() not in self._readable:
+                raise TerminalStepError(
+                    f"the query reads {name}, which is not in depends_on of {self._run.table}"
+                )
+        return [self._readable[name] for name in sorted(names & set(self._readable))]

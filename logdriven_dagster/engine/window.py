@@ -1,0 +1,238 @@
+"""One window in Spark: every step staged, checked, and published."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.steps import CheckConfig, StepConfig, Target
+from logdriven_dagster.engine.actions import run_action
+from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.iceberg import open_catalog
+from logdriven_dagster.engine.schemas import WINDOW_START, columns_of, window_column
+from logdriven_dagster.engine.session import quieten, session_settings
+from logdriven_dagster.engine.sources import Reading, read_source, source_files
+from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, Store
+from logdriven_dagster.engine.stores import store
+from logdriven_dagster.engine.transforms import call, load_function
+from logdriven_dagster.engine.views import Views
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.attempts import Counts
+from logdriven_dagster.model.runs import Published, Staged, WindowRun
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_EXAMPLES = 3
+
+
+class Engine:
+    """A project's tables in one Spark application."""
+
+    def __init__(self, project: Project, spark: "SparkSession") -> None:
+        self._project, self._spark = project, spark
+        quieten()
+        # JDBC drivers take times without a zone to be in the JVM's, whatever the session says.
+        zones = spark._jvm.java.util.TimeZone
+        zones.setDefault(zones.getTimeZone(str(project.zone)))
+
+    @property
+    def application_id(self) -> str:
+        """Spark's, for `job_log.application_id`."""
+        return str(self._spark.sparkContext.applicationId)
+
+    @contextmanager
+    def window(self, run: WindowRun) -> Iterator["WindowSession"]:
+        """A session of its own for one attempt; its views are gone afterwards.
+
+        Whatever is staged and not published at the end is removed.
+        """
+        spark = self._spark.newSession()
+        for name, value in session_settings(self._project).items():
+            if spark.conf.isModifiable(name):
+                spark.conf.set(name, value)
+        session = WindowSession(self._place(spark), run, self._read)
+        try:
+            yield session
+        finally:
+            session.discard()
+            session.close()
+
+    def read(self, table: str, window: TimeWindow | None = None) -> "DataFrame":
+        """The published rows of a configured table, or those of the windows within `window`."""
+        with step_errors():
+            return self._read(self._place(self._spark), table, window)
+
+    def _read(self, place: Place, name: str, window: TimeWindow | None) -> "DataFrame":
+        table = self._project.table(name)
+        target = table.output
+        # A table that is replaced as a whole has no windows, only a present.
+        window = None if target.mode == "overwrite" else window
+        frame = store(place, name, target).read(window)
+        return frame.drop(WINDOW_START)
+
+    def _place(self, spark: "SparkSession") -> Place:
+        return Place(self._project, spark, lambda: self._catalog)
+
+    @cached_property
+    def _catalog(self) -> Any:
+        return open_catalog(self._project)
+
+
+class WindowSession:
+    """The steps of one attempt. Every failure is a StepError without secrets.
+
+    Interrupted by any exception, the Spark jobs that run are cancelled and the exception goes on.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        run: WindowRun,
+        read: "Callable[[Place, str, TimeWindow | None], DataFrame]",
+    ) -> None:
+        self._place, self._run = place, run
+        self._table: TableConfig = place.project.table(run.table)
+        tables = frozenset(place.project.tables)
+        self._views = Views(place.spark, run, lambda name, part: read(place, name, part), tables)
+        self._staged: dict[str, tuple[Store, StagedRows]] = {}
+        self._published: set[str] = set()
+
+    def stage(self, step: StepConfig) -> Staged:
+        """Read, transform and write one step where no reader looks."""
+        with step_errors():
+            self._views.opened.clear()
+            source = self._source(step)
+            frame = self._transformed(step, source)
+            files = source_files(step.source, source) if source is not None else ()
+            if step.target is None:
+                self._views.register(step.step, frame)
+                columns = columns_of(frame.schema)
+                return Staged(step.step, Counts(), self._origin(step), None, columns, files)
+            return self._write(step.step, frame, step.target, self._origin(step), files)
+
+    def stage_frame(self, step_id: str, frame: "DataFrame", target: Target) -> Staged:
+        """Write a frame that was made outside where no reader looks."""
+        with step_errors():
+            return self._write(step_id, frame, target, "dataframe", ())
+
+    def check(self, check: CheckConfig) -> None:
+        """Raise TerminalStepError if the check's query finds rows: how many, and the first few."""
+        with step_errors():
+            frame, spark = self._views.query(check.sql), self._place.spark
+            label = f"{self._run.table} {self._run.window} check {check.check}"
+            first = run_action(spark, label, lambda: frame.take(_EXAMPLES + 1))
+            if not first:
+                return
+            number = len(first)
+            if number > _EXAMPLES:
+                number = run_action(spark, label, frame.count)
+            shown = "\n".join(f"  {_row_text(row)}" for row in first[:_EXAMPLES])
+            rows = "1 violation" if number == 1 else f"{number} violations"
+            raise TerminalStepError(f"check {check.check}: {rows}, such as\n{shown}")
+
+    def publish(self, step_id: str) -> Published:
+        """Make the rows of a staged step visible, all at once."""
+        keeper, staged = self._staged[step_id]
+        with step_errors():
+            published = keeper.publish(staged)
+        self._published.add(step_id)
+        return published
+
+    def discard(self) -> None:
+        """Remove what is staged and not published."""
+        for step_id, (keeper, staged) in self._staged.items():
+            if step_id not in self._published:
+                keeper.discard(staged)
+        self._staged.clear()
+        self._published.clear()
+
+    def close(self) -> None:
+        """Drop the views of this window."""
+        self._views.close()
+
+    def _source(self, step: StepConfig) -> "DataFrame | None":
+        if step.source is None:
+            return None
+        reading = Reading(self._place.project, self._place.spark, self._run)
+        source = read_source(reading, step.source)
+        self._views.register("source", source)
+        return source
+
+    def _transformed(self, step: StepConfig, source: "DataFrame | None") -> "DataFrame":
+        if step.python:
+            folder = self._place.project.files[self._run.table].parent
+            function = load_function(step.python, folder)
+            return call(step.python, function, self._values())
+        sql = self._place.project.step_sql(self._table, step)
+        if sql is not None:
+            return self._views.query(sql)
+        assert source is not None  # the configuration refuses a step without an origin
+        return source
+
+    def _values(self) -> dict[str, Callable[[], Any]]:
+        """What the parameters of a Python transform can name."""
+        frames = self._views.parameters()
+        return frames | {
+            "spark": lambda: self._place.spark,
+            "window": lambda: self._run.window,
+            "job_id": lambda: self._run.job_id,
+            "variables": lambda: dict(self._run.variables),
+            "inputs": lambda: {name: frame() for name, frame in frames.items()},
+        }
+
+    def _origin(self, step: StepConfig) -> str | None:
+        """The kinds of what the step reads: its source, and the tables that it names."""
+        kinds = [step.source.type] if step.source else []
+        kinds += [self._place.project.table(name).output.type for name in self._views.opened]
+        return ",".join(dict.fromkeys(sorted(kinds))) or ("python" if step.python else "sql")
+
+    def _write(
+        self,
+        step_id: str,
+        frame: "DataFrame",
+        target: Target,
+        source_type: str | None,
+        files: tuple[str, ...],
+    ) -> Staged:
+        keeper = store(self._place, self._run.table, target)
+        stamp = Stamp(self._run.job_id, self._run.table, step_id, self._run.window)
+        staged = keeper.stage(self._placed(frame, target), stamp)
+        self._staged[step_id] = (keeper, staged)
+        self._views.register(step_id, keeper.staged_frame(staged).drop(WINDOW_START))
+        return Staged(
+            step_id,
+            Counts(staged.source_rows, staged.rows, success=staged.rows, failure=0),
+            source_type,
+            target.type,
+            columns_of(staged.schema),
+            files,
+            f"staged {staged.rows} rows in {staged.location}",
+            staged.location,
+        )
+
+    def _placed(self, frame: "DataFrame", target: Target) -> "DataFrame":
+        """The frame with what places its rows in the window, refusing rows that lie outside."""
+        from pyspark.sql import functions as F
+
+        window, name = self._run.window, target.window_column
+        if name is not None:
+            if name.lower() not in (column.lower() for column in frame.columns):
+                raise TerminalStepError(f"the result has no column {name}, the window_column")
+            value = F.col(f"`{name}`")
+            outside = F.concat(
+                F.lit(f"{name} = "), F.coalesce(value.cast("string"), F.lit("NULL")),
+                F.lit(f" lies outside the window {window}"),
+            )
+            inside = (value >= window.start) & (value < window.end)
+            frame = frame.withColumn(name, F.when(inside, value).otherwise(F.raise_error(outside)))
+        if window_column(target) == WINDOW_START:
+            frame = frame.withColumn(WINDOW_START, F.lit(window.start))
+        return frame
+
+
+def _row_text(row: Any) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row.asDict().items())

@@ -1,0 +1,44 @@
+"""What one run changes about the windows it runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.steps import StepConfig
+from logdriven_dagster.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class RunArguments:
+    """What one run changes about the windows it runs. Source: Sharp ETL, command line."""
+
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """Variables that win over the project's and the table's."""
+    from_step: str | None = None
+    exclude_steps: frozenset[str] = frozenset()
+
+    def recorded(self) -> dict[str, str]:
+        """As `job_log.runtime_args` holds them."""
+        record = dict(self.overrides)
+        record |= {"--from-step": self.from_step} if self.from_step else {}
+        excluded = ",".join(sorted(self.exclude_steps))
+        return record | ({"--exclude-steps": excluded} if excluded else {})
+
+
+def chosen_steps(table: TableConfig, arguments: RunArguments) -> tuple[StepConfig, ...]:
+    """The steps of a table that a run works on; UsageError if there are none of such names."""
+    names = [step.step for step in table.steps]
+    asked = {*arguments.exclude_steps, *([arguments.from_step] if arguments.from_step else [])}
+    if unknown := asked - set(names):
+        known = f"its steps are {', '.join(names)}"
+        raise UsageError(f"{table.table} has no step {', '.join(sorted(unknown))}; {known}")
+    first = names.index(arguments.from_step) if arguments.from_step else 0
+    # A step without a target is only a view: later steps may need it, and it costs nothing.
+    chosen = tuple(
+        step
+        for n, step in enumerate(table.steps)
+        if (n >= first and step.step not in arguments.exclude_steps) or step.target is None
+    )
+    if not any(step.target for step in chosen):
+        raise UsageError(f"no step of {table.table} with a target is left to run")
+    return chosen

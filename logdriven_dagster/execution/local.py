@@ -1,0 +1,37 @@
+"""A runner for this process, built from a project."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.engine import Engine
+from logdriven_dagster.execution.owners import current_owner
+from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.runlog import RunLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def open_runner(
+    project: Project,
+    *,
+    dagster_run_id: str | None = None,
+    spark: "Callable[[], SparkSession] | None" = None,
+) -> Runner:
+    """A runner with the project's run log and, at the first window, a Spark session.
+
+    `spark` gives the session to use; by default the project's own is started or reused.
+    """
+
+    @cache
+    def engine() -> Engine:
+        if spark is not None:
+            return Engine(project, spark())
+        from logdriven_dagster.engine import spark_session
+
+        return Engine(project, spark_session(project))
+
+    run_log = RunLog.open(project.run_log_url)
+    return Runner(project, run_log, engine, current_owner(dagster_run_id))

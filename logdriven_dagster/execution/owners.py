@@ -1,0 +1,42 @@
+"""Who runs: this process, and whether another one on this machine is still alive."""
+
+import os
+import socket
+
+import psutil
+
+from logdriven_dagster.model.attempts import Owner
+
+
+def current_owner(dagster_run_id: str | None = None) -> Owner:
+    """This process as an owner of attempts."""
+    return Owner(_host(), os.getpid(), _started(psutil.Process()), dagster_run_id)
+
+
+def is_dead(owner: Owner) -> bool:
+    """Whether the owner is known to be gone: a process of this machine that does not exist.
+
+    Of a process elsewhere nothing is known here, so it counts as alive.
+    """
+    if owner.host != _host():
+        return False
+    try:
+        process = psutil.Process(owner.pid)
+        return _started(process) != owner.started or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.AccessDenied:
+        return False
+
+
+def _host() -> str:
+    """The host name and, on Linux, the process namespace: containers number processes anew."""
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return socket.gethostname()
+    return f"{socket.gethostname()}/{namespace}"
+
+
+def _started(process: psutil.Process) -> int:
+    return round(process.create_time() * 1000)

@@ -1,0 +1,102 @@
+"""The order of one catch-up: the plan, and what has happened since it was made."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from logdriven_dagster.config.models import CatchUp, TableConfig
+from logdriven_dagster.execution.events import (
+    WindowEvent,
+    WindowFailed,
+    WindowRefused,
+    WindowSkipped,
+    WindowStarted,
+)
+from logdriven_dagster.model.attempts import Status, Trigger
+from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning import Plan, PlannedWindow, plan, unfinished_windows
+
+
+class CatchUpQueue:
+    """The state of one catch-up: what the log said, and what to leave alone from here on."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, TableConfig],
+        read_logs: Callable[[Collection[str]], dict[str, TableLog]],
+        now: datetime,
+        selected: Sequence[str],
+        mode: CatchUp | None,
+    ) -> None:
+        """`read_logs` gives the logs of tables and of their upstreams, as they are now."""
+        self._tables, self._read_logs, self._now, self._mode = tables, read_logs, now, mode
+        self._open = list(selected)
+        self._aside: set[tuple[str, datetime]] = set()
+        self._failures: dict[str, TimeWindow] = {}
+        self._logs = read_logs(selected)
+        self._fresh = True
+        self._downstream: dict[str, set[str]] = {}
+        for name in selected:
+            for dependency in tables[name].managed_dependencies:
+                self._downstream.setdefault(dependency.table, set()).add(name)
+
+    def next_ready(self) -> PlannedWindow | None:
+        """The next window to try; the whole log is read once more before giving up."""
+        for planned in self._plan().ready():
+            if (planned.table, planned.window.start) not in self._aside:
+                return planned
+        if self._fresh:
+            return None
+        # Somebody else may have finished what our tables were waiting for.
+        self._logs, self._fresh = self._read_logs(self._open), True
+        return self.next_ready()
+
+    def passed_over(self, planned: PlannedWindow) -> list[TimeWindow]:
+        """The older windows that `latest_only` records as SKIPPED; never a running one."""
+        if planned.trigger is not Trigger.PENDING:
+            return []
+        table = self._plan().tables[planned.table]
+        running = [item.window for item in table.log.open if item.status is Status.RUNNING]
+        return [w for w in table.passed_over if not any(w.overlaps(r) for r in running)]
+
+    def seen(self, event: WindowEvent) -> None:
+        """Learn from what happened."""
+        match event:
+            case WindowStarted() | WindowRefused() | WindowSkipped():
+                return
+            case WindowFailed(attempt=attempt) if self._ordered(attempt.table):
+                self._failures[attempt.table] = attempt.window
+                self._open.remove(attempt.table)
+            case _:
+                attempt = event.attempt
+                self._aside.add((attempt.table, attempt.window.start))
+                if self._takes_one(attempt.table):
+                    self._open.remove(attempt.table)
+        self._reload(attempt.table)
+
+    def set_aside(self, planned: PlannedWindow) -> None:
+        """Leave a refused window alone for the rest of this catch-up."""
+        self._aside.add((planned.table, planned.window.start))
+        self._reload(planned.table)
+
+    def held(self) -> Iterator[WindowEvent]:
+        """The windows behind failed ones. Source: Sharp ETL, reported as skipped, not logged."""
+        for name, failed in self._failures.items():
+            log = self._logs[name]
+            for window in unfinished_windows(self._tables[name], log, self._now):
+                if window.start.timestamp() > failed.start.timestamp():
+                    yield WindowSkipped(name, window, f"{failed} failed")
+
+    def _plan(self) -> Plan:
+        return plan(self._tables, self._logs, self._now, self._open, self._mode)
+
+    def _reload(self, name: str) -> None:
+        names = [name, *sorted(self._downstream.get(name, ()))]
+        self._logs |= self._read_logs(names)
+        self._fresh = False
+
+    def _ordered(self, name: str) -> bool:
+        return self._tables[name].ordered
+
+    def _takes_one(self, name: str) -> bool:
+        return (self._mode or self._tables[name].catch_up) == "once"

@@ -1,0 +1,47 @@
+"""What the run log says about a table, compressed for planning."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from logdriven_dagster.model.attempts import Owner, Status
+from logdriven_dagster.model.windows import TimeWindow
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWindow:
+    """A window whose latest attempt is neither SUCCESS nor SKIPPED."""
+
+    window: TimeWindow
+    job_id: int
+    status: Status
+    owner: Owner | None = None
+    """Of a RUNNING attempt."""
+    error: str | None = None
+    """The first line of a failed attempt's error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A recently succeeded window and the data clock of that success."""
+
+    window: TimeWindow
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TableLog:
+    """The latest attempts at a table's windows; every tuple ascends and none overlap.
+
+    `finished` and `skipped` are coalesced: adjoining windows appear as one range, so the size of
+    a log follows the number of gaps, not the length of the history.
+    """
+
+    finished: tuple[TimeWindow, ...] = ()
+    """Ranges whose latest attempts are SUCCESS."""
+    skipped: tuple[TimeWindow, ...] = ()
+    """Ranges whose latest attempts are SKIPPED."""
+    open: tuple[OpenWindow, ...] = ()
+    settled: tuple[Settled, ...] = ()
+    """The newest successes, at least as many as `lookback` asks for."""
+    stale: tuple[TimeWindow, ...] = ()
+    """Finished windows over which an upstream window was run again later."""

@@ -1,0 +1,57 @@
+"""What execution and engine say to each other about one window."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from logdriven_dagster.model.attempts import Counts
+from logdriven_dagster.model.windows import TimeWindow
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRun:
+    """One attempt as the engine sees it."""
+
+    job_id: int
+    table: str
+    window: TimeWindow
+    variables: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """Project and table variables and `--override` values, the later ones winning."""
+    reads: Mapping[str, TimeWindow | None] = field(default_factory=dict)
+    """Upstream table → the range of its windows to read; `None`: all rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a result; `type` is Spark's DDL name."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A step's result, written where no reader looks (or only a view, if it has no target)."""
+
+    step_id: str
+    counts: Counts
+    source_type: str | None
+    target_type: str | None
+    columns: tuple[Column, ...]
+    current_files: tuple[str, ...] = ()
+    """Base names of the source files that were read, for `job_log.current_file`."""
+    output: str = ""
+    location: str | None = None
+    """The staging folder or staging table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A window that became visible."""
+
+    step_id: str
+    target: str
+    """What readers call it: the Iceberg identifier, folder, or database table."""
+    snapshot_id: str | None = None
+    """Iceberg's snapshot, where there is one."""
+    rows: int | None = None
+    """Rows that this window holds in the target now; None for upserts and foreign tables."""

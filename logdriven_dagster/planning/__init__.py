@@ -1,0 +1,37 @@
+"""What runs next: pure functions of the tables, the run log and `now`."""
+
+from logdriven_dagster.planning.dependencies import (
+    Missing,
+    awaited_range,
+    missing_dependencies,
+    read_range,
+)
+from logdriven_dagster.planning.pending import due_end, unfinished_windows, watermark
+from logdriven_dagster.planning.plan import Plan, PlannedWindow, State, TablePlan, plan
+from logdriven_dagster.planning.readiness import (
+    Blocked,
+    DependenciesMissing,
+    EarlierUnfinished,
+    NotDue,
+    obstacle,
+)
+
+__all__ = [
+    "Blocked",
+    "DependenciesMissing",
+    "EarlierUnfinished",
+    "Missing",
+    "NotDue",
+    "Plan",
+    "PlannedWindow",
+    "State",
+    "TablePlan",
+    "awaited_range",
+    "due_end",
+    "missing_dependencies",
+    "obstacle",
+    "plan",
+    "read_range",
+    "unfinished_windows",
+    "watermark",
+]

@@ -1,0 +1,96 @@
+"""Which upstream windows a window waits for and reads, across periods.
+
+Source: Sharp ETL, dependencies of different frequencies; Kettle, unmanaged upstreams are complete.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from logdriven_dagster.config.models import Dependency, TableConfig
+from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning.ranges import uncovered
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A range of an upstream table that has not succeeded."""
+
+    table: str
+    window: TimeWindow
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.window}: {self.reason}"
+
+
+def awaited_range(
+    upstream: TableConfig, dependency: Dependency, window: TimeWindow
+) -> TimeWindow | None:
+    """The upstream range that must have succeeded before `window` may run; None: nothing.
+
+    A day waits for its 24 hours, an hour for the day that contains it; with `window: ended` the
+    hour waits for the last day that ended before it does. Before the upstream's `default_start`
+    there is nothing to wait for.
+    """
+    if dependency.window == "none":
+        return None
+    grid = upstream.grid
+    if dependency.window == "ended":
+        first, last = grid.index(window.start), grid.index(window.end)
+        span = range(min(first, last - 1), last)
+        start, end = grid.bound(span.start), grid.bound(span.stop)
+    else:
+        covering = grid.covering(window)
+        start, end = covering.start, covering.end
+    if end.timestamp() <= grid.origin.timestamp():
+        return None
+    return TimeWindow(max(start, grid.origin, key=lambda m: m.timestamp()), end)
+
+
+def read_range(
+    upstream: TableConfig, dependency: Dependency, window: TimeWindow
+) -> TimeWindow | None:
+    """The upstream rows that `window` reads by the table's name; None: all of them."""
+    if dependency.read == "all" or upstream.incremental_type == "full":
+        return None
+    return awaited_range(upstream, dependency, window)
+
+
+def missing_dependencies(
+    table: TableConfig,
+    window: TimeWindow,
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+) -> Iterator[Missing]:
+    """The upstream ranges that `window` still waits for, by table and oldest first."""
+    for dependency in table.managed_dependencies:
+        upstream = tables[dependency.table]
+        awaited = awaited_range(upstream, dependency, window)
+        if awaited is None:
+            continue
+        log = logs.get(upstream.table, TableLog())
+        if upstream.incremental_type == "full":
+            yield from _missing_snapshot(upstream, log, awaited, window)
+            continue
+        for gap in uncovered(awaited, log.finished):
+            yield Missing(upstream.table, gap, _why(gap, log))
+
+
+def _missing_snapshot(
+    upstream: TableConfig, log: TableLog, awaited: TimeWindow, window: TimeWindow
+) -> Iterator[Missing]:
+    """A later snapshot holds all that an earlier one did, so any at least as new will do."""
+    needed = min(awaited.end, window.end, key=lambda moment: moment.timestamp())
+    newest = max((done.end.timestamp() for done in log.finished), default=float("-inf"))
+    if newest < needed.timestamp():
+        yield Missing(upstream.table, awaited, "no snapshot of that time or later")
+
+
+def _why(gap: TimeWindow, log: TableLog) -> str:
+    for item in log.open:
+        if item.window.overlaps(gap):
+            return f"{item.status.value} in job {item.job_id}"
+    if any(skipped.overlaps(gap) for skipped in log.skipped):
+        return "skipped; `logdriven refresh` runs it"
+    return "has not run"

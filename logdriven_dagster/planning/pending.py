@@ -1,0 +1,143 @@
+"""The pending queue of one table.
+
+Source: Sharp ETL, time-based pending queue: floor((now − start) / period) windows from the end of
+the last success. Ours starts at the first gap instead, so that no failed window is ever passed.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import overload
+
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.model.attempts import Trigger
+from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.periods import Grid
+from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.planning.ranges import uncovered, union
+
+
+class Windows(Sequence[TimeWindow]):
+    """Ascending windows, computed when asked for: ten years of minutes cost nothing to hold."""
+
+    __slots__ = ("_grid", "_length", "_runs")
+
+    def __init__(self, grid: Grid, runs: Sequence[range | TimeWindow] = ()) -> None:
+        """`runs` are ranges of grid numbers, or single windows off the grid."""
+        self._grid = grid
+        self._runs = tuple(runs)
+        self._length = sum(len(run) if isinstance(run, range) else 1 for run in runs)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[TimeWindow]:
+        for run in self._runs:
+            if isinstance(run, range):
+                yield from map(self._grid.window, run)
+            else:
+                yield run
+
+    @overload
+    def __getitem__(self, index: int) -> TimeWindow: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Windows": ...
+    def __getitem__(self, index: int | slice) -> "TimeWindow | Windows":
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._length)
+            if step != 1:
+                raise ValueError("windows are sliced one by one")
+            return Windows(self._grid, list(self._cut(start, stop)))
+        position = index + self._length if index < 0 else index
+        for run in self._cut(position, position + 1) if position >= 0 else ():
+            return self._grid.window(run[0]) if isinstance(run, range) else run
+        raise IndexError(index)
+
+    def _cut(self, start: int, stop: int) -> Iterator[range | TimeWindow]:
+        before = 0
+        for run in self._runs:
+            length = len(run) if isinstance(run, range) else 1
+            low, high = max(start - before, 0), min(stop - before, length)
+            if low < high:
+                yield run[low:high] if isinstance(run, range) else run
+            before += length
+
+
+def due_end(table: TableConfig, now: datetime) -> datetime:
+    """The end of the newest window that has ended at least `delay` ago; at least `default_start`."""
+    grid = table.grid
+    n = grid.index(_before(now, table.delay, grid))
+    return grid.bound(max(n, 0))
+
+
+def _before(moment: datetime, delay: timedelta, grid: Grid) -> datetime:
+    # In UTC: subtracting from a local time would miscount when the clocks change.
+    return (moment.astimezone(timezone.utc) - delay).astimezone(grid.zone)
+
+
+def watermark(table: TableConfig, log: TableLog) -> datetime:
+    """The end of the contiguous prefix of windows that succeeded or were skipped on purpose."""
+    start = table.default_start
+    for covered in union(log.finished, log.skipped):
+        if covered.start.timestamp() <= start.timestamp() < covered.end.timestamp():
+            return covered.end
+    return start
+
+
+def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Windows:
+    """The due windows whose latest attempts neither succeeded nor were skipped, oldest first.
+
+    Where the period or start changed, the parts of windows that earlier runs left open count as
+    windows of their own.
+    """
+    grid, end = table.grid, due_end(table, now)
+    if end.timestamp() <= grid.origin.timestamp():
+        return Windows(grid)
+    gaps = uncovered(TimeWindow(grid.origin, end), union(log.finished, log.skipped))
+    return Windows(grid, [run for gap in gaps for run in _cells(grid, gap)])
+
+
+def _cells(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
+    first, last = grid.index(gap.start), grid.index(gap.end)
+    if grid.bound(first).timestamp() != gap.start.timestamp():
+        if first == last:
+            yield gap
+            return
+        first += 1
+        yield TimeWindow(gap.start, grid.bound(first))
+    if first < last:
+        yield range(first, last)
+    if grid.bound(last).timestamp() != gap.end.timestamp():
+        yield TimeWindow(grid.bound(last), gap.end)
+
+
+def reruns(table: TableConfig, log: TableLog, now: datetime) -> list[tuple[TimeWindow, Trigger]]:
+    """Finished windows that should run once more, oldest first: late data, refreshed upstreams."""
+    found = {window.start: (window, Trigger.LOOKBACK) for window in _lookback(table, log, now)}
+    if table.on_upstream_refresh == "rerun":
+        found |= {window.start: (window, Trigger.UPSTREAM) for window in log.stale}
+    return sorted(found.values(), key=lambda item: item[0].start.timestamp())
+
+
+def _lookback(table: TableConfig, log: TableLog, now: datetime) -> Iterator[TimeWindow]:
+    """The last `lookback` windows before the newest due one, unless they ran when it was due.
+
+    A window that a long catch-up finished late has seen the late data already: it is not run twice.
+    """
+    if not table.lookback:
+        return
+    grid = table.grid
+    newest = grid.index(_before(now, table.delay, grid)) - 1
+    for settled in log.settled:
+        n = grid.index(settled.window.start)
+        last = min(n + table.lookback, newest)
+        if newest - table.lookback <= n < newest and _due_at(table, last) > settled.now.timestamp():
+            yield settled.window
+
+
+def _due_at(table: TableConfig, n: int) -> float:
+    return table.grid.bound(n + 1).timestamp() + table.delay.total_seconds()
+
+
+def next_due(table: TableConfig, window: TimeWindow) -> datetime:
+    """The moment from which a window may run."""
+    return in_zone(window.end.timestamp() + table.delay.total_seconds(), table.grid.zone)

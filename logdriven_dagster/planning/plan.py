@@ -1,0 +1,179 @@
+"""The plan: every pending window of every table, in running order, ready or with its reason."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from heapq import merge
+
+from logdriven_dagster.config.models import CatchUp, TableConfig
+from logdriven_dagster.model.attempts import Status, Trigger
+from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning.dependencies import awaited_range
+from logdriven_dagster.planning.pending import Windows, reruns, unfinished_windows, watermark
+from logdriven_dagster.planning.readiness import (
+    dependencies_missing,
+    earlier_unfinished,
+    open_attempt,
+    standing,
+)
+
+
+class State(str, Enum):
+    """Of a pending window."""
+
+    READY = "ready"
+    BLOCKED = "blocked"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWindow:
+    """A pending window, what may happen to it now, and why."""
+
+    table: str
+    window: TimeWindow
+    state: State
+    reason: str
+    trigger: Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """The pending queue of one table."""
+
+    table: TableConfig
+    log: TableLog
+    watermark: datetime
+    unfinished: Windows
+    """Due windows that did not succeed, oldest first; what `catch_up` leaves of them."""
+    passed_over: Windows
+    """Older windows that `latest_only` will record as SKIPPED."""
+    reruns: tuple[tuple[TimeWindow, Trigger], ...]
+    """Finished windows to run once more."""
+
+    @property
+    def pending(self) -> int:
+        """How many windows wait to run."""
+        return len(self.unfinished) + len(self.reruns)
+
+    def queue(self) -> Iterator[tuple[TimeWindow, Trigger]]:
+        """The pending windows with what makes them so, oldest first."""
+        unfinished = ((window, Trigger.PENDING) for window in self.unfinished)
+        return merge(unfinished, self.reruns, key=lambda item: item[0].start.timestamp())
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the log leaves to do for some tables at one moment of data time."""
+
+    now: datetime
+    tables: Mapping[str, TablePlan]
+    """The tables asked for, upstreams first."""
+    known: Mapping[str, TableConfig]
+    logs: Mapping[str, TableLog]
+
+    def windows(self) -> Iterator[PlannedWindow]:
+        """All pending windows in running order: oldest end first, upstreams before downstreams.
+
+        A window that waits for an upstream window of a longer period takes its place after it.
+        """
+        order = {name: n for n, name in enumerate(self.known)}
+
+        def turn(planned: PlannedWindow) -> tuple[float, int]:
+            return self._turn(planned.table, planned.window), order[planned.table]
+
+        return merge(*map(self.queue, self.tables), key=turn)
+
+    def queue(self, name: str) -> Iterator[PlannedWindow]:
+        """The pending windows of one table, oldest first."""
+        table = self.tables[name]
+        first: TimeWindow | None = None
+        for window, trigger in table.queue():
+            yield self._planned(table, window, trigger, first)
+            if first is None and trigger is Trigger.PENDING:
+                first = window
+
+    def ready(self) -> Iterator[PlannedWindow]:
+        """The windows that may run now, in running order."""
+        return (planned for planned in self.windows() if planned.state is State.READY)
+
+    def _planned(
+        self, plan: TablePlan, window: TimeWindow, trigger: Trigger, first: TimeWindow | None
+    ) -> PlannedWindow:
+        name = plan.table.table
+        attempt = open_attempt(window, plan.log)
+        if attempt and attempt.status is Status.RUNNING:
+            reason = f"running in job {attempt.job_id}" + (
+                f" by {attempt.owner}" if attempt.owner else ""
+            )
+            return PlannedWindow(name, window, State.RUNNING, reason, trigger)
+        blocked = self._blocked(plan, window, trigger, first)
+        if blocked:
+            return PlannedWindow(name, window, State.BLOCKED, blocked, trigger)
+        return PlannedWindow(name, window, State.READY, self._cause(plan, window, trigger), trigger)
+
+    def _blocked(
+        self, plan: TablePlan, window: TimeWindow, trigger: Trigger, first: TimeWindow | None
+    ) -> str | None:
+        if plan.table.ordered and trigger is Trigger.PENDING and first is not None:
+            return earlier_unfinished(first, plan.log).reason
+        missing = dependencies_missing(plan.table, window, self.known, self.logs)
+        return missing.reason if missing else None
+
+    def _cause(self, plan: TablePlan, window: TimeWindow, trigger: Trigger) -> str:
+        match trigger:
+            case Trigger.LOOKBACK:
+                return "runs again for late data"
+            case Trigger.UPSTREAM:
+                return "an upstream window was run again"
+            case _ if plan.passed_over:
+                return f"{standing(window, plan.log)}; {len(plan.passed_over)} older ones skipped"
+            case _:
+                return standing(window, plan.log)
+
+    def _turn(self, name: str, window: TimeWindow) -> float:
+        """When a window's turn comes: at its own end, or that of what it waits for."""
+        table = self.known[name]
+        turn = window.end.timestamp()
+        for dependency in table.managed_dependencies:
+            upstream = self.known[dependency.table]
+            awaited = awaited_range(upstream, dependency, window)
+            if awaited is not None and upstream.incremental_type != "full":
+                turn = max(turn, awaited.end.timestamp())
+        return turn
+
+
+def plan(
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+    now: datetime,
+    selected: Sequence[str] | None = None,
+    mode: CatchUp | None = None,
+) -> Plan:
+    """The pending queues of the selected tables (all by default).
+
+    `tables` holds every table of the project, upstreams first; `logs` those of the selected tables
+    and their upstreams (an absent one is empty). `mode` wins over the tables' own `catch_up`.
+    """
+    chosen = {
+        name: _table_plan(tables[name], logs.get(name, TableLog()), now, mode)
+        for name in (tables if selected is None else selected)
+    }
+    return Plan(now, chosen, tables, logs)
+
+
+def _table_plan(
+    table: TableConfig, log: TableLog, now: datetime, mode: CatchUp | None
+) -> TablePlan:
+    unfinished = unfinished_windows(table, log, now)
+    # A full load reads everything there is: only the newest snapshot is worth taking.
+    chosen = "latest_only" if table.incremental_type == "full" else mode or table.catch_up
+    passed_over = Windows(table.grid)
+    if chosen == "latest_only" and len(unfinished) > 1:
+        passed_over, unfinished = unfinished[:-1], unfinished[-1:]
+    again = reruns(table, log, now)
+    if chosen == "once":
+        unfinished, again = unfinished[:1], [] if unfinished else again[:1]
+    return TablePlan(table, log, watermark(table, log), unfinished, passed_over, tuple(again))

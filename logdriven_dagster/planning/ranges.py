@@ -1,0 +1,33 @@
+"""Arithmetic of ascending, disjoint ranges of time."""
+
+from collections.abc import Iterable, Iterator
+from heapq import merge
+
+from logdriven_dagster.model.windows import TimeWindow
+
+
+def union(*ranges: Iterable[TimeWindow]) -> list[TimeWindow]:
+    """All the ranges together, coalesced; each argument ascends."""
+    together: list[TimeWindow] = []
+    for item in merge(*ranges, key=lambda r: r.start.timestamp()):
+        if together and item.start.timestamp() <= together[-1].end.timestamp():
+            if item.end.timestamp() > together[-1].end.timestamp():
+                together[-1] = TimeWindow(together[-1].start, item.end)
+        else:
+            together.append(item)
+    return together
+
+
+def uncovered(whole: TimeWindow, covered: Iterable[TimeWindow]) -> Iterator[TimeWindow]:
+    """The parts of `whole` that no range of `covered` (ascending, disjoint) holds."""
+    start = whole.start
+    for item in covered:
+        if item.end.timestamp() <= start.timestamp():
+            continue
+        if item.start.timestamp() >= whole.end.timestamp():
+            break
+        if item.start.timestamp() > start.timestamp():
+            yield TimeWindow(start, item.start)
+        start = item.end
+    if start.timestamp() < whole.end.timestamp():
+        yield TimeWindow(start, whole.end)

@@ -1,0 +1,99 @@
+"""Why a window may not run now, if so. The plan, the claim and the user interface all ask here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import TypeAlias
+
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.model.logs import OpenWindow, TableLog
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning.dependencies import missing_dependencies
+from logdriven_dagster.planning.pending import next_due, unfinished_windows
+
+
+@dataclass(frozen=True, slots=True)
+class NotDue:
+    """The window has not ended, its delay is not over, or it lies before the start."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierUnfinished:
+    """An ordered table has an older window that did not succeed."""
+
+    window: TimeWindow
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DependenciesMissing:
+    """Upstream windows that did not succeed."""
+
+    reason: str
+
+
+Blocked: TypeAlias = NotDue | EarlierUnfinished | DependenciesMissing
+
+
+def obstacle(
+    table: TableConfig,
+    window: TimeWindow,
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+    now: datetime,
+) -> Blocked | None:
+    """What keeps the window from running, the nearest obstacle first; None: it may run.
+
+    `logs` holds at least the table and its upstreams.
+    """
+    if window.start.timestamp() < table.default_start.timestamp():
+        return NotDue(f"before default_start {table.default_start:%Y-%m-%d %H:%M}")
+    if now.timestamp() < next_due(table, window).timestamp():
+        return NotDue(f"not due before {next_due(table, window).isoformat(sep=' ')}")
+    log = logs.get(table.table, TableLog())
+    if table.ordered and table.incremental_type != "full":
+        first = next(iter(unfinished_windows(table, log, now)), None)
+        if first is not None and first.start.timestamp() < window.start.timestamp():
+            return earlier_unfinished(first, log)
+    return dependencies_missing(table, window, tables, logs)
+
+
+def earlier_unfinished(first: TimeWindow, log: TableLog) -> EarlierUnfinished:
+    """The obstacle that the oldest unfinished window is for all later ones."""
+    return EarlierUnfinished(first, f"waits for {first}: {standing(first, log)}")
+
+
+def standing(window: TimeWindow, log: TableLog) -> str:
+    """What the log says of an unfinished window."""
+    attempt = open_attempt(window, log)
+    if attempt is None:
+        return "has not run"
+    error = f": {attempt.error}" if attempt.error else ""
+    return f"{attempt.status.value} in job {attempt.job_id}{error}"
+
+
+def open_attempt(window: TimeWindow, log: TableLog) -> OpenWindow | None:
+    """The unfinished attempt at this window, or at one that overlaps it."""
+    return next((item for item in log.open if item.window.overlaps(window)), None)
+
+
+_SHOWN = 3
+
+
+def dependencies_missing(
+    table: TableConfig,
+    window: TimeWindow,
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+) -> DependenciesMissing | None:
+    """The upstream obstacle, naming the first missing ranges. Source: Sharp ETL,
+    JobDependenciesError."""
+    missing = list(islice(missing_dependencies(table, window, tables, logs), _SHOWN + 1))
+    if not missing:
+        return None
+    more = ", …" if len(missing) > _SHOWN else ""
+    names = "; ".join(str(item) for item in missing[:_SHOWN])
+    return DependenciesMissing(f"waits for {names}{more}")
