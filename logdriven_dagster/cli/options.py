@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config.project import Project
+    from logdriven_dagster.config import Project
 
 _PROJECT_HELP = "The project folder; otherwise LOGDRIVEN_PROJECT, otherwise the current folder."
 _NOW_HELP = "The data clock, ISO 8601 or yyyyMMddHHmmss, in the project's zone if it names none."
@@ -54,7 +54,7 @@ ExcludeStepsOption = Annotated[
 
 def open_project(folder: str | None) -> "Project":
     """The project in a folder, the current one by default; raises InvalidProjectError."""
-    from logdriven_dagster.config.loading import load_project
+    from logdriven_dagster.config import load_project
 
     return load_project(Path(folder or "."))
 

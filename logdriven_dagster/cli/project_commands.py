@@ -86,12 +86,17 @@ def schema(
     """Print the JSON schema of the project's files, or write all of them for editors."""
     from logdriven_dagster.cli.rendering import print_json, print_line
     from logdriven_dagster.cli.schemas import file_schemas, write_schemas
+    from logdriven_dagster.config.project import PROJECT_FILE
+    from logdriven_dagster.errors import UsageError
 
     if not write:
         schemas = file_schemas()
         print_json(schemas[kind.value] if kind else schemas)
         return
-    for path in write_schemas(Path(project or ".")):
+    root = Path(project or ".")
+    if not (root / PROJECT_FILE).is_file():
+        raise UsageError(f"{root.resolve()} is no project: it has no {PROJECT_FILE}")
+    for path in write_schemas(root):
         print_line(f"wrote {path}")
     print_line("\nFirst line of a file, for editors with a YAML language server:")
     print_line("  # yaml-language-server: $schema=../../.logdriven/schema/table.json")

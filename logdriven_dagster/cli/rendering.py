@@ -63,11 +63,11 @@ def table(*columns: str) -> "Table":
     return grid
 
 
-def state(word: str) -> "Text":
-    """A state in its colour."""
+def state(word: str, text: str | None = None) -> "Text":
+    """A state, or a text about it, in the state's colour."""
     from rich.text import Text
 
-    return Text(word, _COLOURS.get(word, ""))
+    return Text(word if text is None else text, _COLOURS.get(word, ""))
 
 
 def plain(text: str | None, style: str = "") -> "Text":
@@ -158,15 +158,13 @@ def print_error(error: Exception | str) -> None:
     stderr = console(sys.stderr)
     if isinstance(error, InvalidProjectError):
         for mistake in error.errors:
-            stderr.print(mistake_text(mistake), soft_wrap=True)
+            stderr.print(_mistake(mistake), soft_wrap=True)
         count = len(error.errors)
         error = "1 mistake" if count == 1 else f"{count} mistakes"
-    elif isinstance(error, ConfigError):
-        error = str(error)
     stderr.print(Text.assemble(("Error: ", "bold red"), redact(str(error))), soft_wrap=True)
 
 
-def mistake_text(mistake: ConfigError) -> "Text":
+def _mistake(mistake: ConfigError) -> "Text":
     """`path:line: field: problem; hint` in colours, the path as seen from the current folder."""
     from rich.text import Text
 

@@ -1,9 +1,9 @@
 """Partitions definitions, keys and mappings for the windows of tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import cache
 
 from dagster import (
     AllPartitionMapping,
@@ -54,6 +54,13 @@ class TablePartitions:
         again = start.fold and earlier != start.utcoffset()
         return text + f"{start:%z}" if again and fmt != _DATE else text
 
+    def holds(self, window: TimeWindow) -> bool:
+        """Whether the window is one of the grid.
+
+        Where a period was changed, parts of older windows remain that have no partition.
+        """
+        return self.grid.window(self.grid.index(window.start)) == window
+
     def window(self, key: str) -> TimeWindow:
         """The window of a key; UsageError for a key that starts no window of the grid."""
         window = self.grid.window(self.grid.index(self._start(key)))
@@ -61,9 +68,13 @@ class TablePartitions:
             raise UsageError(f"{key!r} is no partition: the nearest window is {window}")
         return window
 
-    def range(self, keys: Sequence[str]) -> TimeWindow:
-        """From the start of the first key's window to the end of the last one's."""
-        windows = sorted(map(self.window, keys), key=lambda window: window.start.timestamp())
+    def windows(self, keys: Iterable[str]) -> list[TimeWindow]:
+        """The windows of some keys, oldest first."""
+        return sorted(map(self.window, keys), key=lambda window: window.start.timestamp())
+
+    def range(self, keys: Iterable[str]) -> TimeWindow:
+        """From the start of the oldest key's window to the end of the newest one's."""
+        windows = self.windows(keys)
         return TimeWindow(windows[0].start, windows[-1].end)
 
     def _start(self, key: str) -> datetime:
@@ -84,15 +95,15 @@ def partitions_of(grid: Grid) -> TablePartitions:
     return _partitions_of(grid, grid.zone.key)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _partitions_of(grid: Grid, zone: str) -> TablePartitions:
     name = f"every {grid.period} from {grid.origin:%Y-%m-%d %H:%M:%S} {zone}"
     dynamic = TablePartitions(grid, DynamicPartitionsDefinition(name=name))
     cron = _cron(grid)
     if cron is None:
         return dynamic
-    at_midnight = grid.period.unit is not Unit.MINUTE and grid.origin.hour == grid.origin.minute == 0
-    fmt = _DATE if at_midnight else _MINUTE
+    whole_days = grid.period.unit is not Unit.MINUTE and not (grid.origin.hour or grid.origin.minute)
+    fmt = _DATE if whole_days else _MINUTE
     definition = TimeWindowPartitionsDefinition(
         start=grid.origin.strftime(fmt), fmt=fmt, cron_schedule=cron, timezone=zone
     )

@@ -1,0 +1,111 @@
+"""What a run shows while it runs: a bar on a terminal, a line per window elsewhere."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from logdriven_dagster.cli import rendering
+from logdriven_dagster.cli.results import RunSummary, Tally, WindowResult, window_result
+from logdriven_dagster.execution.events import WindowEvent, WindowStarted
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+Output: TypeAlias = Literal["text", "json"]
+Show: TypeAlias = Callable[[WindowEvent], None]
+
+
+@contextmanager
+def display(output: Output, total: Callable[[], int]) -> Iterator[Show]:
+    """A bar over `total()` windows on a terminal, a line per window elsewhere, or only JSON."""
+    if output == "json":
+        with rendering.only_json():
+            yield lambda _: None
+    elif sys.stdout.isatty():
+        with _bar(total()) as show:
+            yield show
+    else:
+        yield _show_line
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Show]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Elapsed())
+    with Progress(*columns, console=rendering.console(), transient=True) as bars:
+        task = bars.add_task("looking for work", total=total)
+
+        def show(event: WindowEvent) -> None:
+            if isinstance(event, WindowStarted):
+                bars.update(task, description=f"{event.attempt.table} {event.attempt.window}")
+                return
+            result = window_result(event)
+            if result is None or result.status == "SKIPPED":
+                return
+            bars.advance(task)
+            if result.status != "SUCCESS":
+                bars.console.print(_line(result))
+
+        yield show
+
+
+def _show_line(event: WindowEvent) -> None:
+    result = window_result(event)
+    # Skipped windows may be thousands; the summary counts them.
+    if result and result.status != "SKIPPED":
+        rendering.print_line(_line(result))
+        sys.stdout.flush()
+
+
+def _line(result: WindowResult) -> "Text":
+    from rich.text import Text
+
+    window = TimeWindow(result.data_range_start, result.data_range_end)
+    line = Text.assemble(rendering.state(result.status), f"  {result.table} {window}")
+    if result.status == "SUCCESS":
+        read, written = map(rendering.number, (result.rows_read, result.rows_written))
+        line.append(f"  {read} read, {written} written, {rendering.seconds(result.seconds)}", "dim")
+        return line
+    step = f"step {result.step}: " if result.step else ""
+    return line.append_text(rendering.plain(f"  {step}{result.reason}"))
+
+
+def report(tally: Tally, output: Output) -> None:
+    """What was done per table and in sum; what was interrupted goes to stderr."""
+    summary = tally.summary()
+    if output == "json":
+        rendering.print_json(summary.as_json())
+    elif summary.results:
+        _print_summary(summary)
+    elif not tally.running:
+        rendering.print_line("Nothing to do.")
+    if tally.running:
+        attempt = tally.running
+        message = f"interrupted; {attempt.table} {attempt.window} is logged as FAILURE"
+        rendering.print_error(f"{message}, the next run starts with it")
+
+
+def _print_summary(summary: RunSummary) -> None:
+    grid = rendering.table(
+        "table", "#done", "#failed", "#skipped", "#refused", "#rows read", "#rows written", "#time"
+    )
+    parts = summary.by_table()
+    for name, part in parts.items():
+        grid.add_row(name, *_cells(part))
+    if len(parts) > 1:
+        grid.add_section()
+        grid.add_row(f"{len(parts)} tables", *_cells(summary), style="bold")
+    rendering.console().print(grid)
+
+
+def _cells(summary: RunSummary) -> "list[str | Text]":
+    counts: list[str | Text] = []
+    for status in ("SUCCESS", "FAILURE", "SKIPPED", "REFUSED"):
+        count = summary.count(status)
+        counts.append(rendering.state(status, rendering.number(count)) if count else "–")
+    counts += map(rendering.number, (summary.rows_read, summary.rows_written))
+    return [*counts, rendering.seconds(summary.seconds)]

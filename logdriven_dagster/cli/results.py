@@ -1,0 +1,142 @@
+"""What a run did, window by window and in sum."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+
+from logdriven_dagster.execution.events import (
+    WindowEvent,
+    WindowFailed,
+    WindowRefused,
+    WindowSkipped,
+    WindowStarted,
+    WindowSucceeded,
+)
+from logdriven_dagster.model.attempts import Attempt
+from logdriven_dagster.model.runs import Staged
+
+
+@dataclass(frozen=True, slots=True)
+class WindowResult:
+    """How a window of a run ended; an item of `windows` in `run --json`."""
+
+    table: str
+    data_range_start: datetime
+    data_range_end: datetime
+    status: str
+    """SUCCESS, FAILURE, SKIPPED (not attempted) or REFUSED (asked for, but may not run)."""
+    job_id: int | None = None
+    attempt_number: int | None = None
+    rows_read: int | None = None
+    rows_written: int | None = None
+    seconds: float | None = None
+    step: str | None = None
+    """The step that failed."""
+    reason: str | None = None
+    """The error of a failed window, or why it did not run."""
+
+
+def window_result(event: WindowEvent) -> WindowResult | None:
+    """The result that an event reports; None for one that starts a window."""
+    match event:
+        case WindowStarted():
+            return None
+        case WindowSucceeded(attempt=attempt, steps=steps, seconds=seconds):
+            bounds = (attempt.window.start, attempt.window.end)
+            counted = (attempt.job_id, attempt.attempt_number, *_rows(steps), round(seconds, 3))
+            return WindowResult(attempt.table, *bounds, "SUCCESS", *counted)
+        case WindowFailed(attempt=attempt, step_id=step, error=error, seconds=seconds):
+            return WindowResult(
+                attempt.table,
+                attempt.window.start,
+                attempt.window.end,
+                "FAILURE",
+                attempt.job_id,
+                attempt.attempt_number,
+                seconds=round(seconds, 3),
+                step=step,
+                reason=error,
+            )
+        case WindowRefused(table=table, window=window, reason=refusal):
+            return WindowResult(table, window.start, window.end, "REFUSED", reason=str(refusal))
+        case WindowSkipped(table=table, window=window, reason=why):
+            return WindowResult(table, window.start, window.end, "SKIPPED", reason=why)
+
+
+def _rows(steps: Iterable[Staged]) -> tuple[int | None, int | None]:
+    """Rows read and written by all steps; None where no step has such a number."""
+    counts = [step.counts for step in steps]
+    return _sum(c.source for c in counts), _sum(c.target for c in counts)
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """All results of a run. Source: Sharp ETL, the summary of a batch of jobs."""
+
+    results: Sequence[WindowResult]
+    seconds: float
+
+    def count(self, status: str) -> int:
+        """How many windows ended so."""
+        return sum(result.status == status for result in self.results)
+
+    def by_table(self) -> "dict[str, RunSummary]":
+        """The same for each table, in the order of their first results."""
+        tables: dict[str, list[WindowResult]] = {}
+        for result in self.results:
+            tables.setdefault(result.table, []).append(result)
+        return {
+            table: RunSummary(results, sum(r.seconds or 0 for r in results))
+            for table, results in tables.items()
+        }
+
+    @property
+    def rows_read(self) -> int | None:
+        return _sum(result.rows_read for result in self.results)
+
+    @property
+    def rows_written(self) -> int | None:
+        return _sum(result.rows_written for result in self.results)
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a window failed; one that somebody else runs or has done is no failure."""
+        return 1 if self.count("FAILURE") else 0
+
+    def as_json(self) -> dict[str, object]:
+        """The object that `run --json` and `refresh --json` print."""
+        return {
+            "done": self.count("SUCCESS"),
+            "failed": self.count("FAILURE"),
+            "skipped": self.count("SKIPPED"),
+            "refused": self.count("REFUSED"),
+            "rows_read": self.rows_read or 0,
+            "rows_written": self.rows_written or 0,
+            "seconds": round(self.seconds, 3),
+            "windows": [asdict(result) for result in self.results],
+        }
+
+
+@dataclass
+class Tally:
+    """The results of a run that is under way."""
+
+    results: list[WindowResult] = field(default_factory=list)
+    running: Attempt | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    def add(self, event: WindowEvent) -> None:
+        """Take an event into account."""
+        self.running = event.attempt if isinstance(event, WindowStarted) else None
+        if result := window_result(event):
+            self.results.append(result)
+
+    def summary(self) -> RunSummary:
+        """What the run did so far."""
+        return RunSummary(self.results, time.monotonic() - self.started)

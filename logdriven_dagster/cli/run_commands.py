@@ -1,0 +1,167 @@
+"""`run` and `refresh`: windows are run, shown, and summed up."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from logdriven_dagster.cli.options import (
+    ExcludeStepsOption,
+    FromStepOption,
+    JsonOption,
+    NowOption,
+    OverrideOption,
+    ProjectOption,
+    TablesArgument,
+    data_clock,
+    open_project,
+    parse_names,
+    parse_overrides,
+    parse_time,
+)
+from logdriven_dagster.errors import LogdrivenError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from logdriven_dagster.cli.progress import Output
+    from logdriven_dagster.config import Project
+    from logdriven_dagster.config.models import CatchUp
+    from logdriven_dagster.execution.events import WindowEvent
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM, on the same way out as Ctrl-C."""
+
+
+def run(
+    tables: TablesArgument = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Only the oldest pending window of each table.")
+    ] = False,
+    latest_only: Annotated[
+        bool,
+        typer.Option("--latest-only", help="Only the newest one; record the others as SKIPPED."),
+    ] = False,
+    max_windows: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
+    override: OverrideOption = None,
+    from_step: FromStepOption = None,
+    exclude_steps: ExcludeStepsOption = None,
+    project: ProjectOption = None,
+    now: NowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Catch up: run what is pending, oldest first, upstreams before downstreams."""
+    mode = _mode(once, latest_only)
+    overrides = parse_overrides(override)
+    loaded = open_project(project)
+    clock, names = data_clock(loaded, now), loaded.select(tables or [])
+
+    from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
+    from logdriven_dagster.execution.local import open_runner
+
+    arguments = RunArguments(overrides, from_step, parse_names(exclude_steps))
+    for name in names:
+        chosen_steps(loaded.tables[name], arguments)
+    limit = max_windows or _job_limit(loaded, tables)
+    runner = open_runner(loaded)
+
+    def total() -> int:
+        pending = sum(t.pending for t in runner.plan(clock, names, mode).tables.values())
+        return min(pending, limit or pending)
+
+    events = runner.catch_up(clock, names, max_windows=limit, mode=mode, arguments=arguments)
+    _watch(events, total, "json" if as_json else "text")
+
+
+def _mode(once: bool, latest_only: bool) -> "CatchUp | None":
+    if once and latest_only:
+        raise typer.BadParameter("--once and --latest-only exclude each other")
+    return "once" if once else "latest_only" if latest_only else None
+
+
+def _job_limit(project: "Project", names: list[str] | None) -> int | None:
+    """A job that is run alone keeps to its own limit."""
+    job = project.jobs.get(names[0]) if names and len(names) == 1 else None
+    return job.max_windows if job else None
+
+
+def refresh(
+    table: Annotated[str, typer.Argument(help="The table.")],
+    start: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="The start of the first window.")
+    ],
+    end: Annotated[
+        str, typer.Option("--to", metavar="TIME", help="The end of the last window, exclusive.")
+    ],
+    override: OverrideOption = None,
+    from_step: FromStepOption = None,
+    exclude_steps: ExcludeStepsOption = None,
+    project: ProjectOption = None,
+    now: NowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the windows of a range again, finished or not, oldest first."""
+    overrides = parse_overrides(override)
+    loaded = open_project(project)
+    config, clock = loaded.table(table), data_clock(loaded, now)
+
+    from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
+    from logdriven_dagster.execution.local import open_runner
+    from logdriven_dagster.model.windows import TimeWindow
+
+    first, last = parse_time(loaded, start, "--from"), parse_time(loaded, end, "--to")
+    if first.timestamp() >= last.timestamp():
+        raise typer.BadParameter("it must be later than --from", param_hint="--to")
+    arguments = RunArguments(overrides, from_step, parse_names(exclude_steps))
+    chosen_steps(config, arguments)
+    runner, span = open_runner(loaded), TimeWindow(first, last)
+    windows = runner.windows(table, span)
+    events = runner.refresh(table, span, clock, arguments)
+    _watch(events, lambda: len(windows), "json" if as_json else "text")
+
+
+def _watch(
+    events: "Generator[WindowEvent, None, None]", total: Callable[[], int], output: "Output"
+) -> NoReturn:
+    """Run the windows and report them; exits with 1 if one failed, 130 or 143 if interrupted."""
+    from logdriven_dagster.cli.progress import display, report
+    from logdriven_dagster.cli.results import Tally
+
+    tally = Tally()
+    try:
+        with _terminable(), display(output, total) as show, closing(events):
+            for event in events:
+                tally.add(event)
+                show(event)
+    except TerminatedError:
+        report(tally, output)
+        raise typer.Exit(143) from None
+    except KeyboardInterrupt:
+        report(tally, output)
+        raise typer.Exit(130) from None
+    except LogdrivenError:
+        if tally.results:
+            report(tally, output)
+        raise
+    report(tally, output)
+    raise typer.Exit(tally.summary().exit_code)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM leave by way of the running window, which is logged as FAILURE then."""
+
+    def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: the way out has begun
+        raise TerminatedError
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

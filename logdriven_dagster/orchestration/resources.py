@@ -1,0 +1,55 @@
+"""Resources: the run log and Spark, both opened when first asked for."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dagster import (
+    ConfigurableResource,
+    DagsterRun,
+    InitResourceContext,
+    ResourceDefinition,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.execution import local
+from logdriven_dagster.execution.runner import Runner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RUN_LOG, SPARK = "run_log", "spark"
+"""Keys of the resources."""
+
+
+class RunLogResource(ConfigurableResource):  # type: ignore[type-arg]
+    """The run log of a project, and the runner that works by it.
+
+    `url` replaces `run_log` of `logdriven.yaml`, for a code location that keeps its log elsewhere:
+    `RunLogResource(url=EnvVar("RUN_LOG_URL"))`. `LOGDRIVEN_RUN_LOG` wins over both.
+    """
+
+    url: str | None = None
+
+    def open_runner(self, project: Project, run: DagsterRun, spark: Any) -> Runner:
+        """A runner for one Dagster run; `spark` is the Spark resource, used at the first window."""
+        if self.url:
+            project = replace(project, config=project.config.model_copy(update={"run_log": self.url}))
+        session: Callable[[], SparkSession] = lambda: spark.spark_session
+        return local.open_runner(project, dagster_run_id=run.run_id, spark=session)
+
+
+def spark_resource(project: Project) -> ResourceDefinition:
+    """The project's Spark session, as a `LazyPySparkResource` that can be closed.
+
+    Any `LazyPySparkResource` may take its place, one with `spark.remote` in its configuration too.
+    The session outlives a run, so that runs of one process share it; `close()` stops it.
+    """
+
+    def open_resource(_context: InitResourceContext) -> Any:
+        # dagster_pyspark imports PySpark, which loading definitions must not cost.
+        from logdriven_dagster.orchestration.spark import ProjectSparkResource
+
+        return ProjectSparkResource.of(project)
+
+    return ResourceDefinition(open_resource, description="The project's Spark session.")

@@ -1,0 +1,34 @@
+"""The database server's clock, in UTC: workers' clocks drift, and one log needs one time."""
+
+from typing import Any
+
+from sqlalchemy import DateTime
+from sqlalchemy.dialects import mysql
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.expression import FunctionElement
+
+Moment = DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+"""A naive UTC time with microseconds (milliseconds on SQLite)."""
+
+
+class utc_now(FunctionElement[Any]):  # noqa: N801 - reads as the SQL function that it is
+    """The server's present moment, not that of the transaction's start."""
+
+    type = Moment
+    inherit_cache = True
+
+
+@compiles(utc_now, "sqlite")
+def _sqlite(element: utc_now, compiler: Any, **kw: Any) -> str:
+    return "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+
+
+@compiles(utc_now, "postgresql")
+def _postgresql(element: utc_now, compiler: Any, **kw: Any) -> str:
+    return "timezone('utc', clock_timestamp())"
+
+
+@compiles(utc_now, "mysql")
+@compiles(utc_now, "mariadb")
+def _mysql(element: utc_now, compiler: Any, **kw: Any) -> str:
+    return "UTC_TIMESTAMP(6)"

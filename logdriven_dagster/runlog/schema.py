@@ -1,0 +1,110 @@
+"""The tables of the run log. Source: Sharp ETL, `job_log` and `step_log`; the rest is marked ours.
+
+All moments are naive UTC by the database's clock. The migrations create this schema; a test proves
+that both agree.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    text,
+)
+
+from logdriven_dagster.runlog.clock import Moment
+
+metadata = MetaData()
+
+_Id = BigInteger().with_variant(Integer, "sqlite")
+_OPTIONS = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
+_NOW = text("CURRENT_TIMESTAMP")
+
+job_log = Table(
+    "job_log",
+    metadata,
+    Column("job_id", _Id, primary_key=True, autoincrement=True),
+    Column("job_name", String(128), nullable=False, comment="the table's name"),
+    Column("job_period", Integer, nullable=False, comment="minutes"),
+    Column("job_schedule_id", String(128), nullable=False, comment="job_name-data_range_start"),
+    Column("data_range_start", String(1024)),
+    Column("data_range_end", String(1024)),
+    Column("job_start_time", Moment),
+    Column("job_end_time", Moment),
+    Column("status", String(32), nullable=False, comment="RUNNING, SUCCESS, FAILURE, SKIPPED"),
+    Column("create_time", Moment, nullable=False, server_default=_NOW),
+    Column("last_update_time", Moment, nullable=False, server_default=_NOW),
+    Column("incremental_type", String(16)),
+    Column("current_file", String(1024)),
+    Column("application_id", String(64)),
+    Column("project_name", String(256)),
+    # Ours from here on.
+    Column("run_trigger", String(16), comment="pending, refresh, lookback, upstream"),
+    Column("attempt_number", Integer, nullable=False, server_default="1"),
+    Column("error_count", Integer, nullable=False, server_default="0"),
+    Column("owner", String(256), comment="host:pid:process start"),
+    Column("dagster_run_id", String(64)),
+    Column("runtime_args", Text, comment="JSON"),
+    Column("data_now", BigInteger, comment="the data clock of the claim, epoch seconds"),
+    # The same instants as data_range_*, for arithmetic: wall-clock texts repeat in autumn.
+    Column("window_start", BigInteger, comment="epoch seconds"),
+    Column("window_end", BigInteger, comment="epoch seconds"),
+    Column("latest", SmallInteger, comment="1 for the newest attempt at its window, else NULL"),
+    sqlite_autoincrement=True,
+    **_OPTIONS,
+)
+# NULLs differ from each other in a unique index: one latest attempt per window, any number of
+# older ones. This index is what makes a second start impossible.
+Index("uq_job_log_latest", job_log.c.job_schedule_id, job_log.c.latest, unique=True)
+Index(
+    "ix_job_log_windows",
+    job_log.c.job_name,
+    job_log.c.latest,
+    job_log.c.status,
+    job_log.c.window_start,
+    job_log.c.window_end,
+)
+Index("ix_job_log_status", job_log.c.latest, job_log.c.status)
+Index("ix_job_log_again", job_log.c.latest, job_log.c.attempt_number)
+Index("ix_job_log_name", job_log.c.job_name, job_log.c.job_id)
+
+step_log = Table(
+    "step_log",
+    metadata,
+    Column("job_id", _Id, ForeignKey("job_log.job_id"), primary_key=True, autoincrement=False),
+    Column("step_id", String(64), primary_key=True),
+    Column("status", String(32), nullable=False),
+    Column("start_time", Moment, nullable=False),
+    Column("end_time", Moment, nullable=False, comment="start_time while it runs"),
+    Column("duration", Integer, nullable=False, comment="seconds"),
+    Column("output", Text, nullable=False),
+    Column("source_count", BigInteger),
+    Column("target_count", BigInteger),
+    Column("success_count", BigInteger),
+    Column("failure_count", BigInteger),
+    Column("error", String(10000)),
+    Column("source_type", String(256)),
+    Column("target_type", String(256)),
+    **_OPTIONS,
+)
+
+VIEWS = {
+    "v_window_log": "SELECT * FROM job_log WHERE latest = 1",
+    # Kettle's latest-status view. By id, not by time: two runs may begin in the same second.
+    "v_table_log": """
+        SELECT j.job_name, j.job_id, j.data_range_start, j.data_range_end,
+               j.job_start_time AS begin_dttm, j.job_end_time AS end_dttm, j.status,
+               COALESCE((SELECT SUM(s.success_count) FROM step_log s WHERE s.job_id = j.job_id), 0)
+                   AS row_count,
+               j.error_count
+        FROM job_log j
+        WHERE j.job_id = (SELECT MAX(n.job_id) FROM job_log n WHERE n.job_name = j.job_name)
+    """,
+}
+"""Views for operators: the latest attempt at each window, and the latest one of each table."""
