@@ -58,7 +58,7 @@ def main() -> None:
     """Run the command line; every error is one message on stderr, without secrets."""
     try:
         app()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a traceback may hold secrets
         sys.exit(_report(error))
 
 

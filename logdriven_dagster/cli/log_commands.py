@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 def log(
     table: Annotated[str | None, typer.Argument(help="All tables by default.")] = None,
+    *,
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many attempts.")] = 20,
     project: ProjectOption = None,
     as_json: JsonOption = False,
@@ -30,12 +32,12 @@ def log(
     if as_json:
         rendering.print_json_list(rows)
     elif rows:
-        _print_attempts(rows)
+        _print_attempts(rows, loaded.zone)
     else:
         rendering.print_line("No attempts yet.")
 
 
-def _print_attempts(rows: list[dict[str, Any]]) -> None:
+def _print_attempts(rows: list[dict[str, Any]], zone: ZoneInfo) -> None:
     from logdriven_dagster.cli import rendering
 
     grid = rendering.table(
@@ -47,7 +49,7 @@ def _print_attempts(rows: list[dict[str, Any]]) -> None:
             row["job_name"],
             f"{_range(row['data_range_start'])} – {_range(row['data_range_end'])}",
             rendering.state(row["status"]),
-            _moment(row["job_start_time"]),
+            _started(row, zone),
             rendering.seconds(_elapsed(row)),
             style="bold",
         )
@@ -83,13 +85,16 @@ def _range(text: str | None) -> str:
     return brief(moment) + (text or "")[14:]
 
 
-def _moment(value: datetime | None) -> str:
-    return f"{value:%Y-%m-%d %H:%M:%S}" if value else "–"
+def _started(row: Mapping[str, Any], zone: ZoneInfo) -> str:
+    start = row["job_start_time"]
+    return f"{datetime.fromisoformat(start).astimezone(zone):%Y-%m-%d %H:%M:%S}" if start else "–"
 
 
 def _elapsed(row: Mapping[str, Any]) -> float | None:
     start, end = row["job_start_time"], row["job_end_time"]
-    return (end - start).total_seconds() if start and end else None
+    if not (start and end):
+        return None
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
 def upgrade(project: ProjectOption = None) -> None:

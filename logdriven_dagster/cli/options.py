@@ -36,7 +36,7 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON and nothing else to standard output.")
 ]
 TablesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[TABLES]...", help="Tables or jobs; all by default.")
+    list[str] | None, typer.Argument(metavar="TABLES", help="Tables or jobs; all by default.")
 ]
 OverrideOption = Annotated[
     list[str] | None,
@@ -92,4 +92,6 @@ def parse_overrides(texts: Iterable[str] | None) -> dict[str, str]:
 
 def parse_names(texts: Iterable[str] | None) -> frozenset[str]:
     """Comma-separated names of one or more options."""
-    return frozenset(name.strip() for text in texts or () for name in text.split(",") if name.strip())
+    return frozenset(
+        name.strip() for text in texts or () for name in text.split(",") if name.strip()
+    )

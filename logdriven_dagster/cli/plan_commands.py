@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
 def plan(
     tables: TablesArgument = None,
+    *,
     every: Annotated[
         bool, typer.Option("--all", help="Show every pending window, not one line per table.")
     ] = False,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Show at most so many windows.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Show at most so many windows.")] = None,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
@@ -94,6 +93,7 @@ def _print_tables(found: "Plan") -> None:
 
 def status(
     tables: TablesArgument = None,
+    *,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,

@@ -157,11 +157,14 @@ def print_error(error: Exception | str) -> None:
 
     stderr = console(sys.stderr)
     if isinstance(error, InvalidProjectError):
-        for mistake in error.errors:
-            stderr.print(_mistake(mistake), soft_wrap=True)
-        count = len(error.errors)
-        error = "1 mistake" if count == 1 else f"{count} mistakes"
-    stderr.print(Text.assemble(("Error: ", "bold red"), redact(str(error))), soft_wrap=True)
+        mistakes = [_mistake(mistake) for mistake in error.errors]
+        message = mistakes[0]
+        if len(mistakes) > 1:
+            stderr.print(Text("\n").join(mistakes), soft_wrap=True)
+            message = Text(f"{len(mistakes)} mistakes")
+    else:
+        message = plain(str(error))
+    stderr.print(Text("Error: ", "bold red").append_text(message), soft_wrap=True)
 
 
 def _mistake(mistake: ConfigError) -> "Text":

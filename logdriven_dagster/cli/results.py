@@ -43,9 +43,18 @@ def window_result(event: WindowEvent) -> WindowResult | None:
         case WindowStarted():
             return None
         case WindowSucceeded(attempt=attempt, steps=steps, seconds=seconds):
-            bounds = (attempt.window.start, attempt.window.end)
-            counted = (attempt.job_id, attempt.attempt_number, *_rows(steps), round(seconds, 3))
-            return WindowResult(attempt.table, *bounds, "SUCCESS", *counted)
+            read, written = _rows(steps)
+            return WindowResult(
+                attempt.table,
+                attempt.window.start,
+                attempt.window.end,
+                "SUCCESS",
+                attempt.job_id,
+                attempt.attempt_number,
+                read,
+                written,
+                round(seconds, 3),
+            )
         case WindowFailed(attempt=attempt, step_id=step, error=error, seconds=seconds):
             return WindowResult(
                 attempt.table,

@@ -1,11 +1,10 @@
 """`run` and `refresh`: windows are run, shown, and summed up."""
 
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 
 import typer
 
@@ -40,6 +39,7 @@ class TerminatedError(KeyboardInterrupt):
 
 def run(
     tables: TablesArgument = None,
+    *,
     once: Annotated[
         bool, typer.Option("--once", help="Only the oldest pending window of each table.")
     ] = False,
@@ -92,6 +92,7 @@ def _job_limit(project: "Project", names: list[str] | None) -> int | None:
 
 def refresh(
     table: Annotated[str, typer.Argument(help="The table.")],
+    *,
     start: Annotated[
         str, typer.Option("--from", metavar="TIME", help="The start of the first window.")
     ],
@@ -125,16 +126,18 @@ def refresh(
     _watch(events, lambda: len(windows), "json" if as_json else "text")
 
 
-def _watch(
-    events: "Generator[WindowEvent, None, None]", total: Callable[[], int], output: "Output"
-) -> NoReturn:
+def _watch(events: "Iterator[WindowEvent]", total: Callable[[], int], output: "Output") -> NoReturn:
     """Run the windows and report them; exits with 1 if one failed, 130 or 143 if interrupted."""
     from logdriven_dagster.cli.progress import display, report
     from logdriven_dagster.cli.results import Tally
 
     tally = Tally()
     try:
-        with _terminable(), display(output, total) as show, closing(events):
+        with (
+            _terminable(),
+            display(output, total) as show,
+            closing(cast("Generator[WindowEvent]", events)),
+        ):
             for event in events:
                 tally.add(event)
                 show(event)

@@ -1,1 +1,113 @@
-class CatalogTable: ...
+"""Tables of Spark's own catalog.
+
+Not atomic, and documented as such: the staged rows replace their window by Spark's dynamic partition
+overwrite over `_window_start`, and a process killed in the middle may leave some of them. The window
+is then unfinished in the run log, and running it again repairs the table.
+"""
+
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.steps import CatalogTarget
+from logdriven_dagster.engine.actions import run_action
+from logdriven_dagster.engine.iceberg_files import location, parquet_rows
+from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl
+from logdriven_dagster.engine.session import option_text
+from logdriven_dagster.engine.staging import (
+    Place,
+    StagedRows,
+    Stamp,
+    data_files,
+    read_files,
+    remove_folder,
+    staging_folder,
+    write,
+)
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.runs import Published
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class CatalogTable:
+    """A target of type `table`; see `Store`."""
+
+    def __init__(self, place: Place, table: str, target: CatalogTarget) -> None:
+        self._place, self._target, self._spark = place, target, place.spark
+        self._staging = place.project.warehouse / "_staging" / table
+
+    def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
+        """Write Parquet files into the warehouse, outside of the catalog."""
+        known = self._spark.table(self._target.name).schema if self._exists() else None
+        frame = conform(frame, known, self._target.name)
+        if known is not None and frame.columns != known.fieldNames():
+            raise TerminalStepError(
+                f"{self._target.name}: the result has new columns; add them with ALTER TABLE\n"
+                f"  table:  {ddl(known)}\n  result: {ddl(frame.schema)}"
+            )
+        folder = staging_folder(self._staging, stamp)
+        writer = frame.write.mode("append")
+        try:
+            counts = write(frame, stamp, lambda: writer.parquet(str(folder)))
+            rows = {path: parquet_rows(path) for path in data_files(folder)}
+        except BaseException:
+            remove_folder(folder)
+            raise
+        files = tuple(location(path) for path, count in rows.items() if count)
+        return StagedRows(
+            stamp, str(folder), frame.schema, counts.source, sum(rows.values()), files
+        )
+
+    def staged_frame(self, staged: StagedRows) -> "DataFrame":
+        """The staged files."""
+        return read_files(self._spark, "parquet", staged.files, staged.schema)
+
+    def publish(self, staged: StagedRows) -> Published:
+        """Insert the rows in place of their window's."""
+        rows = self.staged_frame(staged)
+        run_action(
+            self._spark, f"{staged.stamp.label}: publish", lambda: self._insert(rows, staged)
+        )
+        remove_folder(staged.location)
+        return Published(staged.stamp.step_id, self._target.name, rows=staged.rows)
+
+    def _insert(self, rows: "DataFrame", staged: StagedRows) -> None:
+        options = {name: option_text(value) for name, value in self._target.options.items()}
+        writer = rows.write.format(self._target.format).options(**options)
+        if not self._exists():
+            writer.partitionBy(WINDOW_START).saveAsTable(self._target.name)
+            return
+        if self._target.mode != "overwrite" and not staged.files:
+            self._empty(staged)
+            return
+        how = "static" if self._target.mode == "overwrite" else "dynamic"
+        self._spark.conf.set("spark.sql.sources.partitionOverwriteMode", how)
+        columns = self._spark.table(self._target.name).columns
+        rows.select(*columns).write.mode("overwrite").insertInto(self._target.name)
+
+    def _empty(self, staged: StagedRows) -> None:
+        """A dynamic overwrite by no rows would leave the old ones."""
+        start = staged.stamp.window.start
+        name = ".".join(f"`{part}`" for part in self._target.name.split("."))
+        self._spark.sql(
+            f"ALTER TABLE {name} DROP IF EXISTS PARTITION ({WINDOW_START} = "
+            f"timestamp'{start.isoformat()}')"
+        )
+
+    def discard(self, staged: StagedRows) -> None:
+        """Remove the staging folder."""
+        remove_folder(staged.location)
+
+    def read(self, window: TimeWindow | None) -> "DataFrame":
+        """The table, or the partitions of the windows."""
+        if not self._exists():
+            raise TerminalStepError(f"{self._target.name} does not exist yet")
+        frame = self._spark.table(self._target.name)
+        if window is None or WINDOW_START not in frame.columns:
+            return frame
+        column = frame[WINDOW_START]
+        return frame.where((column >= window.start) & (column < window.end))
+
+    def _exists(self) -> bool:
+        return self._spark.catalog.tableExists(self._target.name)

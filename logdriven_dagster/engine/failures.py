@@ -7,7 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.errors import LogdrivenError, StepError, TerminalStepError, TransientStepError
+from logdriven_dagster.errors import (
+    LogdrivenError,
+    StepError,
+    TerminalStepError,
+    TransientStepError,
+)
 
 _LONGEST = 4000
 
@@ -122,6 +127,9 @@ def _class_names(throwable: Any) -> Iterator[str]:
 def _text(error: Exception) -> str:
     if isinstance(error, LogdrivenError):
         return str(error)
+    if origin := getattr(error, "orig", None):
+        # SQLAlchemy appends the statement with its values, and a link.
+        return f"{type(origin).__name__}: {origin}"
     java = _java(error)
     if java is None:
         return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -168,9 +168,7 @@ class WindowFiles:
                 shown.append(held)
         return [pointers[name] for name, held in windows.items() if held in set(shown)]
 
-    def _read_files(
-        self, files: list[str] | tuple[str, ...], schema: "StructType"
-    ) -> "DataFrame":
+    def _read_files(self, files: list[str] | tuple[str, ...], schema: "StructType") -> "DataFrame":
         return read_files(self._place.spark, self._target.type, files, schema, self._options)
 
     def _known_schema(self) -> "StructType | None":

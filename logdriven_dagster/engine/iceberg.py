@@ -251,7 +251,11 @@ class IcebergTable:
 
     def _layout(self, schema: "StructType") -> Any:
         """Partitions by the window that wrote a row, so that windows never share a file."""
-        from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+        from pyiceberg.partitioning import (
+            UNPARTITIONED_PARTITION_SPEC,
+            PartitionField,
+            PartitionSpec,
+        )
         from pyiceberg.transforms import IdentityTransform
 
         if self._target.mode == "upsert" or self._window_column != WINDOW_START:

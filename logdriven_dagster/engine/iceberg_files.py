@@ -26,7 +26,9 @@ def parquet_rows(path: Path) -> int:
     return int(read_metadata(path).num_rows)
 
 
-def matching_files(table: "Table", condition: "BooleanExpression | None" = None) -> "list[DataFile]":
+def matching_files(
+    table: "Table", condition: "BooleanExpression | None" = None
+) -> "list[DataFile]":
     """The data files of the current snapshot that can hold such rows; all without a condition."""
     from pyiceberg.expressions import AlwaysTrue
 

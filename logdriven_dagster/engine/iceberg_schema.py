@@ -60,7 +60,10 @@ def _to_iceberg(kind: "DataType", numbers: "count[int]") -> "IcebergType":
     if isinstance(kind, spark.StructType):
         parts = [(field.name, _to_iceberg(field.dataType, numbers)) for field in kind.fields]
         return iceberg.StructType(
-            *(iceberg.NestedField(next(numbers), name, part, required=False) for name, part in parts)
+            *(
+                iceberg.NestedField(next(numbers), name, part, required=False)
+                for name, part in parts
+            )
         )
     return _primitives()[kind.typeName()]()
 

@@ -124,9 +124,7 @@ def local_path(text: str, field: str) -> Path:
 
 def data_files(folder: Path) -> list[Path]:
     """The files that Spark wrote into a folder."""
-    return sorted(
-        path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._"
-    )
+    return sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._")
 
 
 def remove_folder(folder: str | Path) -> None:

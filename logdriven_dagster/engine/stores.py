@@ -3,7 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from logdriven_dagster.config.steps import CatalogTarget, FileTarget, IcebergTarget, JdbcTarget, Target
+from logdriven_dagster.config.steps import (
+    CatalogTarget,
+    FileTarget,
+    IcebergTarget,
+    JdbcTarget,
+    Target,
+)
 from logdriven_dagster.engine.catalog import CatalogTable
 from logdriven_dagster.engine.files import WindowFiles
 from logdriven_dagster.engine.iceberg import IcebergTable

@@ -33,18 +33,19 @@ _COMPARABLE = ("int", "bigint", "string", "date")
 
 
 def refuse_duplicate_keys(rows: "DataFrame", key: tuple[str, ...], table: str) -> None:
-    """TerminalStepError if two rows have the same key: which one should win?"""
+    """TerminalStepError if two rows have one key, since neither should win, or a key is null."""
     missing = {name.lower() for name in key} - {name.lower() for name in rows.columns}
     if missing:
-        raise TerminalStepError(f"{table}: the result has no key column {', '.join(sorted(missing))}")
-    twice = rows.groupBy(*key).count().where("count > 1")
-    found = run_action(rows.sparkSession, f"{table}: keys", lambda: twice.limit(3).collect())
-    if found:
-        examples = "; ".join(
-            ", ".join(f"{name}={row[name]!r}" for name in key) + f" ({row['count']} rows)"
-            for row in found
+        raise TerminalStepError(
+            f"{table}: the result has no key column {', '.join(sorted(missing))}"
         )
-        raise TerminalStepError(f"{table}: the result has several rows with one key: {examples}")
+    empty = " OR ".join(f"`{name}` IS NULL" for name in key)
+    bad = rows.groupBy(*key).count().where(f"count > 1 OR {empty}").limit(1)
+    for row in run_action(rows.sparkSession, f"{table}: keys", bad.collect):
+        shown = ", ".join(f"{name}={row[name]!r}" for name in key)
+        null = any(row[name] is None for name in key)
+        problem = "a key must not be null" if null else f"{row['count']} rows have one key"
+        raise TerminalStepError(f"{table}: {problem}: {shown}")
 
 
 def merge(
@@ -106,15 +107,13 @@ def _key_range(
 
     types = {field.name.lower(): field.dataType.simpleString() for field in new.schema.fields}
     names = [name for name in key if types[name.lower()] in _COMPARABLE]
-    # A null lies in no range, so a key that may be null narrows nothing.
-    wanted = [f(name) for name in names for f in (F.min, F.max)]
-    wanted += [F.count(F.when(F.col(name).isNull(), 1)) for name in names]
+    wanted = [limit(name) for name in names for limit in (F.min, F.max)]
     row = run_action(new.sparkSession, label, lambda: new.agg(F.count("*"), *wanted).first())
     assert row is not None
     condition: BooleanExpression = AlwaysTrue()
     for number, name in enumerate(names):
-        low, high, nulls = row[1 + 2 * number], row[2 + 2 * number], row[1 + 2 * len(names) + number]
-        if nulls or low is None or _field_type(table, name) != types[name.lower()]:
+        low, high = row[1 + 2 * number], row[2 + 2 * number]
+        if _field_type(table, name) != types[name.lower()]:
             continue
         low, high = (value if isinstance(value, int) else str(value) for value in (low, high))
         between = And(GreaterThanOrEqual(name, low), LessThanOrEqual(name, high))
@@ -129,10 +128,10 @@ def _field_type(table: "Table", name: str) -> str | None:
 
 
 def _same_key(key: tuple[str, ...], order: str | None = None) -> "Column":
-    """Equal keys, nulls included; with `order` of the windows: `old.window <order> new.window`."""
+    """Equal keys; with `order` of the windows: `old.window <order> new.window`."""
     from pyspark.sql import functions as F
 
-    same = [F.col(f"old.`{name}`").eqNullSafe(F.col(f"new.`{name}`")) for name in key]
+    same = [F.col(f"old.`{name}`") == F.col(f"new.`{name}`") for name in key]
     old, new = F.col(f"old.{WINDOW_START}"), F.col(f"new.{WINDOW_START}")
     orders = {None: F.lit(True), "<=": old <= new, ">": old > new}
     return reduce(and_, same) & orders[order]

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.steps import CheckConfig, StepConfig, Target
+from logdriven_dagster.config.steps import CheckConfig, JdbcTarget, StepConfig, Target
 from logdriven_dagster.engine.actions import run_action
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.iceberg import open_catalog
+from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of, window_column
 from logdriven_dagster.engine.session import quieten, session_settings
 from logdriven_dagster.engine.sources import Reading, read_source, source_files
@@ -198,6 +199,9 @@ class WindowSession:
         source_type: str | None,
         files: tuple[str, ...],
     ) -> Staged:
+        if isinstance(target, JdbcTarget):
+            statements = tuple(render(sql, self._run) for sql in target.pre_sql)
+            target = target.model_copy(update={"pre_sql": statements})
         keeper = store(self._place, self._run.table, target)
         stamp = Stamp(self._run.job_id, self._run.table, step_id, self._run.window)
         staged = keeper.stage(self._placed(frame, target), stamp)
@@ -224,7 +228,8 @@ class WindowSession:
                 raise TerminalStepError(f"the result has no column {name}, the window_column")
             value = F.col(f"`{name}`")
             outside = F.concat(
-                F.lit(f"{name} = "), F.coalesce(value.cast("string"), F.lit("NULL")),
+                F.lit(f"{name} = "),
+                F.coalesce(value.cast("string"), F.lit("NULL")),
                 F.lit(f" lies outside the window {window}"),
             )
             inside = (value >= window.start) & (value < window.end)

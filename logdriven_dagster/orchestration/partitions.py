@@ -190,7 +190,7 @@ def _after(moment: datetime, step: timedelta) -> datetime:
     return datetime.fromtimestamp(moment.timestamp() + step.total_seconds(), moment.tzinfo)
 
 
-def mapping(
+def partition_mapping(
     upstream: TablePartitions, downstream: TablePartitions, dependency: Dependency
 ) -> PartitionMapping:
     """How the windows of two tables meet, for Dagster's lineage; readiness is the planner's.

@@ -6,7 +6,7 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import PrivateAttr
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.execution.local import spark_session
+from logdriven_dagster.engine import spark_session
 
 
 class ProjectSparkResource(LazyPySparkResource):

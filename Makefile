@@ -1,0 +1,54 @@
+# `make demo` and `make test` do all the set-up; they need Python 3.10 or later, nothing else.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.10; do \
+	$$p -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
+	&& { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := .demo
+
+# A runtime for Spark is installed only where there is none.
+JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
+
+.PHONY: help install demo ui check test clean
+help: ## show this
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.10 to 3.13 is needed; set PYTHON=" >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --constraint constraints.txt \
+		--editable '.[demo,postgres,mysql$(JAVA)]'
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --constraint constraints.txt --group dev
+	touch $@
+
+install: $(VENV)/.installed ## make .venv with the package and what it needs
+
+demo: $(VENV)/.installed ## run the example project on real data and print its log
+	$(BIN)/python -m logdriven_dagster.examples.demo --folder $(DEMO)
+
+ui: $(VENV)/.installed ## open the example project in Dagster's web interface
+	test -f $(DEMO)/logdriven.yaml || $(BIN)/python -m logdriven_dagster.examples.demo --folder $(DEMO)
+	mkdir -p $(DEMO)/dagster_home
+	DAGSTER_HOME=$(CURDIR)/$(DEMO)/dagster_home LOGDRIVEN_PROJECT=$(CURDIR)/$(DEMO) \
+		$(BIN)/dagster dev -m logdriven_dagster.definitions
+
+check: $(VENV)/.installed-dev ## lint, types, direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: $(VENV)/.installed-dev check ## install what the tests need and run them all
+	scripts/test_packages.sh
+	$(BIN)/python -m pytest --durations=15
+
+clean: ## remove what make made
+	rm -rf $(VENV) $(DEMO) .servers dist build *.egg-info

@@ -1,0 +1,151 @@
+"""One Dagster asset per table: a definition from its configuration, and one thin body for all."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime
+
+from dagster import (
+    AssetDep,
+    AssetExecutionContext,
+    AssetsDefinition,
+    AssetSpec,
+    BackfillPolicy,
+    Output,
+    multi_asset,
+)
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from dagster._core.definitions.utils import DISALLOWED_NAMES, is_valid_owner
+from dagster._utils.tags import is_valid_strict_tag_value, is_valid_tag_key
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models import Dependency, TableConfig
+from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
+from logdriven_dagster.execution.events import WindowFailed, WindowRefused
+from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.orchestration.clock import data_clock
+from logdriven_dagster.orchestration.metadata import kinds, table_metadata
+from logdriven_dagster.orchestration.partitions import (
+    TablePartitions,
+    partition_mapping,
+    partitions_of,
+)
+from logdriven_dagster.orchestration.reporting import (
+    Reporter,
+    asset_key,
+    errors_as_failures,
+    failure,
+)
+from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
+from logdriven_dagster.orchestration.untried import untried_windows_forgotten
+
+IO_MANAGER = "logdriven"
+"""The key of the IO manager through which hand-written assets read and write tables."""
+
+_NO_AUTOMATIC_EVENT = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+"""Output metadata that keeps Dagster from adding a materialization of its own to those that were
+logged per window; without any output it would skip the assets downstream."""
+
+
+def build_assets(project: Project) -> list[AssetsDefinition]:
+    """The assets of all tables, in running order."""
+    return [_asset(project, table) for table in project.tables.values()]
+
+
+def external_assets(project: Project) -> list[AssetSpec]:
+    """Upstreams that are not ours: shown in the graph, never run."""
+    names = {
+        dependency.table
+        for table in project.tables.values()
+        for dependency in table.depends_on
+        if not dependency.managed
+    }
+    return [
+        AssetSpec(
+            asset_key(name),
+            group_name=name.rpartition(".")[0].replace(".", "_") or "default",
+            description="Not managed here; counts as complete.",
+        )
+        for name in sorted(names)
+    ]
+
+
+def _asset(project: Project, table: TableConfig) -> AssetsDefinition:
+    partitions = partitions_of(table.grid)
+
+    @multi_asset(
+        name=_op_name(table),
+        specs=[_spec(project, table, partitions)],
+        partitions_def=partitions.definition,
+        backfill_policy=BackfillPolicy.single_run(),
+        required_resource_keys={RUN_LOG, SPARK},
+    )
+    def materialize(context: AssetExecutionContext) -> Iterator[Output[None]]:
+        _materialize(context, project, table, partitions)
+        yield Output(None, next(iter(context.op_def.output_dict)), metadata=_NO_AUTOMATIC_EVENT)
+
+    return materialize
+
+
+def _spec(project: Project, table: TableConfig, partitions: TablePartitions) -> AssetSpec:
+    tags = {k: v for k, v in table.tags.items() if _is_valid_tag(k, v)}
+    refused = {f"tag {k}": v for k, v in table.tags.items() if k not in tags}
+    spec = AssetSpec(
+        asset_key(table.table),
+        deps=[_dep(project, dependency, partitions) for dependency in table.depends_on],
+        description=table.description,
+        group_name=table.layer,
+        owners=[owner for owner in table.owners if is_valid_owner(owner)],
+        tags=tags,
+        kinds=kinds(project, table),
+        metadata=table_metadata(project, table) | refused,
+    )
+    return spec.with_io_manager_key(IO_MANAGER)
+
+
+def _dep(project: Project, dependency: Dependency, downstream: TablePartitions) -> AssetDep:
+    key = asset_key(dependency.table)
+    if not dependency.managed:
+        return AssetDep(key)
+    upstream = partitions_of(project.tables[dependency.table].grid)
+    return AssetDep(key, partition_mapping=partition_mapping(upstream, downstream, dependency))
+
+
+def _op_name(table: TableConfig) -> str:
+    name = table.table.replace(".", "__")
+    return f"{name}_table" if name in DISALLOWED_NAMES else name
+
+
+def _is_valid_tag(key: str, value: str) -> bool:
+    return is_valid_tag_key(key) and is_valid_strict_tag_value(value)
+
+
+def _materialize(
+    context: AssetExecutionContext,
+    project: Project,
+    table: TableConfig,
+    partitions: TablePartitions,
+) -> None:
+    """Make the windows of this run's partitions done, oldest first; raise Failure for a red run."""
+    reporter, keys = Reporter(context, project), list(context.partition_keys)
+    with errors_as_failures(), untried_windows_forgotten(reporter, keys):
+        runner: Runner = context.resources.run_log.open_runner(
+            project, context.run, context.resources.spark
+        )
+        now = data_clock(context.run, project)
+        for window in partitions.windows(keys):
+            _run_window(runner, table.table, window, now, reporter)
+
+
+def _run_window(
+    runner: Runner, table: str, window: TimeWindow, now: datetime, reporter: Reporter
+) -> None:
+    try:
+        with closing(runner.materialize(table, window, now)) as events:
+            for event in events:
+                reporter.report(event)
+                if isinstance(event, WindowFailed):
+                    raise failure([event])
+    except (AlreadyDoneError, AlreadyRunningError) as refusal:
+        # Somebody else does what was asked for: nothing is wrong, and nothing is ours.
+        reporter.report(WindowRefused(table, window, refusal))

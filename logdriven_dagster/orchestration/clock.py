@@ -1,0 +1,25 @@
+"""The data clock of a Dagster run."""
+
+from datetime import datetime
+
+from dagster import DagsterRun
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.fields import parse_moment
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.model.windows import on_clock
+
+NOW_TAG = "logdriven/now"
+"""A run tag that pins the data clock, as `now` does in the configuration of `catch_up`."""
+
+
+def data_clock(run: DagsterRun, project: Project, given: str | None = None) -> datetime:
+    """`given`, else the run's tag, else the time of the machine; UsageError if unreadable."""
+    text = given or run.tags.get(NOW_TAG)
+    if text is None:
+        return datetime.now(project.zone)
+    try:
+        moment = parse_moment(text)
+    except ValueError as error:
+        raise UsageError(f"now: {error}") from None
+    return moment.astimezone(project.zone) if moment.tzinfo else on_clock(moment, project.zone)

@@ -1,0 +1,47 @@
+"""A project as Dagster definitions."""
+
+import warnings
+
+from dagster import (
+    BetaWarning,
+    Definitions,
+    PreviewWarning,
+    in_process_executor,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.orchestration.assets import IO_MANAGER, build_assets, external_assets
+from logdriven_dagster.orchestration.catch_up import catch_up_job, configured_job, schedules
+from logdriven_dagster.orchestration.io_manager import table_io_manager
+from logdriven_dagster.orchestration.resources import (
+    RUN_LOG,
+    SPARK,
+    RunLogResource,
+    spark_resource,
+)
+from logdriven_dagster.orchestration.sensor import catch_up_sensor
+
+
+def build_definitions(project: Project) -> Definitions:
+    """Everything that Dagster needs to run and show a project.
+
+    Hand-written assets join it with `Definitions.merge(build_definitions(project), mine)`.
+    Steps share one process, because every process would start a JVM of its own.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BetaWarning)
+        warnings.simplefilter("ignore", PreviewWarning)
+        catch_up = catch_up_job(project)
+        jobs = [catch_up, *(configured_job(project, config) for config in project.jobs.values())]
+        return Definitions(
+            assets=[*build_assets(project), *external_assets(project)],
+            jobs=jobs,
+            schedules=schedules(project, jobs),
+            sensors=[catch_up_sensor(project, catch_up)],
+            resources={
+                RUN_LOG: RunLogResource(),
+                SPARK: spark_resource(project),
+                IO_MANAGER: table_io_manager(project),
+            },
+            executor=in_process_executor,
+        )

@@ -1,0 +1,101 @@
+"""What Dagster shows beside a table and beside each window of it."""
+
+from pathlib import Path
+from typing import Any
+
+from dagster import (
+    CodeReferencesMetadataValue,
+    LocalFileCodeReference,
+    MetadataValue,
+    TableColumn,
+    TableSchema,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.config.steps import JdbcTarget
+from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
+from logdriven_dagster.model.attempts import Attempt
+from logdriven_dagster.model.runs import Published, Staged
+
+_DATABASES = {"postgresql": "postgres", "mariadb": "mariadb", "mysql": "mysql", "sqlite": "sqlite"}
+"""The names that Dagster has icons for."""
+
+
+def table_metadata(project: Project, table: TableConfig) -> dict[str, Any]:
+    """Of the definition: its file, period, start and order."""
+    metadata: dict[str, Any] = {
+        "table": table.table,
+        "period": str(table.period),
+        "default_start": table.default_start.isoformat(),
+        "incremental_type": table.incremental_type,
+        "ordered": table.ordered,
+    }
+    if table.owners:
+        metadata["owners"] = ", ".join(table.owners)
+    if table.table in project.files:
+        path = Path(project.files[table.table])
+        metadata["file"] = MetadataValue.path(str(path))
+        reference = LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
+        metadata["dagster/code_references"] = CodeReferencesMetadataValue([reference])
+    return metadata
+
+
+def kinds(project: Project, table: TableConfig) -> set[str]:
+    """Spark, and where the rows end up; Dagster shows three kinds at most."""
+    target = table.output
+    if not isinstance(target, JdbcTarget):
+        return {"spark", target.type}
+    url = project.config.connections[target.connection].url
+    backend = url.partition(":")[0].partition("+")[0]
+    return {"spark", _DATABASES.get(backend, backend or "jdbc")}
+
+
+def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
+    """Of a materialization: rows, columns, window, job and snapshot."""
+    staged, published = _output(event)
+    metadata = _attempt_metadata(event.attempt) | {"seconds": round(event.seconds, 3)}
+    if event.error_count:
+        metadata["error_count"] = event.error_count
+    counts = [step.counts.source for step in event.steps if step.counts.source is not None]
+    if counts:
+        metadata["source_count"] = sum(counts)
+    if staged is not None:
+        columns = [TableColumn(column.name, column.type) for column in staged.columns]
+        metadata["dagster/column_schema"] = MetadataValue.column_schema(TableSchema(columns))
+        if staged.counts.target is not None:
+            metadata["target_count"] = staged.counts.target
+    if published is not None:
+        metadata["target"] = redact(published.target)
+        if published.snapshot_id is not None:
+            metadata["snapshot_id"] = published.snapshot_id
+    rows = published.rows if published is not None else None
+    rows = rows if rows is not None else metadata.get("target_count")
+    return metadata | ({"dagster/row_count": rows} if rows is not None else {})
+
+
+def failure_metadata(event: WindowFailed) -> dict[str, Any]:
+    """Of a failed window: which attempt failed in which step."""
+    return _attempt_metadata(event.attempt) | {
+        "step": event.step_id,
+        "seconds": round(event.seconds, 3),
+    }
+
+
+def _attempt_metadata(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "window": str(attempt.window),
+        "data_range_start": attempt.window.start.isoformat(),
+        "data_range_end": attempt.window.end.isoformat(),
+        "job_id": attempt.job_id,
+        "attempt": attempt.attempt_number,
+    }
+
+
+def _output(event: WindowSucceeded) -> tuple[Staged | None, Published | None]:
+    """The last step with a target, which is what other tables read."""
+    published = event.published[-1] if event.published else None
+    name = published.step_id if published else None
+    staged = next((step for step in reversed(event.steps) if step.step_id == name), None)
+    return staged, published

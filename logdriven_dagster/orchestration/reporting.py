@@ -1,0 +1,146 @@
+"""From the events of windows to Dagster's event log, one partition at a time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dagster import (
+    AssetExecutionContext,
+    AssetKey,
+    AssetMaterialization,
+    DagsterRun,
+    Failure,
+    OpExecutionContext,
+)
+from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
+from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError, LogdrivenError
+from logdriven_dagster.execution.events import (
+    WindowEvent,
+    WindowFailed,
+    WindowRefused,
+    WindowSkipped,
+    WindowStarted,
+    WindowSucceeded,
+)
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.orchestration.metadata import failure_metadata, success_metadata
+from logdriven_dagster.orchestration.partitions import partitions_of
+
+
+StepContext: TypeAlias = AssetExecutionContext | OpExecutionContext
+
+
+def asset_key(table: str) -> AssetKey:
+    """`ods.flights` → `ods/flights`."""
+    return AssetKey(table.split("."))
+
+
+@dataclass
+class Reporter:
+    """What happens to windows in one Dagster step, told to Dagster and remembered for the end."""
+
+    context: StepContext
+    project: Project
+    succeeded: list[WindowSucceeded] = field(default_factory=list)
+    failed: list[WindowFailed] = field(default_factory=list)
+    refused: list[WindowRefused] = field(default_factory=list)
+    skipped: int = 0
+    tried: set[tuple[AssetKey, str]] = field(default_factory=set)
+    """Partitions whose windows were claimed in this step."""
+
+    def report(self, event: WindowEvent) -> None:
+        """Tell Dagster about one event."""
+        match event:
+            case WindowStarted(attempt=attempt):
+                self.context.log.info(f"{attempt.table} {attempt.window}: job {attempt.job_id}")
+                self._planned(attempt.table, attempt.window)
+            case WindowSucceeded():
+                self.succeeded.append(event)
+                self._materialized(event)
+            case WindowFailed(attempt=attempt):
+                self.failed.append(event)
+                self.context.log.error(failure_text(event), extra=failure_metadata(event))
+                # Again, because another run may have planned the same partition meanwhile.
+                self._planned(attempt.table, attempt.window)
+            case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
+                self.context.log.info(redact(str(event.reason)))
+            case WindowRefused():
+                self.refused.append(event)
+                self.context.log.warning(redact(str(event.reason)))
+            case WindowSkipped():
+                self.skipped += 1
+                self.context.log.debug(f"{event.table} {event.window} skipped: {event.reason}")
+
+    def _planned(self, table: str, window: TimeWindow) -> None:
+        if partition := self._partition(table, window):
+            self.tried.add((asset_key(table), partition))
+            report_planned(self.context, self.context.run, asset_key(table), partition)
+
+    def _materialized(self, event: WindowSucceeded) -> None:
+        attempt = event.attempt
+        metadata = success_metadata(event)
+        if partition := self._partition(attempt.table, attempt.window):
+            self.context.log_event(
+                AssetMaterialization(
+                    asset_key(attempt.table), partition=partition, metadata=metadata
+                )
+            )
+
+    def _partition(self, table: str, window: TimeWindow) -> str | None:
+        """The partition key, known to the instance; None for a window without a partition."""
+        partitions = partitions_of(self.project.table(table).grid)
+        if not partitions.holds(window):
+            self.context.log.info(f"{table} {window} is part of a partition and shown nowhere")
+            return None
+        key = partitions.key(window)
+        if name := partitions.dynamic_name:
+            self.context.instance.add_dynamic_partitions(name, [key])
+        return key
+
+
+def report_planned(context: StepContext, key: AssetKey, partition: str, run: DagsterRun | None) -> None:
+    """Tell Dagster that a run means to materialize a partition; the run's end decides its colour.
+
+    Without a run, nobody means to: Dagster forgets what an earlier event of this kind said.
+    """
+    job_name, run_id = (run.job_name, run.run_id) if run else (RUNLESS_JOB_NAME, RUNLESS_RUN_ID)
+    step_key = context.get_step_execution_context().step.key
+    data = AssetMaterializationPlannedData(key, partition=partition)
+    event = DagsterEvent.build_asset_materialization_planned_event(job_name, step_key, data)
+    context.instance.report_dagster_event(event, run_id)
+
+
+def failure_text(event: WindowFailed) -> str:
+    """Where and why a window failed."""
+    attempt = event.attempt
+    return redact(f"{attempt.table} {attempt.window}: step {event.step_id} failed: {event.error}")
+
+
+def failure(events: list[WindowFailed]) -> Failure:
+    """The end of a step some of whose windows failed."""
+    metadata = failure_metadata(events[0])
+    text = "\n".join(map(failure_text, events))
+    return Failure(text, metadata=metadata, allow_retries=False)
+
+
+@contextmanager
+def errors_as_failures() -> Iterator[None]:
+    """Raise every error as a Failure that holds no secret, neither in its text nor in its causes.
+
+    Retrying is not Dagster's business: the run log decides what runs again.
+    """
+    try:
+        yield
+    except Failure:
+        raise
+    except LogdrivenError as error:
+        raise Failure(redact(str(error)), allow_retries=False) from None
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        raise Failure(redact(text), allow_retries=False) from None
+

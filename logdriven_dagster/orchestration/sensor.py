@@ -1,0 +1,154 @@
+"""The sensor that requests a catch-up when the run log says that windows are ready."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from dagster import (
+    DagsterInstance,
+    DagsterRunStatus,
+    DefaultSensorStatus,
+    JobDefinition,
+    RunRecord,
+    RunRequest,
+    RunsFilter,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorResult,
+    SkipReason,
+    sensor,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.orchestration.catch_up import CATCH_UP, PROJECT_TAG, add_partitions
+from logdriven_dagster.planning import Plan, PlannedWindow, State
+
+_WAITING = [DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING]
+_WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
+_START_UP = timedelta(minutes=5)
+_LONGEST_PAUSE = timedelta(minutes=30)
+_LOOKED_AT = 500
+_RUNS_LOOKED_AT = 20
+_EXPLAINED = 3
+
+
+def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
+    """Each tick: plan from the run log, and request one run of `catch_up` if something is ready.
+
+    There is one run at a time. What a run left unfinished is requested again, after a pause that
+    doubles as long as the same windows are ready.
+    """
+    config = project.config.sensor
+
+    @sensor(
+        name=f"{CATCH_UP}_sensor",
+        job=job,
+        minimum_interval_seconds=max(int(config.interval.total_seconds()), 1),
+        default_status=(
+            DefaultSensorStatus.RUNNING if config.enabled else DefaultSensorStatus.STOPPED
+        ),
+        description="Requests a catch-up when windows are ready.",
+    )
+    def evaluate(context: SensorEvaluationContext) -> SensorResult:
+        now = datetime.now(project.zone)
+        plan = open_runner(project).plan(now)
+        add_partitions(context.instance, plan)
+        runs = _latest_runs(context.instance, project)
+        ready, reason = _ready(plan)
+        pause = Pause.since(context.cursor, ready)
+        if reason := reason or _busy(runs, plan, now) or pause.reason(now):
+            return SensorResult(skip_reason=SkipReason(redact(reason)), cursor=context.cursor)
+        request = RunRequest(
+            run_key=_digest(ready, runs[0].dagster_run.run_id if runs else ""),
+            run_config=_run_config(config.max_windows * len(plan.tables)),
+            tags={PROJECT_TAG: project.name},
+        )
+        return SensorResult(run_requests=[request], cursor=pause.next(now, config.interval))
+
+    return evaluate
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The cursor: how often the same windows were asked for in vain, and when they may be again."""
+
+    windows: str
+    requests: int = 0
+    until: float = 0
+    """Epoch seconds."""
+
+    @classmethod
+    def since(cls, cursor: str | None, ready: Sequence[PlannedWindow]) -> "Pause":
+        """The pause that the last request left, if nothing else has become ready since."""
+        windows = _digest(ready)
+        try:
+            left = cls(**json.loads(cursor or "{}"))
+        except (TypeError, ValueError):
+            return cls(windows)
+        return left if left.windows == windows else cls(windows)
+
+    def reason(self, now: datetime) -> str | None:
+        """Why nothing is requested yet; None if the pause is over."""
+        if now.timestamp() >= self.until:
+            return None
+        again = datetime.fromtimestamp(self.until, now.tzinfo)
+        return f"the last run finished none of what is ready; tried again at {again:%F %T}"
+
+    def next(self, now: datetime, interval: timedelta) -> str:
+        """The cursor after a request: the pause before another one of the same doubles."""
+        requests = self.requests + 1
+        pause = min(interval * 2 ** min(requests, 20), _LONGEST_PAUSE)
+        return json.dumps(asdict(Pause(self.windows, requests, (now + pause).timestamp())))
+
+
+def _ready(plan: Plan) -> tuple[list[PlannedWindow], str | None]:
+    """The next ready windows, or why there are none."""
+    windows = list(islice(plan.windows(), _LOOKED_AT))
+    ready = [window for window in windows if window.state is State.READY]
+    ready = ready or list(islice(plan.ready(), 1))
+    if ready:
+        return ready, None
+    if not windows:
+        return [], "no window is pending"
+    told = [f"{item.table} {item.window}: {item.reason}" for item in windows[:_EXPLAINED]]
+    return [], "no window is ready: " + "; ".join(told)
+
+
+def _latest_runs(instance: DagsterInstance, project: Project) -> Sequence[RunRecord]:
+    filters = RunsFilter(job_name=CATCH_UP, tags={PROJECT_TAG: project.name})
+    return instance.get_run_records(filters, limit=_RUNS_LOOKED_AT)
+
+
+def _busy(runs: Sequence[RunRecord], plan: Plan, now: datetime) -> str | None:
+    """Which run is at work or about to be.
+
+    One that was killed stays STARTED in Dagster for ever; the run log knows that it holds nothing.
+    """
+    holders = {
+        attempt.owner.dagster_run_id
+        for table in plan.tables.values()
+        for attempt in table.log.open
+        if attempt.status is Status.RUNNING and attempt.owner
+    }
+    for record in runs:
+        run = record.dagster_run
+        starting = now - record.create_timestamp < _START_UP
+        if run.status in _WAITING or (run.status in _WORKING and (starting or run.run_id in holders)):
+            return f"run {run.run_id[:8]} is {run.status.value.lower()}"
+    return None
+
+
+def _digest(windows: Iterable[PlannedWindow], *others: str) -> str:
+    parts = [f"{window.table} {window.window.start.timestamp()}" for window in windows]
+    return hashlib.sha256("\n".join([*parts, *others]).encode()).hexdigest()[:32]
+
+
+def _run_config(max_windows: int) -> dict[str, Any]:
+    return {"ops": {CATCH_UP: {"config": {"max_windows": max_windows}}}}

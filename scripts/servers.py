@@ -1,0 +1,157 @@
+"""Private PostgreSQL and MariaDB servers on loopback, for tests and benchmarks.
+
+`python scripts/servers.py start` prints `LOGDRIVEN_TEST_POSTGRES=…` and `LOGDRIVEN_TEST_MARIADB=…`
+and keeps them in `.servers/urls.env`; `stop` ends the servers and removes their data. The Debian
+packages come from `scripts/test_packages.sh`.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent / ".servers"
+URLS = ROOT / "urls.env"
+_PATIENCE_SECONDS = 60
+
+
+class MissingServerError(RuntimeError):
+    """A server's program is not installed."""
+
+
+def start(root: Path = ROOT) -> dict[str, str]:
+    """Start both servers below `root`; SQLAlchemy URLs by the name of their environment variable.
+
+    MissingServerError if one is not installed.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    root.chmod(0o755)
+    urls = {
+        "LOGDRIVEN_TEST_POSTGRES": _start_postgres(root / "postgres"),
+        "LOGDRIVEN_TEST_MARIADB": _start_mariadb(root / "mariadb"),
+    }
+    (root / "urls.env").write_text("".join(f"{name}={url}\n" for name, url in urls.items()))
+    return urls
+
+
+def stop(root: Path = ROOT) -> None:
+    """End the servers below `root` and remove their data."""
+    for pid_file in root.glob("*/server.pid"):
+        # PostgreSQL waits for its clients on SIGTERM; SIGINT ends them.
+        kind = signal.SIGINT if pid_file.parent.name == "postgres" else signal.SIGTERM
+        _end(int(pid_file.read_text().split()[0]), kind)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def _start_postgres(folder: Path) -> str:
+    binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    if not binaries:
+        raise MissingServerError("PostgreSQL is not installed; run scripts/test_packages.sh")
+    programs, data, port = binaries[-1].parent, folder / "data", _free_port()
+    user = _owner(folder, "postgres")
+    _run([programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N"], user)
+    options = ["-p", port, "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
+    options += ["-c", "max_connections=200", "-c", f"external_pid_file={folder / 'server.pid'}"]
+    _spawn([programs / "postgres", "-D", data, *options], folder, user)
+    check = [programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", port]
+    _wait("PostgreSQL", folder, lambda: subprocess.run(_text(check), check=False).returncode == 0)
+    return f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
+
+
+def _start_mariadb(folder: Path) -> str:
+    server, installer = shutil.which("mariadbd", path=_PATH), shutil.which("mariadb-install-db")
+    if not server or not installer:
+        raise MissingServerError("MariaDB is not installed; run scripts/test_packages.sh")
+    data, port, sock = folder / "data", _free_port(), folder / "s"
+    user = _owner(folder, "mysql")
+    # The account's own plug-in wants a socket; the tests come over TCP.
+    normal = "--auth-root-authentication-method=normal"
+    _run([installer, "--no-defaults", f"--datadir={data}", normal, "--skip-test-db"], user)
+    options = [f"--datadir={data}", f"--socket={sock}", f"--port={port}", "--skip-name-resolve"]
+    options += ["--bind-address=127.0.0.1", f"--pid-file={folder / 'server.pid'}"]
+    options += ["--max-connections=200", "--innodb-flush-log-at-trx-commit=2"]
+    _spawn([server, "--no-defaults", *options], folder, user)
+    _wait("MariaDB", folder, lambda: _answers(port))
+    return f"mysql+pymysql://root@127.0.0.1:{port}/mysql"
+
+
+_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
+
+
+def _owner(folder: Path, account: str) -> str | None:
+    """Make the folder; as root it belongs to the server's account, since servers refuse root."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    if os.geteuid() != 0:
+        return None
+    entry = pwd.getpwnam(account)
+    os.chown(folder, entry.pw_uid, entry.pw_gid)
+    return account
+
+
+def _run(command: list[object], user: str | None) -> None:
+    done = subprocess.run(
+        _text(command), user=user, cwd="/", capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
+
+
+def _spawn(command: list[object], folder: Path, user: str | None) -> None:
+    with (folder / "server.log").open("w") as log:
+        subprocess.Popen(
+            _text(command), user=user, cwd="/", stdout=log, stderr=log, start_new_session=True
+        )
+
+
+def _text(command: list[object]) -> list[str]:
+    return [str(part) for part in command]
+
+
+def _wait(name: str, folder: Path, ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not ready():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{name} did not start:\n{(folder / 'server.log').read_text()}")
+        time.sleep(0.1)
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            return bool(connection.recv(1))  # MariaDB greets; only a listening server does
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _end(pid: int, kind: signal.Signals) -> None:
+    try:
+        os.kill(pid, kind)
+        for _ in range(100):
+            os.kill(pid, 0)
+            time.sleep(0.1)
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["start"]:
+        for name, url in start().items():
+            print(f"{name}={url}")
+    elif sys.argv[1:] == ["stop"]:
+        stop()
+    else:
+        sys.exit("usage: servers.py start | stop")

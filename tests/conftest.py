@@ -1,0 +1,3 @@
+"""Fixtures that several suites share."""
+
+pytest_plugins = ["tests.servers"]

@@ -1,0 +1,40 @@
+"""One Spark session for all tests of the engine, and a project folder for each of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from logdriven_dagster.config import load_project
+from logdriven_dagster.engine import spark_session
+from tests.engine.laboratory import Lab
+
+# The first compiler alone starts fastest, and tests end before the second one pays off.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+CONNECTIONS = {
+    "lite": {"url": "sqlite:///lite.db"},
+    "postgres": {"url": "postgresql://u@localhost/x"},
+    "maria": {"url": "mysql://u@localhost/x"},
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    root = tmp_path_factory.mktemp("spark")
+    config = {"spark.driver.extraJavaOptions": JAVA, "spark.driver.memory": "1g"}
+    settings = {
+        "project": "lab",
+        "spark": {"master": "local[2]", "config": config},
+        "connections": CONNECTIONS,
+    }
+    (root / "logdriven.yaml").write_text(yaml.safe_dump(settings))
+    session = spark_session(load_project(root))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def lab(spark: Any, tmp_path: Path) -> Lab:
+    return Lab(tmp_path, spark, {"connections": {"lite": CONNECTIONS["lite"]}})

@@ -1,0 +1,124 @@
+"""Every target, every mode: what a window replaces, and that repeating it changes nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from logdriven_dagster.errors import TerminalStepError
+from tests.builders import day, days, hours
+from tests.engine.laboratory import Lab
+
+TARGETS: Mapping[str, Mapping[str, Any]] = {
+    "iceberg": {"type": "iceberg"},
+    "parquet": {"type": "parquet"},
+    "orc": {"type": "orc"},
+    "csv": {"type": "csv"},
+    "json": {"type": "json"},
+    "sqlite": {"type": "jdbc", "connection": "lite", "table": "t"},
+    "catalog": {"type": "table", "name": "t"},
+}
+QUERY = "SELECT int(day(:data_range_start)) AS day, v FROM VALUES (1), (2) AS t(v)"
+
+
+@pytest.fixture(params=TARGETS)
+def target(request: pytest.FixtureRequest, spark: Any) -> Any:
+    yield dict(TARGETS[request.param])
+    spark.sql("DROP TABLE IF EXISTS t")
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite_window"])
+def test_windows_add_up_and_repeating_one_leaves_the_same_rows(lab: Lab, target: Any, mode: str):
+    lab.table("ods.t", {"sql": QUERY, "target": {**target, "mode": mode}})
+    for window in (day(1), day(2), day(1)):
+        ran = lab.run("ods.t", window)
+        assert (ran.counts.target, ran.counts.success, ran.counts.failure) == (2, 2, 0)
+    assert lab.rows("ods.t") == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert lab.rows("ods.t", day(2)) == [(2, 1), (2, 2)]
+
+
+def test_overwrite_replaces_the_whole_table(lab: Lab, target: Any):
+    lab.table("ods.t", {"sql": QUERY, "target": {**target, "mode": "overwrite"}})
+    lab.run("ods.t", day(1))
+    lab.run("ods.t", day(2))
+    assert lab.rows("ods.t") == lab.rows("ods.t", day(1)) == [(2, 1), (2, 2)]
+
+
+def test_an_empty_window_counts_zero_and_replaces_the_rows_that_were_there(lab: Lab, target: Any):
+    lab.table("ods.t", {"sql": QUERY, "target": target})
+    lab.run("ods.t", day(1))
+    lab.table("ods.t", {"sql": QUERY + " WHERE v > 9", "target": target})
+    assert lab.run("ods.t", day(1)).counts.target == 0
+    assert lab.rows("ods.t") == []
+
+
+def test_a_first_window_without_rows_leaves_a_table_that_can_be_read(lab: Lab, target: Any):
+    lab.table("ods.t", {"sql": QUERY + " WHERE v > 9", "target": target})
+    lab.run("ods.t", day(1))
+    assert lab.engine.read("ods.t").dtypes == [("day", "int"), ("v", "int")]
+    assert lab.rows("ods.t", day(1)) == []
+
+
+def test_nothing_is_visible_before_publication_nor_after_discarding(lab: Lab, target: Any):
+    lab.table("ods.t", {"sql": QUERY, "target": target})
+    lab.run("ods.t", day(1))
+    with lab.session("ods.t", day(2)) as session:
+        session.stage(lab.project.table("ods.t").steps[0])
+        assert lab.rows("ods.t") == [(1, 1), (1, 2)]
+    assert lab.rows("ods.t") == [(1, 1), (1, 2)]
+
+
+def test_publishing_twice_is_publishing_once(lab: Lab, target: Any):
+    lab.table("ods.t", {"sql": QUERY, "target": {**target, "mode": "append"}})
+    with lab.session("ods.t", day(1)) as session:
+        session.stage(lab.project.table("ods.t").steps[0])
+        assert session.publish("step_1") == session.publish("step_1")
+    assert lab.rows("ods.t") == [(1, 1), (1, 2)]
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "parquet", "sqlite"])
+def test_a_larger_window_replaces_the_smaller_ones_inside_it(lab: Lab, kind: str):
+    lab.table("ods.t", {"sql": QUERY, "target": dict(TARGETS[kind])})
+    for window in (hours(0, 1), hours(1, 2), day(2)):
+        lab.run("ods.t", window)
+    lab.run("ods.t", day(1))
+    assert lab.rows("ods.t") == [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+def test_files_refuse_a_window_inside_a_larger_published_one(lab: Lab):
+    lab.table("ods.t", {"sql": QUERY, "target": {"type": "parquet"}})
+    lab.run("ods.t", days(1, 3))
+    with pytest.raises(TerminalStepError, match=r"\[2022-01-02, 2022-01-03\) is part of"):
+        lab.run("ods.t", day(2))
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "sqlite"])
+def test_a_window_column_of_the_users_replaces_the_technical_one(lab: Lab, kind: str):
+    target = {**TARGETS[kind], "window_column": "at"}
+    query = "SELECT :data_range_start AS at, {} AS v"
+    for v in (1, 2):
+        lab.table("ods.t", {"sql": query.format(v), "target": target})
+        lab.run("ods.t", day(v))
+        lab.run("ods.t", day(3))
+    assert [v for _, v in lab.rows("ods.t")] == [1, 2, 2]
+    assert [v for _, v in lab.rows("ods.t", day(3))] == [2]
+
+
+def test_rows_outside_the_window_are_refused(lab: Lab):
+    target = {"type": "iceberg", "window_column": "at"}
+    lab.table("ods.t", {"sql": "SELECT timestamp'2022-01-05' AS at", "target": target})
+    with pytest.raises(TerminalStepError, match="at = 2022-01-05 00:00:00 lies outside"):
+        lab.run("ods.t", day(4))
+    lab.run("ods.t", day(5))
+
+
+def test_a_day_within_a_window_of_days_keeps_the_other_days(lab: Lab):
+    target = {"type": "iceberg", "window_column": "d"}
+    query = "SELECT explode(sequence({})) AS d, {} AS v"
+    lab.table("ods.t", {"sql": query.format("date'2022-01-01', date'2022-01-04'", 1), "target": target})
+    lab.run("ods.t", days(1, 5))
+    lab.table("ods.t", {"sql": query.format("date'2022-01-02', date'2022-01-02'", 2), "target": target})
+    lab.run("ods.t", day(2))
+    assert [(f"{d:%d}", v) for d, v in lab.rows("ods.t")] == [
+        ("01", 1), ("02", 2), ("03", 1), ("04", 1),
+    ]

@@ -1,0 +1,141 @@
+"""Readiness and running order over several tables. Source: Sharp ETL, dependencies; DESIGN §7."""
+
+import time
+
+import pytest
+
+from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.planning import (
+    DependenciesMissing,
+    EarlierUnfinished,
+    NotDue,
+    State,
+    obstacle,
+    plan,
+)
+from logdriven_dagster.planning.dependencies import awaited_range, read_range
+from tests.builders import at, day, days, hours, log, running, table
+
+NOW = at("2022-01-05 14:00")
+
+
+def planned(tables, logs, now=NOW, **kwargs):
+    known = {config.table: config for config in tables}
+    return plan(known, logs, now, **kwargs)
+
+
+def states(result, name):
+    return [(item.window, item.state.value) for item in result.queue(name)]
+
+
+def test_only_the_oldest_window_of_an_ordered_table_is_ready():
+    result = planned([table()], {})
+    assert [state for _, state in states(result, "ods.t")] == ["ready"] + ["blocked"] * 3
+    assert list(result.queue("ods.t"))[1].reason == "waits for [2022-01-01, 2022-01-02): has not run"
+
+
+def test_every_window_of_an_unordered_table_is_ready():
+    result = planned([table(ordered=False)], {})
+    assert {state for _, state in states(result, "ods.t")} == {"ready"}
+
+
+def test_a_running_window_is_shown_as_running():
+    result = planned([table()], {"ods.t": TableLog(open=(running(day(1)),))})
+    assert next(result.windows()).state is State.RUNNING
+
+
+def test_a_day_waits_for_all_its_24_hours():
+    tables = [table("h", period=60), table("d", depends_on=["h"])]
+    almost = {"h": log(hours(0, 23))}
+    assert "h [2022-01-01 23:00, 2022-01-02)" in next(planned(tables, almost).queue("d")).reason
+    whole = {"h": log(hours(0, 24))}
+    assert next(planned(tables, whole).queue("d")).state is State.READY
+
+
+def test_an_hour_waits_for_the_day_that_contains_it_unless_the_relation_says_otherwise():
+    daily = table("d")
+    strict = table("h", period=60, depends_on=["d"], default_start="2022-01-02")
+    loose = table("h", period=60, depends_on=[{"table": "d", "window": "ended"}])
+    assert awaited_range(daily, strict.depends_on[0], hours(3, 4, of_day=2)) == day(2)
+    assert awaited_range(daily, loose.depends_on[0], hours(3, 4, of_day=2)) == day(1)
+    assert awaited_range(daily, loose.depends_on[0], hours(23, 24, of_day=2)) == day(2)
+
+
+def test_missing_upstreams_are_named_s34():
+    tables = [table("a"), table("b"), table("c", depends_on=["a", "b"])]
+    reason = next(planned(tables, {"b": log(failed=(day(1),))}).queue("c")).reason
+    assert "a [2022-01-01, 2022-01-02): has not run" in reason
+    assert "b [2022-01-01, 2022-01-02): FAILURE in job 1" in reason
+
+
+def test_an_unmanaged_upstream_counts_as_complete():
+    tables = [table(depends_on=[{"table": "raw.orders", "managed": False}])]
+    assert next(planned(tables, {}).windows()).state is State.READY
+
+
+def test_nothing_is_awaited_before_the_upstream_begins():
+    upstream = table("a", default_start="2022-01-03")
+    downstream = table("b", depends_on=["a"])
+    assert awaited_range(upstream, downstream.depends_on[0], day(1)) is None
+    assert awaited_range(upstream, downstream.depends_on[0], day(3)) == day(3)
+
+
+def test_a_skipped_upstream_window_is_not_complete():
+    tables = [table("a"), table("b", depends_on=["a"])]
+    result = planned(tables, {"a": log(days(2, 5), skipped=(day(1),))})
+    assert "skipped" in next(result.queue("b")).reason
+
+
+def test_any_snapshot_as_new_as_the_window_satisfies_a_full_dependency():
+    tables = [table("dim", incremental_type="full"), table("f", depends_on=["dim"])]
+    assert next(planned(tables, {"dim": log(day(4))}).queue("f")).state is State.READY
+    assert next(planned(tables, {}).queue("f")).state is State.BLOCKED
+    assert read_range(tables[0], tables[1].depends_on[0], day(1)) is None
+
+
+def test_a_full_table_takes_the_newest_snapshot_and_passes_the_older_ones_over():
+    result = planned([table(incremental_type="full")], {}).tables["ods.t"]
+    assert list(result.unfinished) == [day(4)]
+    assert list(result.passed_over) == [day(1), day(2), day(3)]
+
+
+def test_once_and_latest_only_s07():
+    once = planned([table()], {}, mode="once").tables["ods.t"]
+    assert (list(once.unfinished), len(once.passed_over)) == ([day(1)], 0)
+    newest = planned([table()], {}, mode="latest_only").tables["ods.t"]
+    assert (list(newest.unfinished), len(newest.passed_over)) == ([day(4)], 3)
+
+
+def test_the_oldest_window_comes_first_and_upstreams_before_downstreams_y20():
+    tables = [table("a"), table("b", depends_on=["a"]), table("w", period="1 week")]
+    order = [(item.table, item.window.start.day) for item in planned(tables, {}).windows()]
+    assert order == [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("b", 3), ("a", 4), ("b", 4)]
+
+
+def test_a_window_takes_its_turn_after_the_longer_window_that_it_waits_for():
+    tables = [table("d"), table("h", period=60, depends_on=["d"])]
+    order = [item.table for item in planned(tables, {}, at("2022-01-02")).windows()]
+    assert order == ["d"] + ["h"] * 24
+
+
+@pytest.mark.parametrize(
+    ("window", "logs", "kind"),
+    [
+        (day(5), {}, NotDue),
+        (days(0, 1), {}, NotDue),
+        (day(2), {}, EarlierUnfinished),
+        (day(1), {}, DependenciesMissing),
+    ],
+)
+def test_obstacles_have_types(window, logs, kind):
+    tables = {"a": table("a"), "b": table("b", depends_on=["a"])}
+    assert isinstance(obstacle(tables["b"], window, tables, logs, NOW), kind)
+
+
+@pytest.mark.parametrize("history", [log(), log(days(-3652, 4))], ids=["nothing done", "all done"])
+def test_a_thousand_tables_of_ten_years_are_planned_without_touching_every_window(history):
+    tables = [table(f"t{n}", default_start="2012-01-01") for n in range(1000)]
+    began = time.perf_counter()
+    result = planned(tables, {config.table: history for config in tables})
+    next(result.ready(), None)
+    assert time.perf_counter() - began < 20  # the figure is in benchmarks/; this guards the order

@@ -1,0 +1,68 @@
+"""Fixtures: an empty database on each kind of server that a run log may live on."""
+
+import importlib.util
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import URL, make_url
+
+_SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "servers.py"
+_NAMES = {"postgresql": "LOGDRIVEN_TEST_POSTGRES", "mariadb": "LOGDRIVEN_TEST_MARIADB"}
+
+
+@pytest.fixture(scope="session")
+def server_urls(tmp_path_factory) -> Iterator[dict[str, str]]:
+    """URLs of the servers: those of the environment, or private ones for this session."""
+    if all(name in os.environ for name in _NAMES.values()):
+        yield {name: os.environ[name] for name in _NAMES.values()}
+        return
+    spec = importlib.util.spec_from_file_location("servers", _SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    servers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(servers)
+    # Not below pytest's folder: the servers' own accounts may not enter it.
+    root = Path(f"/tmp/logdriven-servers-{os.getpid()}")
+    try:
+        yield servers.start(root)
+    except servers.MissingServerError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    finally:
+        servers.stop(root)
+
+
+def make_database(kind: str, server_urls: dict[str, str]) -> URL:
+    """An empty database on a server."""
+    url = make_url(server_urls[_NAMES[kind]])
+    name = f"t{uuid.uuid4().hex[:12]}"
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as conn:
+        conn.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return url.set(database=name)
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+def database_url(request, tmp_path) -> URL:
+    """An empty database of each kind in turn."""
+    if request.param == "sqlite":
+        return make_url(f"sqlite:///{tmp_path}/run_log.db")
+    return make_database(request.param, request.getfixturevalue("server_urls"))
+
+
+@pytest.fixture
+def postgres_url(server_urls) -> URL:
+    """An empty PostgreSQL database."""
+    return make_database("postgresql", server_urls)
+
+
+@pytest.fixture
+def mariadb_url(server_urls) -> URL:
+    """An empty MariaDB database."""
+    return make_database("mariadb", server_urls)
