@@ -160,7 +160,6 @@ def _terminable() -> Iterator[None]:
     """Let SIGTERM leave by way of the running window, which is logged as FAILURE then."""
 
     def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: the way out has begun
         raise TerminatedError
 
     before = signal.signal(signal.SIGTERM, terminate)

@@ -14,7 +14,12 @@ from logdriven_dagster.errors import ConfigError
 
 Location: TypeAlias = tuple[str | int, ...]
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Dates stay text, so that a wrong one is the mistake of a field, with its line."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Parse one file; ConfigError for broken YAML, a field given twice, or no mapping at the top."""
+    """Parse one file; ConfigError for broken YAML, a field given twice, no fields."""
     try:
         loader = _Loader(path.read_text(encoding="utf-8"))
         node = loader.get_single_node()
@@ -45,7 +50,7 @@ def read_document(path: Path) -> Document:
         raise ConfigError(path, mark.line + 1 if mark else None, "", problem) from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise ConfigError(path, None, "", f"not YAML: {error}") from None
-    if not isinstance(values, dict):
+    if node is None or not isinstance(values, dict):
         raise ConfigError(path, 1, "", "expected fields, such as `table: ods.flights`")
     lines = dict(_lines(node, (), path))
     return Document(path, values, lines)
@@ -124,8 +129,10 @@ def _tags(details: ErrorDetails) -> str:
 
 
 def _place(model: type[BaseModel], loc: Location) -> tuple[Location, list[str]]:
-    """The path in the file of pydantic's location (which names union members too), and the fields
-    that the innermost model allows."""
+    """Where in the file pydantic's location is, and the fields that the innermost model allows.
+
+    Pydantic names the chosen members of unions too; the file does not.
+    """
     location: list[str | int] = []
     models: list[type[BaseModel]] = [model]
     for part in loc:

@@ -14,7 +14,9 @@ from logdriven_dagster.model.windows import on_clock
 
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 
-TableName = Annotated[str, StringConstraints(pattern=rf"^{IDENTIFIER}(\.{IDENTIFIER})*$", max_length=100)]
+TableName = Annotated[
+    str, StringConstraints(pattern=rf"^{IDENTIFIER}(\.{IDENTIFIER})*$", max_length=100)
+]
 """`layer.name`: letters, digits and underscores between dots, so that no name is ever a path."""
 
 StepName = Annotated[str, StringConstraints(pattern=rf"^{IDENTIFIER}$", max_length=64)]

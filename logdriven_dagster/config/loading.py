@@ -14,7 +14,14 @@ from logdriven_dagster.config.documents import Document, read_document, validati
 from logdriven_dagster.config.models import JobConfig, ProjectConfig, TableConfig
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.references import UnreadableSqlError, table_references
-from logdriven_dagster.config.steps import JdbcSource, JdbcTarget
+from logdriven_dagster.config.steps import (
+    CatalogTarget,
+    FileTarget,
+    IcebergTarget,
+    JdbcSource,
+    JdbcTarget,
+    Target,
+)
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -181,8 +188,8 @@ def _broken_steps(
                 name = used.connection
                 if name not in config.connections:
                     hint = _suggestion(name, config.connections)
-                    place = ("steps", n, part, "connection")
-                    yield document.error(place, f"unknown connection {name!r}", hint)
+                    where = ("steps", n, part, "connection")
+                    yield document.error(where, f"unknown connection {name!r}", hint)
         file = (step.python or "").partition(":")[0]
         if file.endswith(".py") and not (folder / file).is_file():
             yield document.error(("steps", n, "python"), f"no such file: {folder / file}")
@@ -226,22 +233,28 @@ def _undeclared_reads(
 
 def _shared_targets(loading: _Loading) -> Iterator[ConfigError]:
     """Two tables that write to the same place would delete each other's rows."""
-    users: dict[tuple[str, ...], str] = {}
+    users: dict[tuple[str, str], str] = {}
     for name, table in loading.found.items():
         for n, step in enumerate(table.steps):
             if step.target is None:
                 continue
-            target = step.target
-            place = {
-                "iceberg": lambda t: t.name or name,
-                "jdbc": lambda t: f"{t.connection}.{t.table}",
-                "table": lambda t: t.name,
-            }.get(target.type, lambda t: t.path or name)(target)
-            kind = "files" if target.type in ("parquet", "orc", "csv", "json") else target.type
-            other = users.setdefault((kind, place.lower()), f"{name}.{step.step}")
-            if other != f"{name}.{step.step}":
+            writer = f"{name}.{step.step}"
+            other = users.setdefault(_place(name, step.target), writer)
+            if other != writer:
                 document = loading.origins[name]
                 yield document.error(("steps", n, "target"), f"{other} writes to the same target")
+
+
+def _place(table: str, target: Target) -> tuple[str, str]:
+    match target:
+        case IcebergTarget():
+            return "iceberg", (target.name or table).lower()
+        case JdbcTarget():
+            return "jdbc", f"{target.connection}.{target.table}".lower()
+        case CatalogTarget():
+            return "table", target.name.lower()
+        case FileTarget():
+            return "files", target.path or table.lower()
 
 
 def _suggestion(name: str, names: Iterable[str]) -> str | None:

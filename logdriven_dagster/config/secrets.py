@@ -5,13 +5,15 @@ import re
 from urllib.parse import quote, quote_plus
 
 SECRET_NAME = re.compile(
-    r"pass(word|wd)?|pwd|secret|token|credential|(api|access|account|private).?key", re.I
+    r"pass(word|wd)?|pwd|secret|token|credential|(api|access|account|private).?key", re.IGNORECASE
 )
 """Names of options that hold secrets."""
 
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _URL_PASSWORD = re.compile(r"(?P<head>\w://[^\s/:@]*:)(?P<secret>[^\s@]+)(?=@)")
-_ASSIGNED = re.compile(r"(?P<head>\b(?:password|passwd|pwd)\s*=\s*)(?P<secret>[^\s;&,'\")]+)", re.I)
+_ASSIGNED = re.compile(
+    r"(?P<head>\b(?:password|passwd|pwd)\s*=\s*)(?P<secret>[^\s;&,'\")]+)", re.IGNORECASE
+)
 _SHORTEST = 3
 """Hiding every occurrence of one or two letters would hide the text, not the secret."""
 

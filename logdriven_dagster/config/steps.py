@@ -165,7 +165,7 @@ class StepConfig(Model):
 
 
 class CheckConfig(Model):
-    """A query over the staged result; a row that it returns is a violation and stops publication."""
+    """A query over the staged result; any row that it returns stops publication."""
 
     check: StepName
     sql: str = Field(description="reads step results by step name, and tables")

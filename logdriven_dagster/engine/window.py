@@ -100,7 +100,7 @@ class WindowSession:
         tables = frozenset(place.project.tables)
         self._views = Views(place.spark, run, lambda name, part: read(place, name, part), tables)
         self._staged: dict[str, tuple[Store, StagedRows]] = {}
-        self._published: set[str] = set()
+        self._published: dict[str, Published] = {}
 
     def stage(self, step: StepConfig) -> Staged:
         """Read, transform and write one step where no reader looks."""
@@ -137,11 +137,11 @@ class WindowSession:
 
     def publish(self, step_id: str) -> Published:
         """Make the rows of a staged step visible, all at once."""
-        keeper, staged = self._staged[step_id]
-        with step_errors():
-            published = keeper.publish(staged)
-        self._published.add(step_id)
-        return published
+        if step_id not in self._published:
+            keeper, staged = self._staged[step_id]
+            with step_errors():
+                self._published[step_id] = keeper.publish(staged)
+        return self._published[step_id]
 
     def discard(self) -> None:
         """Remove what is staged and not published."""

@@ -62,7 +62,7 @@ class Chain:
                 self._run_with_retries(session)
         except AttemptLostError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a step raises is how it failed
             return self._failed(error)
         self._finish()
         return WindowSucceeded(

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 
 import psutil
 
@@ -32,7 +33,7 @@ def is_dead(owner: Owner) -> bool:
 def _host() -> str:
     """The host name and, on Linux, the process namespace: containers number processes anew."""
     try:
-        namespace = os.stat("/proc/self/ns/pid").st_ino
+        namespace = Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
         return socket.gethostname()
     return f"{socket.gethostname()}/{namespace}"

@@ -1,7 +1,7 @@
 """Running windows: claim, chain, log. Sources: Sharp ETL, log-driven job; Kylin, scheduler."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -40,8 +40,6 @@ from logdriven_dagster.planning import (
     EarlierUnfinished,
     NotDue,
     Plan,
-    PlannedWindow,
-    State,
     obstacle,
     plan,
     read_range,
@@ -52,6 +50,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _DIED = "its runner died"
+
+
+def _stage(session: WindowSession, step: StepConfig) -> Staged:
+    return session.stage(step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """One window to run, and how."""
+
+    table: TableConfig
+    window: TimeWindow
+    trigger: Trigger
+    now: datetime
+    arguments: RunArguments = RunArguments()
+    passed_over: Sequence[TimeWindow] = ()
+    stage: Callable[[WindowSession, StepConfig], Staged] = _stage
 
 
 class Runner:
@@ -98,9 +113,10 @@ class Runner:
             planned = queue.next_ready()
             if planned is None:
                 break
-            passed_over = queue.passed_over(planned)
+            order = self._order(planned.table, planned.window, planned.trigger, now, arguments)
+            order = replace(order, passed_over=queue.passed_over(planned))
             try:
-                for event in self._run(planned, now, arguments, passed_over):
+                for event in self._run(order):
                     yield event
                     queue.seen(event)
             except RefusedError as refusal:
@@ -117,7 +133,7 @@ class Runner:
         arguments: RunArguments = RunArguments(),
     ) -> Iterator[WindowEvent]:
         """Run one unfinished window; RefusedError if it is finished or may not run yet."""
-        yield from self._run(_asked(table, window, Trigger.PENDING), now, arguments)
+        yield from self._run(self._order(table, window, Trigger.PENDING, now, arguments))
 
     def refresh_window(
         self,
@@ -127,7 +143,7 @@ class Runner:
         arguments: RunArguments = RunArguments(),
     ) -> Iterator[WindowEvent]:
         """Run one window whether it is finished or not; one that is not obeys the order."""
-        yield from self._run(_asked(table, window, Trigger.REFRESH), now, arguments)
+        yield from self._run(self._order(table, window, Trigger.REFRESH, now, arguments))
 
     def refresh(
         self,
@@ -136,30 +152,30 @@ class Runner:
         now: datetime,
         arguments: RunArguments = RunArguments(),
     ) -> Iterator[WindowEvent]:
-        """Run every window of a range again, oldest first, up to the first failure.
+        """Refresh every window of a range, oldest first, up to the first failure.
 
-        UsageError if the range does not lie on the bounds of windows. Source: Sharp ETL, refresh.
+        UsageError if the range does not lie on the bounds of windows. A materialization in Dagster
+        is this. Source: Sharp ETL, refresh.
         """
-        yield from self._each(table, self.windows(table, span), now, Trigger.REFRESH, arguments)
-
-    def materialize(self, table: str, span: TimeWindow, now: datetime) -> Iterator[WindowEvent]:
-        """Make every window of a range done by this run: finished ones are refreshed.
-
-        Stops at the first failure; RefusedError if a window may not run.
-        """
-        yield from self._each(table, self.windows(table, span), now, Trigger.REFRESH)
+        windows = self.windows(table, span)
+        for n, window in enumerate(windows):
+            for event in self.refresh_window(table, window, now, arguments):
+                yield event
+                if isinstance(event, WindowFailed):
+                    for later in windows[n + 1 :]:
+                        yield WindowSkipped(table, later, f"{window} failed")
+                    return
 
     def write_frame(
         self, table: TableConfig, window: TimeWindow, frame: "DataFrame", now: datetime
     ) -> Iterator[WindowEvent]:
         """Publish and log a DataFrame as one window of a table with a single, given step."""
-        planned = _asked(table.table, window, Trigger.REFRESH)
 
         def stage(session: WindowSession, step: StepConfig) -> Staged:
             assert step.target is not None
             return session.stage_frame(step.step, frame, step.target)
 
-        yield from self._run(planned, now, RunArguments(), stage=stage, table=table)
+        yield from self._run(_Order(table, window, Trigger.REFRESH, now, stage=stage))
 
     def windows(self, table: str, span: TimeWindow) -> list[TimeWindow]:
         """The windows of a table that make up a range; UsageError if they do not."""
@@ -170,76 +186,52 @@ class Runner:
             raise UsageError(f"{span} does not begin and end with windows of {table}; {fix}")
         return [grid.window(n) for n in range(grid.index(span.start), grid.index(span.end))]
 
-    def _each(
+    def _order(
         self,
         table: str,
-        windows: Sequence[TimeWindow],
-        now: datetime,
+        window: TimeWindow,
         trigger: Trigger,
-        arguments: RunArguments = RunArguments(),
-    ) -> Iterator[WindowEvent]:
-        for n, window in enumerate(windows):
-            for event in self._run(_asked(table, window, trigger), now, arguments):
-                yield event
-                if isinstance(event, WindowFailed):
-                    for later in windows[n + 1 :]:
-                        yield WindowSkipped(table, later, f"{window} failed")
-                    return
-
-    def _run(
-        self,
-        planned: PlannedWindow,
         now: datetime,
         arguments: RunArguments,
-        passed_over: Sequence[TimeWindow] = (),
-        stage: Callable[[WindowSession, StepConfig], Staged] = lambda session, step: session.stage(
-            step
-        ),
-        table: TableConfig | None = None,
-    ) -> Iterator[WindowEvent]:
-        table = table or self.project.table(planned.table)
-        steps = chosen_steps(table, arguments)
-        attempt = self._claim(table, planned, now, arguments, steps[0].step, passed_over)
-        for window in passed_over:
-            yield WindowSkipped(table.table, window, f"passed over for {planned.window}")
-        work = Work(table, steps, self._window_run(table, attempt, arguments), stage)
-        chain = Chain(self.run_log, attempt, work)
+    ) -> _Order:
+        return _Order(self.project.table(table), window, trigger, now, arguments)
+
+    def _run(self, order: _Order) -> Iterator[WindowEvent]:
+        steps = chosen_steps(order.table, order.arguments)
+        attempt = self._claim(order, steps[0].step)
+        for window in order.passed_over:
+            yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
+        run = self._window_run(order.table, attempt, order.arguments)
+        chain = Chain(self.run_log, attempt, Work(order.table, steps, run, order.stage))
         with logged_interruption(chain):
             yield WindowStarted(attempt)
             outcome = chain.execute(self._engine)
         yield outcome
 
-    def _claim(
-        self,
-        table: TableConfig,
-        planned: PlannedWindow,
-        now: datetime,
-        arguments: RunArguments,
-        first_step: str,
-        passed_over: Sequence[TimeWindow],
-    ) -> Attempt:
-        """One transaction: bury the dead, pass over, check the order, claim, start the first step."""
+    def _claim(self, order: _Order, first_step: str) -> Attempt:
+        """One transaction: bury the dead, pass over, check the order, claim, start a step."""
+        table, window = order.table, order.window
         claim = Claim(
             table=table.table,
-            window=planned.window,
+            window=window,
             period_minutes=table.period.minutes,
             incremental_type=table.incremental_type,
             project=self.project.name,
-            trigger=planned.trigger,
+            trigger=order.trigger,
             owner=self.owner,
-            now=now,
-            runtime_args=arguments.recorded(),
+            now=order.now,
+            runtime_args=order.arguments.recorded(),
         )
         tables = {**self.project.tables, table.table: table}
         with self.run_log.begin() as conn:
             self._bury_dead(conn, table)
-            attempts.skip(conn, [replace(claim, window=window) for window in passed_over])
+            attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
             logs = history.table_logs(conn, _with_upstreams(table, tables))
-            finished = any(done.contains(claim.window) for done in logs[table.table].finished)
-            if finished and planned.trigger is Trigger.PENDING:
-                raise AlreadyDoneError(f"{table.table} {claim.window} is done already")
-            if not finished and (blocked := obstacle(table, claim.window, tables, logs, now)):
-                raise _refusal(table.table, claim.window, blocked)
+            finished = any(done.contains(window) for done in logs[table.table].finished)
+            if finished and order.trigger is Trigger.PENDING:
+                raise AlreadyDoneError(f"{table.table} {window} is done already")
+            if not finished and (blocked := obstacle(table, window, tables, logs, order.now)):
+                raise _refusal(table.table, window, blocked)
             attempt = attempts.claim(conn, claim)
             attempts.start_step(conn, attempt, first_step)
         return attempt
@@ -271,10 +263,6 @@ class Runner:
         with self.run_log.read() as conn:
             logs = history.table_logs(conn, list(wanted.values()))
         return {name: _without_dead(log) for name, log in logs.items()}
-
-
-def _asked(table: str, window: TimeWindow, trigger: Trigger) -> PlannedWindow:
-    return PlannedWindow(table, window, State.READY, "asked for", trigger)
 
 
 def _with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> list[TableConfig]:

@@ -1,7 +1,6 @@
 """One Dagster asset per table: a definition from its configuration, and one thin body for all."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import datetime
 
 from dagster import (
@@ -20,7 +19,7 @@ from dagster._utils.tags import is_valid_strict_tag_value, is_valid_tag_key
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
-from logdriven_dagster.execution.events import WindowFailed, WindowRefused
+from logdriven_dagster.execution.events import WindowRefused
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.clock import data_clock
@@ -141,11 +140,9 @@ def _run_window(
     runner: Runner, table: str, window: TimeWindow, now: datetime, reporter: Reporter
 ) -> None:
     try:
-        with closing(runner.materialize(table, window, now)) as events:
-            for event in events:
-                reporter.report(event)
-                if isinstance(event, WindowFailed):
-                    raise failure([event])
+        reporter.follow(runner.refresh(table, window, now))
     except (AlreadyDoneError, AlreadyRunningError) as refusal:
         # Somebody else does what was asked for: nothing is wrong, and nothing is ours.
         reporter.report(WindowRefused(table, window, refusal))
+    if reporter.failed:
+        raise failure(reporter.failed)

@@ -1,7 +1,5 @@
 """The op job `catch_up`, and one job of the same kind per configured job."""
 
-from contextlib import closing
-
 from dagster import (
     Config,
     DagsterInstance,
@@ -32,7 +30,7 @@ PROJECT_TAG = "logdriven/project"
 _KEYS_AHEAD = 1000
 
 
-class CatchUpConfig(Config):  # type: ignore[misc]
+class CatchUpConfig(Config):
     """What one run catches up on; everything is optional."""
 
     tables: list[str] | None = None
@@ -43,7 +41,7 @@ class CatchUpConfig(Config):  # type: ignore[misc]
     """The most windows that the run attempts."""
 
 
-class JobRunConfig(Config):  # type: ignore[misc]
+class JobRunConfig(Config):
     """What one run of a configured job may set; its tables are configured."""
 
     now: str | None = None
@@ -78,9 +76,7 @@ def configured_job(project: Project, config: JobConfig) -> JobDefinition:
     @op(name=f"run_{config.job}", required_resource_keys={RUN_LOG, SPARK})
     def run_tables(context: OpExecutionContext, config: JobRunConfig) -> None:
         limit = config.max_windows or default_limit
-        _catch_up(
-            context, project, CatchUpConfig(tables=tables, now=config.now, max_windows=limit)
-        )
+        _catch_up(context, project, CatchUpConfig(tables=tables, now=config.now, max_windows=limit))
 
     tables, default_limit = list(config.tables), config.max_windows
 
@@ -128,9 +124,7 @@ def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConf
         now = data_clock(context.run, project, config.now)
         tables = config.tables or []
         add_partitions(context.instance, runner.plan(now, tables))
-        with closing(runner.catch_up(now, tables, max_windows=config.max_windows)) as events:
-            for event in events:
-                reporter.report(event)
+        reporter.follow(runner.catch_up(now, tables, max_windows=config.max_windows))
         context.log.info(_summary(reporter))
         if reporter.failed:
             raise Failure(

@@ -1,6 +1,5 @@
 """Hand-written assets that read and write tables as Spark DataFrames."""
 
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -52,12 +51,11 @@ class TableIOManager(IOManager):
             project = self._knowing(table)
             runner = self._run_log.open_runner(project, run, self._spark)
             now = data_clock(run, project)
-            with closing(runner.write_frame(table, _window(context, table), obj, now)) as events:
-                for event in events:
-                    if isinstance(event, WindowFailed):
-                        raise failure([event])
-                    if isinstance(event, WindowSucceeded):
-                        context.add_output_metadata(success_metadata(event))
+            for event in runner.write_frame(table, _window(context, table), obj, now):
+                if isinstance(event, WindowFailed):
+                    raise failure([event])
+                if isinstance(event, WindowSucceeded):
+                    context.add_output_metadata(success_metadata(event))
 
     def _hand_written(self, context: InputContext | OutputContext) -> TableConfig:
         node = context.step_context.job_def.asset_layer.get(context.asset_key)
@@ -82,7 +80,8 @@ def table_io_manager(project: Project) -> IOManagerDefinition:
 
 def _mapped_window(context: InputContext, table: TableConfig) -> TimeWindow | None:
     """The range of the upstream windows that the reader's partitions map to; None for all."""
-    if not context.step_context.has_partition_key and not context.step_context.has_partition_key_range:
+    step = context.step_context
+    if not step.has_partition_key and not step.has_partition_key_range:
         return None
     return partitions_of(table.grid).range(context.asset_partition_keys)
 

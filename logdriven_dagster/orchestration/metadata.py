@@ -38,7 +38,9 @@ def table_metadata(project: Project, table: TableConfig) -> dict[str, Any]:
         path = Path(project.files[table.table])
         metadata["file"] = MetadataValue.path(str(path))
         reference = LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
-        metadata["dagster/code_references"] = CodeReferencesMetadataValue([reference])
+        metadata["dagster/code_references"] = CodeReferencesMetadataValue(
+            code_references=[reference]
+        )
     return metadata
 
 
@@ -63,7 +65,7 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
         metadata["source_count"] = sum(counts)
     if staged is not None:
         columns = [TableColumn(column.name, column.type) for column in staged.columns]
-        metadata["dagster/column_schema"] = MetadataValue.column_schema(TableSchema(columns))
+        metadata["dagster/column_schema"] = TableSchema(columns)
         if staged.counts.target is not None:
             metadata["target_count"] = staged.counts.target
     if published is not None:

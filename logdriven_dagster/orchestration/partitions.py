@@ -102,8 +102,8 @@ def _partitions_of(grid: Grid, zone: str) -> TablePartitions:
     cron = _cron(grid)
     if cron is None:
         return dynamic
-    whole_days = grid.period.unit is not Unit.MINUTE and not (grid.origin.hour or grid.origin.minute)
-    fmt = _DATE if whole_days else _MINUTE
+    at_midnight = (grid.origin.hour, grid.origin.minute) == (0, 0)
+    fmt = _DATE if at_midnight and grid.period.unit is not Unit.MINUTE else _MINUTE
     definition = TimeWindowPartitionsDefinition(
         start=grid.origin.strftime(fmt), fmt=fmt, cron_schedule=cron, timezone=zone
     )

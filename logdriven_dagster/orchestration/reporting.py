@@ -1,7 +1,7 @@
 """From the events of windows to Dagster's event log, one partition at a time."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -31,7 +31,6 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.partitions import partitions_of
 
-
 StepContext: TypeAlias = AssetExecutionContext | OpExecutionContext
 
 
@@ -57,7 +56,9 @@ class Reporter:
         """Tell Dagster about one event."""
         match event:
             case WindowStarted(attempt=attempt):
-                self.context.log.info(f"{attempt.table} {attempt.window}: job {attempt.job_id}")
+                self.context.log.info(
+                    "%s %s: job %s", attempt.table, attempt.window, attempt.job_id
+                )
                 self._planned(attempt.table, attempt.window)
             case WindowSucceeded():
                 self.succeeded.append(event)
@@ -74,12 +75,19 @@ class Reporter:
                 self.context.log.warning(redact(str(event.reason)))
             case WindowSkipped():
                 self.skipped += 1
-                self.context.log.debug(f"{event.table} {event.window} skipped: {event.reason}")
+                self.context.log.debug("%s %s: %s", event.table, event.window, event.reason)
+
+    def follow(self, events: Iterator[WindowEvent]) -> None:
+        """Report all events; stopped on the way, the runner learns of it and logs the attempt."""
+        assert isinstance(events, Generator)
+        with closing(events):
+            for event in events:
+                self.report(event)
 
     def _planned(self, table: str, window: TimeWindow) -> None:
         if partition := self._partition(table, window):
             self.tried.add((asset_key(table), partition))
-            report_planned(self.context, self.context.run, asset_key(table), partition)
+            report_planned(self.context, asset_key(table), partition, self.context.run)
 
     def _materialized(self, event: WindowSucceeded) -> None:
         attempt = event.attempt
@@ -95,7 +103,7 @@ class Reporter:
         """The partition key, known to the instance; None for a window without a partition."""
         partitions = partitions_of(self.project.table(table).grid)
         if not partitions.holds(window):
-            self.context.log.info(f"{table} {window} is part of a partition and shown nowhere")
+            self.context.log.info("%s %s is only a part of a partition", table, window)
             return None
         key = partitions.key(window)
         if name := partitions.dynamic_name:
@@ -103,7 +111,9 @@ class Reporter:
         return key
 
 
-def report_planned(context: StepContext, key: AssetKey, partition: str, run: DagsterRun | None) -> None:
+def report_planned(
+    context: StepContext, key: AssetKey, partition: str, run: DagsterRun | None
+) -> None:
     """Tell Dagster that a run means to materialize a partition; the run's end decides its colour.
 
     Without a run, nobody means to: Dagster forgets what an earlier event of this kind said.
@@ -140,7 +150,6 @@ def errors_as_failures() -> Iterator[None]:
         raise
     except LogdrivenError as error:
         raise Failure(redact(str(error)), allow_retries=False) from None
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 — whatever it is, Dagster stores its text
         text = f"{type(error).__name__}: {error}"
         raise Failure(redact(text), allow_retries=False) from None
-

@@ -1,8 +1,7 @@
 """Resources: the run log and Spark, both opened when first asked for."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagster import (
     ConfigurableResource,
@@ -14,9 +13,6 @@ from dagster import (
 from logdriven_dagster.config import Project
 from logdriven_dagster.execution import local
 from logdriven_dagster.execution.runner import Runner
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 RUN_LOG, SPARK = "run_log", "spark"
 """Keys of the resources."""
@@ -34,9 +30,11 @@ class RunLogResource(ConfigurableResource):  # type: ignore[type-arg]
     def open_runner(self, project: Project, run: DagsterRun, spark: Any) -> Runner:
         """A runner for one Dagster run; `spark` is the Spark resource, used at the first window."""
         if self.url:
-            project = replace(project, config=project.config.model_copy(update={"run_log": self.url}))
-        session: Callable[[], SparkSession] = lambda: spark.spark_session
-        return local.open_runner(project, dagster_run_id=run.run_id, spark=session)
+            config = project.config.model_copy(update={"run_log": self.url})
+            project = replace(project, config=config)
+        return local.open_runner(
+            project, dagster_run_id=run.run_id, spark=lambda: spark.spark_session
+        )
 
 
 def spark_resource(project: Project) -> ResourceDefinition:

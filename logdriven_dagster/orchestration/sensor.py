@@ -140,7 +140,8 @@ def _busy(runs: Sequence[RunRecord], plan: Plan, now: datetime) -> str | None:
     for record in runs:
         run = record.dagster_run
         starting = now - record.create_timestamp < _START_UP
-        if run.status in _WAITING or (run.status in _WORKING and (starting or run.run_id in holders)):
+        working = run.status in _WORKING and (starting or run.run_id in holders)
+        if run.status in _WAITING or working:
             return f"run {run.run_id[:8]} is {run.status.value.lower()}"
     return None
 

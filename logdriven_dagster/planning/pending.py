@@ -63,7 +63,7 @@ class Windows(Sequence[TimeWindow]):
 
 
 def due_end(table: TableConfig, now: datetime) -> datetime:
-    """The end of the newest window that has ended at least `delay` ago; at least `default_start`."""
+    """The end of the newest window that ended at least `delay` ago, or `default_start`."""
     grid = table.grid
     n = grid.index(_before(now, table.delay, grid))
     return grid.bound(max(n, 0))

@@ -89,8 +89,10 @@ def dependencies_missing(
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> DependenciesMissing | None:
-    """The upstream obstacle, naming the first missing ranges. Source: Sharp ETL,
-    JobDependenciesError."""
+    """The upstream obstacle, naming the first missing ranges.
+
+    Source: Sharp ETL, JobDependenciesError.
+    """
     missing = list(islice(missing_dependencies(table, window, tables, logs), _SHOWN + 1))
     if not missing:
         return None

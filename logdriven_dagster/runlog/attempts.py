@@ -36,8 +36,9 @@ def claim(conn: Connection, request: Claim) -> Attempt:
     `(job_schedule_id, latest)` lets one through.
     """
     previous = conn.execute(
-        select(job_log.c.job_id, job_log.c.status, job_log.c.attempt_number, job_log.c.owner)
-        .where(job_log.c.job_schedule_id == schedule_id(request), job_log.c.latest == 1)
+        select(job_log.c.job_id, job_log.c.status, job_log.c.attempt_number, job_log.c.owner).where(
+            job_log.c.job_schedule_id == schedule_id(request), job_log.c.latest == 1
+        )
     ).one_or_none()
     what = f"{request.table} {request.window}"
     if previous is not None and previous.status == Status.RUNNING.value:
@@ -69,8 +70,9 @@ def skip(conn: Connection, requests: Sequence[Claim]) -> None:
     kept = [status.value for status in (Status.RUNNING, Status.SUCCESS, Status.SKIPPED)]
     for request in requests:
         previous = conn.execute(
-            select(job_log.c.job_id, job_log.c.status, job_log.c.attempt_number)
-            .where(job_log.c.job_schedule_id == schedule_id(request), job_log.c.latest == 1)
+            select(job_log.c.job_id, job_log.c.status, job_log.c.attempt_number).where(
+                job_log.c.job_schedule_id == schedule_id(request), job_log.c.latest == 1
+            )
         ).one_or_none()
         if previous is not None and previous.status in kept:
             continue

@@ -19,16 +19,16 @@ class utc_now(FunctionElement[Any]):  # noqa: N801 - reads as the SQL function t
 
 
 @compiles(utc_now, "sqlite")
-def _sqlite(element: utc_now, compiler: Any, **kw: Any) -> str:
+def _sqlite(_element: utc_now, _compiler: Any, **_kw: Any) -> str:
     return "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
 
 
 @compiles(utc_now, "postgresql")
-def _postgresql(element: utc_now, compiler: Any, **kw: Any) -> str:
+def _postgresql(_element: utc_now, _compiler: Any, **_kw: Any) -> str:
     return "timezone('utc', clock_timestamp())"
 
 
 @compiles(utc_now, "mysql")
 @compiles(utc_now, "mariadb")
-def _mysql(element: utc_now, compiler: Any, **kw: Any) -> str:
+def _mysql(_element: utc_now, _compiler: Any, **_kw: Any) -> str:
     return "UTC_TIMESTAMP(6)"

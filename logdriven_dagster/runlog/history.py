@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Select, and_, case, func, or_, select
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.model.attempts import Owner, Status
@@ -83,14 +83,10 @@ def _islands(names: list[str]) -> Select[Any]:
     )
 
 
-def _open_windows(
-    conn: Connection, zones: Mapping[str, ZoneInfo]
-) -> dict[str, list[OpenWindow]]:
+def _open_windows(conn: Connection, zones: Mapping[str, ZoneInfo]) -> dict[str, list[OpenWindow]]:
     # As ranges, which an index serves; any word that an operator writes counts as open.
     status = job_log.c.status
-    neither = or_(
-        status < _SKIPPED, and_(status > _SKIPPED, status < _DONE), status > _DONE
-    )
+    neither = or_(status < _SKIPPED, and_(status > _SKIPPED, status < _DONE), status > _DONE)
     rows = conn.execute(
         select(job_log)
         .where(job_log.c.latest == 1, neither, job_log.c.window_start.is_not(None))
@@ -225,7 +221,7 @@ def latest_statuses(conn: Connection) -> dict[str, str]:
     return {row.job_name: row.status for row in conn.execute(query)}
 
 
-def _plain(row: Row[Any]) -> dict[str, Any]:
+def _plain(row: Any) -> dict[str, Any]:
     values = dict(row._mapping)
     for name, value in values.items():
         if isinstance(value, datetime):
@@ -235,11 +231,11 @@ def _plain(row: Row[Any]) -> dict[str, Any]:
     return values
 
 
-def _window(row: Row[Any], zone: ZoneInfo) -> TimeWindow:
+def _window(row: Any, zone: ZoneInfo) -> TimeWindow:
     return TimeWindow(in_zone(row.window_start, zone), in_zone(row.window_end, zone))
 
 
-def _owner(row: Row[Any]) -> Owner | None:
+def _owner(row: Any) -> Owner | None:
     host, _, numbers = (row.owner or "").partition(":")
     pid, _, started = numbers.partition(":")
     if not (pid.isdigit() and started.isdigit()):

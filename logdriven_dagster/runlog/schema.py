@@ -23,7 +23,6 @@ from logdriven_dagster.runlog.clock import Moment
 metadata = MetaData()
 
 _Id = BigInteger().with_variant(Integer, "sqlite")
-_OPTIONS = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
 _NOW = text("CURRENT_TIMESTAMP")
 
 job_log = Table(
@@ -57,7 +56,8 @@ job_log = Table(
     Column("window_end", BigInteger, comment="epoch seconds"),
     Column("latest", SmallInteger, comment="1 for the newest attempt at its window, else NULL"),
     sqlite_autoincrement=True,
-    **_OPTIONS,
+    mysql_engine="InnoDB",
+    mysql_charset="utf8mb4",
 )
 # NULLs differ from each other in a unique index: one latest attempt per window, any number of
 # older ones. This index is what makes a second start impossible.
@@ -91,7 +91,8 @@ step_log = Table(
     Column("error", String(10000)),
     Column("source_type", String(256)),
     Column("target_type", String(256)),
-    **_OPTIONS,
+    mysql_engine="InnoDB",
+    mysql_charset="utf8mb4",
 )
 
 VIEWS = {

@@ -31,7 +31,9 @@ def states(result, name):
 def test_only_the_oldest_window_of_an_ordered_table_is_ready():
     result = planned([table()], {})
     assert [state for _, state in states(result, "ods.t")] == ["ready"] + ["blocked"] * 3
-    assert list(result.queue("ods.t"))[1].reason == "waits for [2022-01-01, 2022-01-02): has not run"
+    assert (
+        list(result.queue("ods.t"))[1].reason == "waits for [2022-01-01, 2022-01-02): has not run"
+    )
 
 
 def test_every_window_of_an_unordered_table_is_ready():

@@ -340,7 +340,9 @@ def race(url: str, runner: int, windows: int) -> list[int]:
     log, won = RunLog.open(make_url(url)), []
     for n in range(windows):
         try:
-            window = TimeWindow(day(1).start.replace(year=2000 + n), day(2).start.replace(year=2000 + n))
+            window = TimeWindow(
+                day(1).start.replace(year=2000 + n), day(2).start.replace(year=2000 + n)
+            )
             succeed(log, window, owner=Owner("race", runner, runner))
             won.append(n)
         except (AlreadyRunningError, AlreadyDoneError):
@@ -355,5 +357,7 @@ def test_each_window_is_won_by_one_of_several_processes(database_url):
     with ProcessPoolExecutor(4, mp_context=context) as pool:
         won = list(pool.map(race, [url] * 4, range(4), [40] * 4))
     assert sorted(n for each in won for n in each) == list(range(40))
-    found = rows(RunLog.open(database_url), "SELECT status, count(*) AS n FROM job_log GROUP BY status")
+    found = rows(
+        RunLog.open(database_url), "SELECT status, count(*) AS n FROM job_log GROUP BY status"
+    )
     assert found == [{"status": "SUCCESS", "n": 40}]

@@ -1,0 +1,307 @@
+"""What users write: what is accepted, and what every mistake is told."""
+
+import textwrap
+
+import pytest
+
+from logdriven_dagster.config import load_project
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import InvalidProjectError, UsageError
+
+TABLE = """
+    table: {name}
+    period: 1 day
+    default_start: 2022-01-01
+    {extra}
+    steps:
+      - step: load
+        sql: {sql}
+        target: {{type: iceberg}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A project folder; write files by their path, load it, or get its mistakes."""
+    return Folder(tmp_path)
+
+
+class Folder:
+    def __init__(self, root):
+        self.root = root
+        self.write("logdriven.yaml", "project: p")
+
+    def write(self, path, text):
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(text).strip() + "\n")
+        return self
+
+    def table(self, name, extra="description: none", sql="SELECT 1 AS one"):
+        text = textwrap.dedent(TABLE).format(name=name, extra=extra, sql=sql)
+        return self.write(f"tables/{name.replace('/', '_')}.yaml", text)
+
+    def load(self):
+        return load_project(self.root)
+
+    def mistakes(self):
+        with pytest.raises(InvalidProjectError) as caught:
+            self.load()
+        return str(caught.value).replace(f"{self.root}/", "")
+
+
+def test_tables_stand_in_running_order(folder):
+    folder.table("a", "depends_on: [c]").table("b").table("c", "depends_on: [b]")
+    assert list(folder.load().tables) == ["b", "c", "a"]
+
+
+def test_defaults_hold_where_a_table_is_silent(folder):
+    folder.write(
+        "logdriven.yaml",
+        """
+        project: p
+        timezone: Europe/Berlin
+        defaults: {default_start: 2020-02-01, period: 1 hour, retries: 2}
+        """,
+    )
+    folder.write(
+        "tables/t.yaml",
+        "{table: t, retries: 5, steps: [{step: s, sql: SELECT 1, target: {type: parquet}}]}",
+    )
+    table = folder.load().table("t")
+    assert (str(table.period), table.retries) == ("1 hour", 5)
+    assert table.default_start.isoformat() == "2020-02-01T00:00:00+01:00"
+
+
+def test_sharp_etl_start_texts_are_read(folder):
+    folder.table("t")
+    file = folder.root / "tables/t.yaml"
+    file.write_text(file.read_text().replace("2022-01-01", "20220101000000"))
+    assert f"{folder.load().table('t').default_start:%Y-%m-%d}" == "2022-01-01"
+
+
+def test_an_unknown_field_names_file_line_field_and_fix_s43(folder):
+    folder.table("t", "retry: 3")
+    assert folder.mistakes() == ("tables/t.yaml:4: retry: unknown field; did you mean 'retries'?")
+
+
+def test_every_mistake_of_a_project_is_told_at_once(folder):
+    folder.table("a", "ordered: perhaps").table("b", "depends_on: [nowhere]")
+    folder.write("tables/c.yaml", "table: [")
+    found = folder.mistakes().splitlines()
+    assert [line.split(":")[0] for line in found] == [
+        "tables/a.yaml",
+        "tables/c.yaml",
+        "tables/b.yaml",
+    ]
+
+
+def test_two_files_of_one_table_are_refused_s43(folder):
+    folder.table("ods.t").write(
+        "tables/again.yaml", (folder.root / "tables/ods.t.yaml").read_text()
+    )
+    assert "table ods.t is defined twice, first in" in folder.mistakes()
+
+
+def test_a_cycle_is_printed(folder):
+    folder.table("a", "depends_on: [c]").table("b", "depends_on: [a]")
+    folder.table("c", "depends_on: [b]")
+    assert "a cycle of dependencies: a → c → b → a" in folder.mistakes().replace(
+        "b → a → c → b", "a → c → b → a"
+    ).replace("c → b → a → c", "a → c → b → a")
+
+
+def test_a_table_that_waits_for_itself_is_a_cycle(folder):
+    folder.table("a", "depends_on: [a]")
+    assert "a cycle of dependencies: a → a" in folder.mistakes()
+
+
+def test_an_unknown_dependency_gets_the_nearest_name_k07(folder):
+    folder.table("ods.flights").table("b", "depends_on: [ods.flight]")
+    assert (
+        "depends_on[0]: unknown table 'ods.flight'; did you mean 'ods.flights'?; "
+        "or {table: ods.flight, managed: false} if it is not ours"
+    ) in folder.mistakes()
+
+
+def test_an_unmanaged_dependency_needs_no_table(folder):
+    folder.table("b", "depends_on: [{table: raw.x, managed: false}]")
+    assert folder.load().table("b").managed_dependencies == ()
+
+
+def test_a_query_reads_only_what_it_waits_for(folder):
+    folder.table("ods.a").table("b", sql="SELECT * FROM ods.a")
+    assert (
+        "steps[0].sql: reads ods.a, which is not among depends_on; add ods.a" in folder.mistakes()
+    )
+
+
+def test_a_mere_mention_of_a_table_is_no_read(folder):
+    folder.table("ods.a").table("b", sql="SELECT 'ods.a' AS name")
+    assert set(folder.load().tables) == {"ods.a", "b"}
+
+
+@pytest.mark.parametrize("name", ["../up", "/etc/passwd", "a/b", "a..b", "a b", "", ".hidden", "ä"])
+def test_a_table_name_never_escapes_the_warehouse(folder, name):
+    folder.write("tables/x.yaml", f"table: {name!r}\nperiod: 1\ndefault_start: 2022-01-01\n")
+    assert "is not a table name" in folder.mistakes()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("period", "0", "a period is at least one minute"),
+        ("period", "-5", "is not a period"),
+        ("period", "yearly", "is not a period"),
+        ("default_start", "someday", "is not a date or time"),
+        ("default_start", "2022-02-30", "is not a date or time"),
+        ("default_start", "true", "expected a date or a time"),
+    ],
+)
+def test_a_period_or_start_that_cannot_work_is_refused(folder, field, value, message):
+    folder.write(
+        "tables/t.yaml",
+        f"""
+        table: t
+        {"default_start: 2022-01-01" if field == "period" else "period: 1440"}
+        {field}: {value}
+        steps: [{{step: s, sql: SELECT 1, target: {{type: iceberg}}}}]
+        """,
+    )
+    assert message in folder.mistakes()
+
+
+def test_months_do_not_start_on_the_31st(folder):
+    folder.table("t")
+    file = folder.root / "tables/t.yaml"
+    text = file.read_text().replace("1 day", "1 month").replace("2022-01-01", "2022-01-31")
+    file.write_text(text)
+    assert "a period of months starts on day 1 to 28" in folder.mistakes()
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("{step: s, target: {type: iceberg}}", "a step needs a source, sql, sql_file or python"),
+        ("{step: s, sql: SELECT 1}", "no step has a target"),
+        ("{step: s, sql: x, python: 'a:b', target: {type: iceberg}}", "only one of sql"),
+        ("{step: s, sql: x, target: {type: iceberg, mode: upsert}}", "needs target.key"),
+        ("{step: s, sql: x, target: {type: icberg}}", "unknown type 'icberg'; one of 'iceberg'"),
+        ("{step: s, sql_file: none.sql, target: {type: iceberg}}", "no such file"),
+        ("{step: s, python: 'none.py:f', target: {type: iceberg}}", "no such file"),
+        ("{step: source, sql: x, target: {type: iceberg}}", "must not be called source"),
+        (
+            "{step: s, source: {type: jdbc, connection: pg, table: t}, target: {type: iceberg}}",
+            "steps[0].source.connection: unknown connection 'pg'",
+        ),
+        ("{step: s, source: {type: csv, pth: x}, target: {type: iceberg}}", "mean 'path'?"),
+    ],
+)
+def test_a_step_that_cannot_work_is_refused(folder, step, message):
+    folder.write(
+        "tables/t.yaml", f"table: t\nperiod: 1\ndefault_start: 2022-01-01\nsteps: [{step}]"
+    )
+    assert message in folder.mistakes()
+
+
+def test_two_tables_must_not_write_to_one_place(folder):
+    folder.table("a").table("b")
+    file = folder.root / "tables/b.yaml"
+    file.write_text(file.read_text().replace("iceberg}", "iceberg, name: a}"))
+    assert "a.load writes to the same target" in folder.mistakes()
+
+
+def test_a_field_given_twice_is_refused(folder):
+    folder.table("t", "period: 1 hour")
+    assert "tables/t.yaml:4: period: given twice, first in line 2" in folder.mistakes()
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("run_log: postgresql://u:hunter2@h/d", "run_log: a password"),
+        ("catalog: postgresql://u:hunter2@h/d", "catalog: a password"),
+        (
+            "connections: {pg: {url: 'postgresql://u:hunter2@h/d'}}",
+            "connections.pg.url: a password",
+        ),
+        (
+            "connections: {pg: {url: 'sqlite:///x', jdbc: {options: {password: hunter2}}}}",
+            "connections.pg.jdbc.options.password: a secret",
+        ),
+        (
+            "spark: {config: {spark.hadoop.fs.s3a.secret.key: hunter2}}",
+            "spark.config.spark.hadoop.fs.s3a.secret.key: a secret",
+        ),
+    ],
+)
+def test_a_secret_in_plain_text_is_refused_and_not_shown(folder, text, place):
+    folder.write("logdriven.yaml", f"project: p\n{text}")
+    mistakes = folder.mistakes()
+    assert f"{place} in plain text; write ${{env:" in mistakes
+    assert "hunter2" not in mistakes
+
+
+def test_secrets_come_from_the_environment_and_never_leave_again(folder, monkeypatch):
+    monkeypatch.setenv("PG_PASSWORD", "s3cr€t/p@ss")
+    url = "postgresql://u:${env:PG_PASSWORD}@h/d"
+    folder.write("logdriven.yaml", f"project: p\nconnections: {{pg: {{url: '{url}'}}}}")
+    monkeypatch.setenv("PG_PASSWORD", "s3cret-word")
+    connection = folder.load().connection("pg")
+    assert connection.options == {"user": "u", "password": "s3cret-word"}
+    assert connection.jdbc_url == "jdbc:postgresql://h/d"
+    assert "s3cret-word" not in repr(connection)
+    assert redact("login with s3cret-word failed") == "login with *** failed"
+
+
+def test_a_missing_secret_names_its_variable(folder, monkeypatch):
+    monkeypatch.delenv("NOT_SET", raising=False)
+    url = "postgresql://u:${env:NOT_SET}@h/d"
+    folder.write("logdriven.yaml", f"project: p\nconnections: {{pg: {{url: '{url}'}}}}")
+    with pytest.raises(UsageError, match="connection pg: the environment variable NOT_SET"):
+        folder.load().connection("pg")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://user:planted@host/db",
+        "jdbc:postgresql://h/d?user=u&password=planted",
+        "FATAL: connect with password = planted;",
+    ],
+)
+def test_passwords_are_recognised_by_their_place_too(text):
+    assert "planted" not in redact(text)
+
+
+def test_the_run_log_of_the_environment_wins(folder, monkeypatch):
+    monkeypatch.setenv("LOGDRIVEN_RUN_LOG", "sqlite:////tmp/other.db")
+    assert folder.load().run_log_url.database == "/tmp/other.db"
+    monkeypatch.delenv("LOGDRIVEN_RUN_LOG")
+    assert folder.load().run_log_url.database == f"{folder.root}/.logdriven/run_log.db"
+
+
+def test_a_job_selects_its_tables_in_running_order(folder):
+    folder.table("b").table("a", "depends_on: [b]").table("c")
+    folder.write("jobs/nightly.yaml", "job: nightly\ntables: [a, b]")
+    project = folder.load()
+    assert project.select(("nightly",)) == ("b", "a")
+    with pytest.raises(UsageError, match="did you mean 'nightly'"):
+        project.select(("nightl",))
+
+
+def test_a_job_of_unknown_tables_is_refused(folder):
+    folder.table("ods.a").write("jobs/j.yaml", "job: j\ntables: [ods.b]")
+    assert "jobs/j.yaml:2: tables[0]: unknown table 'ods.b'" in folder.mistakes()
+
+
+def test_paths_start_at_the_project_and_take_variables(folder):
+    folder.write("logdriven.yaml", "project: p\nvariables: {data: files}")
+    project = folder.load()
+    assert project.path("${data}/a.csv") == f"{folder.root}/files/a.csv"
+    assert project.path("s3a://bucket/a.csv") == "s3a://bucket/a.csv"
+
+
+def test_a_folder_without_a_project_says_how_to_make_one(tmp_path):
+    with pytest.raises(InvalidProjectError, match="logdriven init"):
+        load_project(tmp_path)

@@ -1,0 +1,114 @@
+"""Rows are counted exactly, in the pass that writes them."""
+
+import pytest
+
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.attempts import Counts
+from tests.builders import day, days
+from tests.engine.laboratory import Lab
+
+HOURS = "time_hour,origin\n" + "".join(
+    f"2022-01-{d:02d} {h:02d}:00:00,{'EWR' if h % 2 else 'JFK'}\n"
+    for d in range(1, 11)
+    for h in range(24)
+)
+SOURCE = {"type": "csv", "path": "hours.csv", "header": True, "columns": "time_hour TIMESTAMP, origin STRING"}
+WINDOW = "time_hour >= :data_range_start AND time_hour < :data_range_end"
+
+
+@pytest.fixture
+def hours_lab(lab: Lab) -> Lab:
+    lab.file("hours.csv", HOURS)
+    return lab
+
+
+def counts(lab: Lab, sql: str | None, target: str = "parquet", **fields: object) -> Counts:
+    step = {"source": {**SOURCE, **fields}, "target": {"type": target}}
+    if target == "jdbc":
+        step["target"] = {"type": "jdbc", "connection": "lite", "table": "t"}
+    lab.table("ods.t", step | ({"sql": sql} if sql else {}))
+    return lab.run("ods.t", day(3)).counts
+
+
+@pytest.mark.parametrize("target", ["iceberg", "parquet", "orc", "csv", "json", "jdbc"])
+def test_the_windows_filter_decides_what_counts_as_read(hours_lab: Lab, target: str):
+    sql = f"SELECT * FROM source WHERE {WINDOW}"
+    assert counts(hours_lab, sql, target) == Counts(24, 24, 24, 0)
+
+
+def test_a_window_column_of_the_source_filters_before_anything_else(hours_lab: Lab):
+    sql = "SELECT origin, count(*) AS n FROM source GROUP BY origin"
+    assert counts(hours_lab, sql, window_column="time_hour") == Counts(24, 2, 2, 0)
+
+
+def test_without_a_filter_the_whole_source_counts_as_read(hours_lab: Lab):
+    assert counts(hours_lab, None) == Counts(240, 240, 240, 0)
+
+
+def test_filters_above_an_aggregation_do_not_change_what_was_read(hours_lab: Lab):
+    sql = f"SELECT origin, count(*) n FROM source WHERE {WINDOW} GROUP BY origin HAVING origin = 'EWR'"
+    assert counts(hours_lab, sql).target == 1
+
+
+def test_every_source_of_a_join_counts(hours_lab: Lab):
+    sql = f"SELECT s.* FROM source s JOIN (SELECT 'EWR' AS origin) o USING (origin) WHERE {WINDOW}"
+    assert counts(hours_lab, sql).target == 12
+    twice = f"SELECT a.origin FROM source a JOIN source b USING (time_hour) WHERE a.{WINDOW.replace('AND ', 'AND a.')}"
+    assert counts(hours_lab, twice) == Counts(48, 24, 24, 0)
+
+
+@pytest.mark.parametrize("condition", ["1 = 0", "time_hour > '2050-01-01'"])
+def test_an_empty_window_counts_zero(hours_lab: Lab, condition: str):
+    assert counts(hours_lab, f"SELECT * FROM source WHERE {condition}") == Counts(0, 0, 0, 0)
+
+
+def test_a_limit_hides_how_many_rows_were_read(hours_lab: Lab):
+    assert counts(hours_lab, "SELECT * FROM source LIMIT 5") == Counts(None, 5, 5, 0)
+
+
+def test_rows_of_the_querys_own_text_are_no_source(lab: Lab):
+    lab.table("ods.t", {"sql": "SELECT * FROM VALUES (1), (2)", "target": {"type": "parquet"}})
+    assert lab.run("ods.t", day(1)).counts == Counts(0, 2, 2, 0)
+
+
+def test_an_empty_side_of_a_join_neither_hangs_nor_lies(hours_lab: Lab):
+    sql = "SELECT a.* FROM source a JOIN (SELECT * FROM source WHERE origin = 'XXX') b USING (time_hour)"
+    found = counts(hours_lab, sql)
+    assert found.target == 0
+    assert found.source in (0, 240, None)
+
+
+def test_upstream_tables_count_the_rows_of_the_windows_that_are_read(hours_lab: Lab):
+    load = {"source": SOURCE, "sql": f"SELECT * FROM source WHERE {WINDOW}", "target": {"type": "iceberg"}}
+    hours_lab.table("ods.hours", load)
+    for n in (1, 2, 3):
+        hours_lab.run("ods.hours", day(n))
+    query = "SELECT origin, count(*) AS n FROM ods.hours GROUP BY origin"
+    hours_lab.table("dwd.t", {"sql": query, "target": {"type": "iceberg"}}, depends_on=["ods.hours"])
+    assert hours_lab.run("dwd.t", day(2)).counts == Counts(24, 2, 2, 0)
+    two_days = hours_lab.run("dwd.t", day(3), reads={"ods.hours": days(2, 4)})
+    assert two_days.counts.source == 48
+    everything = hours_lab.run("dwd.t", day(3), reads={"ods.hours": None})
+    assert everything.counts.source == 72
+
+
+def test_the_same_step_run_again_counts_the_same(hours_lab: Lab):
+    sql = f"SELECT * FROM source WHERE {WINDOW}"
+    assert counts(hours_lab, sql) == counts(hours_lab, sql)
+
+
+def test_a_step_without_a_target_has_no_counts(hours_lab: Lab):
+    hours_lab.table(
+        "ods.t",
+        {"source": SOURCE, "sql": f"SELECT * FROM source WHERE {WINDOW}"},
+        {"sql": "SELECT origin FROM step_1", "target": {"type": "iceberg"}},
+    )
+    ran = hours_lab.run("ods.t", day(3))
+    assert ran.staged[0].counts == Counts()
+    assert ran.counts == Counts(24, 24, 24, 0)
+
+
+def test_a_failed_write_leaves_no_counts_behind(hours_lab: Lab):
+    with pytest.raises(TerminalStepError):
+        counts(hours_lab, "SELECT CAST(origin AS INT) AS n FROM source")
+    assert counts(hours_lab, f"SELECT * FROM source WHERE {WINDOW}") == Counts(24, 24, 24, 0)

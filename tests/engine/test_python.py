@@ -1,0 +1,75 @@
+"""Python transforms get what their parameters name, and give a DataFrame."""
+
+import pytest
+
+from logdriven_dagster.errors import TerminalStepError
+from tests.builders import day
+from tests.engine.laboratory import Lab
+
+TARGET = {"type": "parquet"}
+
+
+def transform(lab: Lab, code: str, **fields: object) -> str:
+    lab.file("tables/transform.py", code)
+    step = {"python": "transform.py:build", "target": TARGET}
+    return lab.table("dwd.t", {**step, **fields}, variables={"factor": 3}, depends_on=["ods.a"])
+
+
+@pytest.fixture
+def upstream(lab: Lab) -> Lab:
+    lab.table("ods.a", {"sql": "SELECT day(:data_range_start) AS d", "target": TARGET})
+    for n in (1, 2):
+        lab.run("ods.a", day(n))
+    return lab
+
+
+def test_parameters_are_injected_by_name(upstream: Lab):
+    transform(
+        upstream,
+        "def build(spark, window, job_id, variables, ods_a, inputs):\n"
+        "    assert set(inputs) >= {'ods_a'}\n"
+        "    n = ods_a.first().d * variables['factor']\n"
+        "    return spark.createDataFrame([(n, str(window), job_id)], 'n INT, w STRING, j LONG')\n",
+    )
+    upstream.run("dwd.t", day(2), job_id=5)
+    assert upstream.rows("dwd.t") == [(6, "[2022-01-02, 2022-01-03)", 5)]
+
+
+def test_the_source_and_earlier_steps_are_frames(upstream: Lab):
+    upstream.file("a.txt", "x\n")
+    code = "def build(source, first):\n    return source.crossJoin(first)\n"
+    upstream.file("tables/transform.py", code)
+    upstream.table(
+        "dwd.t",
+        {"step": "first", "sql": "SELECT 1 AS one"},
+        {"source": {"type": "text", "path": "a.txt"}, "python": "transform.py:build", "target": TARGET},
+    )
+    upstream.run("dwd.t", day(1))
+    assert upstream.rows("dwd.t") == [("x", 1)]
+
+
+def test_functions_of_the_file_reach_python_workers(upstream: Lab):
+    transform(
+        upstream,
+        "from pyspark.sql.functions import udf\n"
+        "def twice(x):\n    return x * 2\n"
+        "def build(ods_a):\n    return ods_a.select(udf(twice, 'int')('d').alias('d'))\n",
+    )
+    upstream.run("dwd.t", day(2))
+    assert upstream.rows("dwd.t") == [(4,)]
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("def build():\n    return 1\n", "returned int, not a Spark DataFrame"),
+        ("def build(nope):\n    pass\n", "no value for parameter 'nope'"),
+        ("def other():\n    pass\n", "has no function build"),
+        ("import nowhere_at_all\n", "No module named 'nowhere_at_all'"),
+        ("def build():\n    raise KeyError('deep')\n", "KeyError: 'deep'"),
+    ],
+)
+def test_what_is_wrong_with_a_transform_is_said(upstream: Lab, code: str, text: str):
+    transform(upstream, code)
+    with pytest.raises(TerminalStepError, match=text):
+        upstream.run("dwd.t", day(1))

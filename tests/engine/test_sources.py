@@ -1,0 +1,86 @@
+"""Every kind of source, its options and its traps."""
+
+import sqlite3
+from typing import Any, get_args
+
+import pytest
+
+from logdriven_dagster.config.steps import Source, Target
+from logdriven_dagster.engine.sources import READERS
+from logdriven_dagster.engine.stores import STORES
+from tests.builders import day
+from tests.engine.laboratory import Lab
+
+TARGET = {"type": "parquet"}
+
+
+def loaded(lab: Lab, source: dict[str, Any], sql: str | None = None) -> list[tuple[Any, ...]]:
+    lab.table("ods.t", {"source": source, "target": TARGET} | ({"sql": sql} if sql else {}))
+    lab.run("ods.t", day(1))
+    return lab.rows("ods.t")
+
+
+def test_every_source_type_has_a_reader():
+    assert set(READERS) == set(get_args(get_args(Source)[0]))
+
+
+def test_every_target_type_has_a_store():
+    assert set(STORES) == set(get_args(get_args(Target)[0]))
+
+
+def test_csv_options(lab: Lab):
+    lab.file("a.csv", "a;b\n1;NA\n")
+    source = {"type": "csv", "path": "a.csv", "header": True, "sep": ";", "null_value": "NA"}
+    assert loaded(lab, {**source, "options": {"inferSchema": True}}) == [(1, None)]
+
+
+def test_json_lines_and_documents(lab: Lab):
+    lab.file("a.json", '{"a": 1}\n{"a": 2}\n')
+    assert loaded(lab, {"type": "json", "path": "a.json"}) == [(1,), (2,)]
+    lab.file("b.json", '[{"a": 1},\n {"a": 2}]')
+    assert loaded(lab, {"type": "json", "path": "b.json", "multiline": True}) == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_files_that_know_their_types(lab: Lab, form: str):
+    lab.spark.range(3).write.format(form).save(str(lab.root / "in"))
+    assert loaded(lab, {"type": form, "path": "in"}) == [(0,), (1,), (2,)]
+
+
+def test_text_and_globs(lab: Lab):
+    lab.file("in/a.txt", "x\n")
+    lab.file("in/b.txt", "y\n")
+    assert loaded(lab, {"type": "text", "path": "in/*.txt"}) == [("x",), ("y",)]
+
+
+def test_a_table_of_sparks_catalog(lab: Lab):
+    lab.spark.sql("CREATE TABLE IF NOT EXISTS lookup AS SELECT 7 AS a")
+    try:
+        assert loaded(lab, {"type": "table", "name": "lookup"}) == [(7,)]
+    finally:
+        lab.spark.sql("DROP TABLE lookup")
+
+
+@pytest.fixture
+def lite(lab: Lab) -> Lab:
+    with sqlite3.connect(lab.root / "lite.db") as conn:
+        conn.execute("CREATE TABLE big (id INTEGER, name TEXT)")
+        conn.executemany("INSERT INTO big VALUES (?, ?)", [(3_000_000_000, "a"), (1, "b")])
+    return lab
+
+
+def test_integers_of_sqlite_keep_64_bits(lite: Lab):
+    source = {"type": "jdbc", "connection": "lite", "table": "big"}
+    assert loaded(lite, source) == [(1, "b"), (3_000_000_000, "a")]
+
+
+def test_a_query_of_a_connection_takes_the_windows_text(lite: Lab):
+    query = "SELECT name, '${DATA_RANGE_START}' AS at FROM big WHERE id < 10"
+    source = {"type": "jdbc", "connection": "lite", "query": query}
+    assert loaded(lite, source) == [("b", "2022-01-01 00:00:00")]
+
+
+def test_a_database_filters_what_the_query_filters(lite: Lab):
+    source = {"type": "jdbc", "connection": "lite", "table": "big"}
+    lite.table("ods.t", {"source": source, "sql": "SELECT * FROM source WHERE id > 5", "target": TARGET})
+    assert lite.run("ods.t", day(1)).counts.source == 1
