@@ -17,7 +17,6 @@ from logdriven_dagster.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config.project import Project
     from logdriven_dagster.planning import Plan, PlannedWindow, TablePlan
 
 
@@ -34,8 +33,10 @@ def plan(
 ) -> None:
     """Show what would run now, oldest first, and what each blocked window waits for."""
     from logdriven_dagster.cli.rendering import print_json_list
+    from logdriven_dagster.execution.local import open_runner
 
-    found = _plan(open_project(project), now, tables)
+    loaded = open_project(project)
+    found = open_runner(loaded).plan(data_clock(loaded, now), loaded.select(tables or []))
     windows = islice(found.windows(), limit)
     if as_json:
         print_json_list(map(_window_json, windows))
@@ -43,12 +44,6 @@ def plan(
         _print_windows(windows)
     else:
         _print_tables(found)
-
-
-def _plan(project: "Project", now: str | None, names: list[str] | None) -> "Plan":
-    from logdriven_dagster.execution.local import open_runner
-
-    return open_runner(project).plan(data_clock(project, now), project.select(names or []))
 
 
 def _window_json(planned: "PlannedWindow") -> dict[str, object]:
@@ -100,12 +95,13 @@ def status(
 ) -> None:
     """Show where every table stands: watermark, pending, failed and running windows."""
     from logdriven_dagster.cli import rendering
-    from logdriven_dagster.runlog import RunLog
+    from logdriven_dagster.execution.local import open_runner
     from logdriven_dagster.runlog.history import latest_statuses
 
     loaded = open_project(project)
-    found = _plan(loaded, now, tables)
-    with RunLog.open(loaded.run_log_url).read() as conn:
+    runner = open_runner(loaded)
+    found = runner.plan(data_clock(loaded, now), loaded.select(tables or []))
+    with runner.run_log.read() as conn:
         latest = latest_statuses(conn)
     rows = [_status_json(table, latest.get(name)) for name, table in found.tables.items()]
     if as_json:

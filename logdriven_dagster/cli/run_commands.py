@@ -1,5 +1,6 @@
 """`run` and `refresh`: windows are run, shown, and summed up."""
 
+import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -157,13 +158,23 @@ def _watch(events: "Iterator[WindowEvent]", total: Callable[[], int], output: "O
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM leave by way of the running window, which is logged as FAILURE then."""
+    """Let SIGTERM leave by way of the running window, which is logged as FAILURE then.
+
+    A second one raises again, because Python swallows what is raised inside a finalizer.
+    """
 
     def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
         raise TerminatedError
 
     before = signal.signal(signal.SIGTERM, terminate)
+    logging.getLogger().addFilter(_tells_more)
     try:
         yield
     finally:
+        logging.getLogger().removeFilter(_tells_more)
         signal.signal(signal.SIGTERM, before)
+
+
+def _tells_more(record: logging.LogRecord) -> bool:
+    """Py4J logs an interruption with its traceback; our one message says as much."""
+    return not str(record.msg).startswith("KeyboardInterrupt while sending command")

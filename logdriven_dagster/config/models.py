@@ -44,7 +44,9 @@ def _dependency(value: Any) -> Any:
     return {"table": value} if isinstance(value, str) else value
 
 
-DependencyField = Annotated[Dependency, BeforeValidator(_dependency)]
+DependencyField = Annotated[
+    Dependency, BeforeValidator(_dependency, json_schema_input_type=str | Dependency)
+]
 
 CatchUp = Literal["all", "once", "latest_only"]
 """`all` pending windows; the first one only (`once`); or the newest only, the older ones recorded

@@ -8,6 +8,7 @@ from logdriven_dagster.config.connections import Connection
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
     from sqlalchemy import Engine
     from sqlalchemy.types import TypeEngine
@@ -37,23 +38,15 @@ def writer_options(connection: Connection) -> dict[str, str]:
     return batches | reader_options(connection)
 
 
-def exact_integers(connection: Connection, table: str) -> dict[str, str]:
-    """A `customSchema` that reads SQLite's INTEGER, which has 64 bits, as such.
+def exact_integers(connection: Connection, frame: "DataFrame") -> dict[str, str]:
+    """The `customSchema` with which to read a frame again if SQLite's integers were cut short.
 
-    Spark would read 32 of them, and 3,000,000,000 as −1,294,967,296 (DESIGN §9).
+    They have 64 bits; Spark reads 32 of them, and 3,000,000,000 as −1,294,967,296 (DESIGN §9).
     """
     if connection.url.get_backend_name() != "sqlite":
         return {}
-    from sqlalchemy import Integer, inspect
-    from sqlalchemy.exc import NoSuchTableError
-
-    with database(connection) as engine:
-        try:
-            columns = inspect(engine).get_columns(table.strip('"`'))
-        except NoSuchTableError:
-            return {}  # a query in brackets, or nothing: Spark will tell
-    wide = [column["name"] for column in columns if isinstance(column["type"], Integer)]
-    return {"customSchema": ", ".join(f"`{name}` BIGINT" for name in wide)} if wide else {}
+    short = [name for name, kind in frame.dtypes if kind in ("int", "smallint", "tinyint")]
+    return {"customSchema": ", ".join(f"`{name}` BIGINT" for name in short)} if short else {}
 
 
 @contextmanager

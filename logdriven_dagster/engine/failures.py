@@ -15,6 +15,7 @@ from logdriven_dagster.errors import (
 )
 
 _LONGEST = 4000
+_LONGEST_CHAIN = 4
 
 TRANSIENT_JAVA = frozenset(
     {
@@ -110,7 +111,7 @@ def _java(error: Exception) -> Any:
 
 def _causes(throwable: Any) -> list[Any]:
     """The exception and its causes, outermost first."""
-    chain = []
+    chain: list[Any] = []
     while throwable is not None and len(chain) < 20:
         chain.append(throwable)
         throwable = throwable.getCause()
@@ -134,12 +135,19 @@ def _text(error: Exception) -> str:
     if java is None:
         return f"{type(error).__name__}: {error}".rstrip(": ")
     chain = _causes(java)
-    # A bare SparkException repeats its cause and a stack trace as text.
-    told = [t for t in chain if t.getClass().getName() != "org.apache.spark.SparkException"]
-    outer, inner = (told or chain)[0], (told or chain)[-1]
-    text = _java_text(outer)
-    cause = _java_text(inner)
-    return text if cause in text or inner is outer else f"{text}; caused by {cause}"
+    told = [throwable for throwable in chain if not _repeats_its_cause(throwable)]
+    texts: list[str] = []
+    for text in map(_java_text, told or chain):
+        if not any(text in earlier for earlier in texts):
+            texts.append(text)
+    return "; caused by ".join(texts[:_LONGEST_CHAIN])
+
+
+def _repeats_its_cause(throwable: Any) -> bool:
+    """Whether it is Spark's wrapper around a failed task, whose text is a stack trace."""
+    if throwable.getClass().getName() != "org.apache.spark.SparkException":
+        return False
+    return throwable.getCondition() is None
 
 
 def _java_text(throwable: Any) -> str:

@@ -75,11 +75,13 @@ def _read_jdbc(reading: Reading, source: JdbcSource) -> "DataFrame":
     options = reader_options(connection)
     if source.table:
         options["dbtable"] = render(source.table, reading.run)
-        options |= exact_integers(connection, options["dbtable"])
     else:
         options["query"] = render(source.query or "", reading.run)
     options |= {name: option_text(value) for name, value in source.options.items()}
-    return reading.spark.read.format("jdbc").options(**options).load()
+    frame = reading.spark.read.format("jdbc").options(**options).load()
+    if "customSchema" not in options and (exact := exact_integers(connection, frame)):
+        frame = reading.spark.read.format("jdbc").options(**options, **exact).load()
+    return frame
 
 
 def _read_catalog(reading: Reading, source: CatalogSource) -> "DataFrame":

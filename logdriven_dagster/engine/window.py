@@ -167,7 +167,11 @@ class WindowSession:
         if step.python:
             folder = self._place.project.files[self._run.table].parent
             function = load_function(step.python, folder)
-            return call(step.python, function, self._values())
+            label, known = f"{self._run.table} {self._run.window} {step.step}", self._values()
+            # It may start Spark jobs of its own.
+            return run_action(
+                self._place.spark, label, lambda: call(str(step.python), function, known)
+            )
         sql = self._place.project.step_sql(self._table, step)
         if sql is not None:
             return self._views.query(sql)
@@ -176,13 +180,13 @@ class WindowSession:
 
     def _values(self) -> dict[str, Callable[[], Any]]:
         """What the parameters of a Python transform can name."""
-        frames = self._views.parameters()
+        frames, own = self._views.parameters(), self._run.table.replace(".", "_")
         return frames | {
             "spark": lambda: self._place.spark,
             "window": lambda: self._run.window,
             "job_id": lambda: self._run.job_id,
             "variables": lambda: dict(self._run.variables),
-            "inputs": lambda: {name: frame() for name, frame in frames.items()},
+            "inputs": lambda: {name: frame() for name, frame in frames.items() if name != own},
         }
 
     def _origin(self, step: StepConfig) -> str | None:

@@ -48,7 +48,8 @@ class CatchUpQueue:
         if self._fresh:
             return None
         # Somebody else may have finished what our tables were waiting for.
-        self._logs, self._fresh = self._read_logs(self._open), True
+        self._logs |= self._read_logs(self._open)
+        self._fresh = True
         return self.next_ready()
 
     def passed_over(self, planned: PlannedWindow) -> list[TimeWindow]:

@@ -1,7 +1,7 @@
 """One Dagster asset per table: a definition from its configuration, and one thin body for all."""
 
-from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from dagster import (
     AssetDep,
@@ -9,7 +9,7 @@ from dagster import (
     AssetsDefinition,
     AssetSpec,
     BackfillPolicy,
-    Output,
+    MaterializeResult,
     multi_asset,
 )
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
@@ -43,7 +43,7 @@ IO_MANAGER = "logdriven"
 
 _NO_AUTOMATIC_EVENT = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Output metadata that keeps Dagster from adding a materialization of its own to those that were
-logged per window; without any output it would skip the assets downstream."""
+logged per window; without any result it would skip the assets downstream."""
 
 
 def build_assets(project: Project) -> list[AssetsDefinition]:
@@ -79,9 +79,9 @@ def _asset(project: Project, table: TableConfig) -> AssetsDefinition:
         backfill_policy=BackfillPolicy.single_run(),
         required_resource_keys={RUN_LOG, SPARK},
     )
-    def materialize(context: AssetExecutionContext) -> Iterator[Output[None]]:
+    def materialize(context: AssetExecutionContext) -> MaterializeResult[Any]:
         _materialize(context, project, table, partitions)
-        yield Output(None, next(iter(context.op_def.output_dict)), metadata=_NO_AUTOMATIC_EVENT)
+        return MaterializeResult(metadata=_NO_AUTOMATIC_EVENT)
 
     return materialize
 

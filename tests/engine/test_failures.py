@@ -31,7 +31,7 @@ def failure(lab: Lab, sql: str | None = None, **step: object) -> StepError:
         ("SELECT * FROM nowhere", r"TABLE_OR_VIEW_NOT_FOUND.*`nowhere`"),
         ("SELECT CAST('x' AS INT) AS a FROM range(3)", r"CAST_INVALID_INPUT.*'x'"),
         ("SELECT 1 / (id - 1) AS a FROM range(3)", r"DIVIDE_BY_ZERO"),
-        ("SELECT raise_error('the data is bad') AS a FROM range(1)", r"the data is bad"),
+        ("SELECT IF(id < 1, raise_error('the data is bad'), 1) AS a FROM range(1)", r"the data is bad"),
         ("SELECT NULL AS a", r"column a is NULL without a type"),
         ("SELECT 1 AS a, 2 AS A", r"two columns named a"),
         ("SELECT :nope", r"UNBOUND_SQL_PARAMETER"),
@@ -67,7 +67,7 @@ def test_a_database_that_cannot_be_reached_is_transient(lab: Lab):
     lab.settings["connections"]["pg"] = {"url": "postgresql://u@127.0.0.1:1/x"}
     error = failure(lab, source={"type": "jdbc", "connection": "pg", "table": "t"})
     assert isinstance(error, TransientStepError)
-    assert "127.0.0.1:1 refused" in str(error)
+    assert "Connection refused" in str(error)
 
 
 def test_a_table_that_a_database_lacks_is_terminal(lab: Lab):
@@ -78,7 +78,7 @@ def test_a_table_that_a_database_lacks_is_terminal(lab: Lab):
 
 def test_secrets_never_show(lab: Lab):
     remember("hunter2secret")
-    error = failure(lab, "SELECT raise_error('password is hunter2secret') AS a FROM range(1)")
+    error = failure(lab, "SELECT CAST('hunter2secret' AS INT) AS a FROM range(1)")
     assert "hunter2secret" not in str(error)
 
 
@@ -119,7 +119,7 @@ class _Terminated(BaseException):
 
 def test_an_interruption_cancels_the_running_jobs_within_seconds(lab: Lab, monkeypatch):
     lab.spark.range(1).count()
-    sql = "SELECT count(*) AS n FROM range(0, 1000000000000, 1, 2) WHERE id * id % 7 = 8 OR hash(id) = 3"
+    sql = "SELECT count(*) AS n FROM range(0, 1000000000000, 1, 2) WHERE hash(id) = 3"
     lab.table("ods.t", {"sql": sql, "target": {"type": "parquet"}})
     polls = iter(range(30))
 

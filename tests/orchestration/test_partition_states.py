@@ -1,18 +1,151 @@
 """After every run Dagster's partitions show what the run log says."""
 
-from tests.orchestration.world import DAILY, EVENTS, World
+from datetime import datetime
+
+import pytest
+from dagster import AssetKey, DagsterEventType, EventRecordsFilter
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.model.attempts import Claim, Owner, Trigger
+from logdriven_dagster.runlog import attempts
+from tests.builders import day
+from tests.orchestration.world import DAILY, EVENTS, World, failure_of
+
+DAYS = [f"2022-01-{n:02}" for n in range(1, 11)]
+NOW = "2022-01-11"
 
 
 def test_a_range_whose_third_window_fails_is_green_red_and_missing(world: World) -> None:
     world.write(EVENTS).events(bad_day=3)
-    result = world.materialize("ods.events", "2022-01-01", "2022-01-05")
+    result = world.materialize("ods.events", DAYS[0], DAYS[4])
     assert not result.success
-    assert world.colours("ods.events") == {
-        "materialized": ["2022-01-01", "2022-01-02"],
-        "failed": ["2022-01-03"],
-    }
+    assert "check positive" in failure_of(result)
+    assert world.colours("ods.events") == {"materialized": DAYS[:2], "failed": [DAYS[2]]}
     assert world.log("ods.events") == [
         ("20220101", "SUCCESS"),
         ("20220102", "SUCCESS"),
         ("20220103", "FAILURE"),
     ]
+
+
+def test_a_materialization_carries_rows_schema_window_job_and_snapshot(world: World) -> None:
+    world.write(EVENTS).events()
+    assert world.materialize("ods.events", DAYS[0], DAYS[1]).success
+    events = materializations(world, "ods.events")
+    assert [event.partition for event in events] == DAYS[:2]
+    metadata = events[0].metadata
+    assert metadata["dagster/row_count"].value == 4
+    assert metadata["source_count"].value == metadata["target_count"].value == 4
+    assert metadata["window"].value == "[2022-01-01, 2022-01-02)"
+    assert metadata["job_id"].value == 1
+    assert metadata["snapshot_id"].value
+    columns = metadata["dagster/column_schema"].value.columns
+    assert [(column.name, column.type) for column in columns] == [
+        ("at", "timestamp"),
+        ("value", "int"),
+    ]
+
+
+def test_an_out_of_order_window_is_refused_and_stays_missing(world: World) -> None:
+    world.write(EVENTS).events()
+    result = world.materialize("ods.events", DAYS[4])
+    assert not result.success
+    assert "run [2022-01-01, 2022-01-02) first, or `logdriven run ods.events`" in failure_of(result)
+    assert world.colours("ods.events") == {}
+    assert world.log("ods.events") == []
+
+
+def test_a_backfill_over_finished_windows_is_a_refresh(world: World) -> None:
+    world.write(EVENTS).events()
+    for _ in range(2):
+        assert world.materialize("ods.events", DAYS[0], DAYS[1]).success
+    assert world.log("ods.events") == [("20220101", "SUCCESS"), ("20220102", "SUCCESS")] * 2
+    assert world.colours("ods.events") == {"materialized": DAYS[:2]}
+
+
+def test_what_lies_behind_a_failed_table_in_one_run_stays_missing(world: World) -> None:
+    world.write(EVENTS, DAILY).events(bad_day=2)
+    result = world.materialize("ods.events dwd.daily", DAYS[0], DAYS[3])
+    assert not result.success
+    assert world.colours("ods.events") == {"materialized": DAYS[:1], "failed": [DAYS[1]]}
+    assert world.colours("dwd.daily") == {}
+    assert world.log("dwd.daily") == []
+
+
+def test_tables_of_one_run_follow_each_other(world: World) -> None:
+    world.write(EVENTS, DAILY).events()
+    assert world.materialize("ods.events dwd.daily", DAYS[0], DAYS[1]).success
+    assert world.colours("dwd.daily") == {"materialized": DAYS[:2]}
+
+
+def test_a_bad_day_in_a_catch_up_then_its_repair(world: World) -> None:
+    world.write(EVENTS, DAILY).events(bad_day=3)
+    result = world.catch_up(now=NOW)
+    assert not result.success
+    assert "4 succeeded, 1 failed, 7 skipped" in failure_of(result)
+    assert world.colours("ods.events") == {"materialized": DAYS[:2], "failed": [DAYS[2]]}
+    assert world.colours("dwd.daily") == {"materialized": DAYS[:2]}
+    world.events()
+    assert world.catch_up(now=NOW).success
+    assert world.colours("ods.events") == {"materialized": DAYS}
+    assert world.colours("dwd.daily") == {"materialized": DAYS}
+
+
+def test_a_window_that_failed_before_stays_red_when_a_later_one_is_refused(world: World) -> None:
+    world.write(EVENTS).events(bad_day=1)
+    world.materialize("ods.events", DAYS[0])
+    assert not world.materialize("ods.events", DAYS[1]).success
+    assert world.colours("ods.events") == {"failed": [DAYS[0]]}
+
+
+def test_a_window_that_runs_elsewhere_is_left_to_its_runner(world: World) -> None:
+    world.write(EVENTS).events()
+    claim_elsewhere(world.project)
+    result = world.materialize("ods.events", DAYS[0])
+    assert result.success
+    assert materializations(world, "ods.events") == []
+    assert world.log("ods.events") == [("20220101", "RUNNING")]
+
+
+def test_dynamic_partitions_are_added_and_shown(world: World) -> None:
+    world.write({**EVENTS, "period": "2 days"}).events(bad_day=5)
+    assert not world.catch_up(now=NOW).success
+    assert world.colours("ods.events") == {
+        "materialized": ["2022-01-01-00:00", "2022-01-03-00:00"],
+        "failed": ["2022-01-05-00:00"],
+    }
+
+
+def test_no_secret_reaches_dagster(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_PASSWORD", "hunter2-top-secret")
+    url = "postgresql://bob:${env:WORLD_PASSWORD}@127.0.0.1:1/nowhere"
+    world.settings["connections"] = {"shop": {"url": url}}
+    source = {"type": "jdbc", "connection": "shop", "table": "orders"}
+    step = {"step": "load", "source": source, "target": {"type": "iceberg"}}
+    world.write({**EVENTS, "steps": [step], "checks": []})
+    world.materialize("ods.events", DAYS[0])
+    world.catch_up(now=NOW)
+    stored = [
+        str(record) for run in world.instance.get_runs() for record in world.instance.all_logs(run.run_id)
+    ]
+    assert any("load failed" in text for text in stored)
+    assert not [text for text in stored if "hunter2" in text]
+
+
+def claim_elsewhere(project: Project) -> None:
+    now = datetime(2022, 1, 11, tzinfo=project.zone)
+    owner = Owner("another-host", 1, 2)
+    claim = Claim("ods.events", day(1), 1440, "time_window", "world", Trigger.PENDING, owner, now)
+    with open_runner(project).run_log.begin() as conn:
+        attempts.claim(conn, claim)
+
+
+def materializations(world: World, table: str) -> list:
+    records = world.instance.get_event_records(
+        EventRecordsFilter(
+            DagsterEventType.ASSET_MATERIALIZATION, asset_key=AssetKey(table.split("."))
+        ),
+        ascending=True,
+    )
+    return [record.asset_materialization for record in records]

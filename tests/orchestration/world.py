@@ -152,3 +152,12 @@ class World:
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(yaml.safe_dump(content))
+
+
+def failure_of(result: ExecuteInProcessResult) -> str:
+    """What the run's failed step says."""
+    return "\n".join(
+        f"{event.step_failure_data.user_failure_data.description}"
+        for event in result.all_events
+        if event.is_step_failure and event.step_failure_data.user_failure_data
+    )

@@ -1,0 +1,54 @@
+"""The command line in this process, and a small project whose three days end on 2022-01-04."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from logdriven_dagster.cli import main
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+CommandLine: TypeAlias = Callable[..., Result]
+
+
+@pytest.fixture
+def logdriven(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """`logdriven("plan", "--json")` runs the command line in this process."""
+    for name in ("LOGDRIVEN_PROJECT", "LOGDRIVEN_RUN_LOG", "LOGDRIVEN_DEBUG", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def command(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["logdriven", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        return Result(code if isinstance(code, int) else 0, out, err)
+
+    return command
+
+
+@pytest.fixture
+def shop(logdriven: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project that `init` makes on 2022-01-04, as the current folder."""
+    folder = tmp_path / "shop"
+    assert logdriven("init", folder, "--now", "2022-01-04").code == 0
+    monkeypatch.chdir(folder)
+    return folder

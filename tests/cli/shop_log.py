@@ -1,0 +1,51 @@
+"""Attempts in the shop's run log, written as a runner writes them."""
+
+from pathlib import Path
+
+from logdriven_dagster.config import load_project
+from logdriven_dagster.execution.owners import current_owner
+from logdriven_dagster.model.attempts import (
+    Attempt,
+    AttemptOutcome,
+    Claim,
+    Counts,
+    Status,
+    StepOutcome,
+    Trigger,
+)
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.runlog import RunLog, attempts
+from tests.builders import at
+
+
+class ShopLog:
+    """The run log of the project in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = RunLog.open(load_project(folder).run_log_url)
+
+    def start(self, table: str, window: TimeWindow) -> Attempt:
+        """This process begins to run a window."""
+        owner, now = current_owner(), at("2022-01-04")
+        claim = Claim(
+            table, window, 1440, "time_window", "shop", Trigger.PENDING, owner, now, {"a": "1"}
+        )
+        with self._log.begin() as conn:
+            attempt = attempts.claim(conn, claim)
+            attempts.start_step(conn, attempt, "load")
+        return attempt
+
+    def succeed(self, table: str, window: TimeWindow) -> None:
+        """A window of 24 rows is done."""
+        outcome = StepOutcome(Status.SUCCESS, Counts(24, 24, 24, 0), "csv", "iceberg")
+        self._end(self.start(table, window), outcome)
+
+    def fail(self, table: str, window: TimeWindow, error: str) -> None:
+        """A window failed."""
+        outcome = StepOutcome(Status.FAILURE, Counts(success=0), error=error)
+        self._end(self.start(table, window), outcome)
+
+    def _end(self, attempt: Attempt, outcome: StepOutcome) -> None:
+        with self._log.begin() as conn:
+            attempts.finish_step(conn, attempt, "load", outcome)
+            attempts.finish(conn, attempt, AttemptOutcome(outcome.status, "app-1"))

@@ -1,0 +1,131 @@
+"""`logdriven plan` and `logdriven status`: what scripts and people read."""
+
+import subprocess
+import sys
+
+from tests.builders import day
+from tests.cli.shop_log import ShopLog
+
+NOON = ("--now", "2022-01-04T12:00")
+
+
+def test_plan_json_lists_pending_windows_in_running_order(shop, logdriven):
+    plan = logdriven("plan", "--json", *NOON).json
+    assert [(w["table"], w["data_range_end"][:10], w["state"]) for w in plan] == [
+        ("ods.orders", "2022-01-02", "ready"),
+        ("dws.daily_sales", "2022-01-02", "blocked"),
+        ("ods.orders", "2022-01-03", "blocked"),
+        ("dws.daily_sales", "2022-01-03", "blocked"),
+        ("ods.customers", "2022-01-04", "ready"),
+        ("ods.orders", "2022-01-04", "blocked"),
+        ("dws.daily_sales", "2022-01-04", "blocked"),
+    ]
+    assert plan[2] == {
+        "table": "ods.orders",
+        "data_range_start": "2022-01-02T00:00:00+00:00",
+        "data_range_end": "2022-01-03T00:00:00+00:00",
+        "state": "blocked",
+        "reason": "waits for [2022-01-01, 2022-01-02): has not run",
+    }
+
+
+def test_a_plan_with_nothing_pending_is_an_empty_list(shop, logdriven):
+    assert logdriven("plan", "--json", "--now", "2022-01-01").json == []
+
+
+def test_times_carry_the_offset_of_the_projects_zone(shop, logdriven):
+    project = shop / "logdriven.yaml"
+    project.write_text(project.read_text().replace("UTC", "America/New_York"))
+    first = logdriven("plan", "ods.orders", "--json", "--now", "20220102000000").json
+    assert [w["data_range_start"] for w in first] == ["2022-01-01T00:00:00-05:00"]
+
+
+def test_plan_shows_one_line_per_table(shop, logdriven):
+    ShopLog(shop).fail("ods.orders", day(1), "bad line 7\nmore")
+    lines = {line.split()[0]: line.split() for line in _body(logdriven("plan", *NOON).out)}
+    assert lines["ods.customers"][1:3] == ["2022-01-01", "1"]
+    assert lines["ods.orders"] == [
+        *("ods.orders", "2022-01-01", "3", "[2022-01-01,", "2022-01-02)", "ready"),
+        *("FAILURE", "in", "job", "1:", "bad", "line", "7"),
+    ]
+
+
+def test_a_table_without_pending_windows_is_up_to_date(shop, logdriven):
+    out = logdriven("plan", "ods.orders", "--now", "2022-01-01").out
+    assert "up to date" in out
+
+
+def test_all_shows_every_window_and_limit_the_first_ones(shop, logdriven):
+    assert len(_body(logdriven("plan", "ods.orders", "--all", *NOON).out)) == 3
+    assert len(_body(logdriven("plan", "ods.orders", "--limit", 2, *NOON).out)) == 2
+    assert len(logdriven("plan", "--json", "--limit", 2, *NOON).json) == 2
+
+
+def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
+    log = ShopLog(shop)
+    log.succeed("ods.orders", day(1))
+    log.fail("ods.orders", day(2), "bad line")
+    log.start("ods.customers", day(3))
+    status = logdriven("status", "--json", *NOON).json
+    assert status[:2] == [
+        {
+            "table": "ods.customers",
+            "watermark": "2022-01-01T00:00:00+00:00",
+            "pending": 1,
+            "failed": 0,
+            "running": 1,
+            "last_status": "RUNNING",
+        },
+        {
+            "table": "ods.orders",
+            "watermark": "2022-01-02T00:00:00+00:00",
+            "pending": 2,
+            "failed": 1,
+            "running": 0,
+            "last_status": "FAILURE",
+        },
+    ]
+    assert status[2]["last_status"] is None
+
+
+def test_status_shows_a_table_per_line(shop, logdriven):
+    ShopLog(shop).succeed("ods.orders", day(1))
+    line = next(x for x in logdriven("status", *NOON).out.splitlines() if "ods.orders" in x)
+    assert line.split() == ["ods.orders", "2022-01-02", "2", "0", "0", "SUCCESS"]
+
+
+def test_a_window_set_to_failure_by_hand_is_planned_first(shop, logdriven):
+    import sqlite3
+
+    log = ShopLog(shop)
+    for n in (1, 2, 3):
+        log.succeed("ods.orders", day(n))
+    with sqlite3.connect(shop / ".logdriven/run_log.db") as client:
+        client.execute(
+            "UPDATE job_log SET status = 'FAILURE' WHERE data_range_start LIKE '202201010%'"
+        )
+    client.close()
+    plan = logdriven("plan", "ods.orders", "--json", *NOON).json
+    assert [w["data_range_start"][:10] for w in plan] == ["2022-01-01"]
+
+
+def test_planning_loads_neither_spark_nor_dagster(shop):
+    program = """
+import sys
+from logdriven_dagster.cli import main
+sys.argv = ["logdriven", "plan", "--json"]
+try:
+    main()
+except SystemExit:
+    heavy = ("pyspark", "py4j", "dagster", "pyiceberg", "pandas", "pyarrow", "numpy", "rich")
+    print([name for name in heavy if name in sys.modules], file=sys.stderr)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert ended.stderr == "[]\n"
+
+
+def _body(out: str) -> list[str]:
+    lines = [line for line in out.splitlines() if line.strip()]
+    return lines[2:]
