@@ -5,7 +5,10 @@ else the example.
 """
 
 import os
+import warnings
 from pathlib import Path
+
+from dagster import BetaWarning
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.config.project import PROJECT_FILE
@@ -19,5 +22,8 @@ def _project_folder() -> Path:
         return Path(folder)
     return Path.cwd() if Path(PROJECT_FILE).is_file() else _EXAMPLE
 
+
+# Dagster warns of its own defaults for sensors, which nobody here could change.
+warnings.simplefilter("ignore", BetaWarning)
 
 defs = build_definitions(load_project(_project_folder()))

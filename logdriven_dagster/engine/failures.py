@@ -2,8 +2,11 @@
 
 import errno
 import socket
+import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from logdriven_dagster.config.secrets import redact
@@ -14,6 +17,7 @@ from logdriven_dagster.errors import (
     TransientStepError,
 )
 
+_PACKAGE = str(Path(__file__).parents[1])
 _LONGEST = 4000
 _LONGEST_CHAIN = 4
 
@@ -133,7 +137,7 @@ def _text(error: Exception) -> str:
         return f"{type(origin).__name__}: {origin}"
     java = _java(error)
     if java is None:
-        return f"{type(error).__name__}: {error}".rstrip(": ")
+        return f"{type(error).__name__}: {error}".rstrip(": ") + _place(error)
     chain = _causes(java)
     told = [throwable for throwable in chain if not _repeats_its_cause(throwable)]
     texts: list[str] = []
@@ -141,6 +145,13 @@ def _text(error: Exception) -> str:
         if not any(text in earlier for earlier in texts):
             texts.append(text)
     return "; caused by ".join(texts[:_LONGEST_CHAIN])
+
+
+def _place(error: Exception) -> str:
+    """Where a function of the user's raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith((_PACKAGE, sys.prefix))]
+    return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
 
 
 def _repeats_its_cause(throwable: Any) -> bool:
@@ -155,4 +166,4 @@ def _java_text(throwable: Any) -> str:
     message = str(throwable.getMessage() or "").split("\n\tat ")[0]
     if kind in ("AnalysisException", "ExtendedAnalysisException"):
         message = message.split(";\n")[0]
-    return f"{kind}: {message}".strip().rstrip(":")
+    return f"{kind}: {message.strip()}".rstrip(": ")

@@ -236,8 +236,18 @@ class JdbcTable:
         from sqlalchemy import MetaData, Table
         from sqlalchemy.exc import NoSuchTableError
 
+        def quote(_inspector: Any, _table: Any, column: dict[str, Any]) -> None:
+            column["quote"] = True
+
+        listeners = [("column_reflect", quote)]
         try:
-            return Table(self._name, MetaData(), schema=self._schema, autoload_with=engine)
+            return Table(
+                self._name,
+                MetaData(),
+                schema=self._schema,
+                autoload_with=engine,
+                listeners=listeners,
+            )
         except NoSuchTableError:
             return None
 
@@ -253,7 +263,8 @@ class JdbcTable:
         columns: list[Column[Any]] = []
         for field in schema.fields:
             kind = short.get(field.name) or column_type(field.dataType, field.name, self._backend)
-            columns.append(Column(field.name, kind))
+            # Databases reserve more words than SQLAlchemy knows.
+            columns.append(Column(field.name, kind, quote=True))
         return Table(name, MetaData(), *columns, schema=self._schema)
 
     def _schema_of(self, table: "Table") -> "StructType":

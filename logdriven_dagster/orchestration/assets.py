@@ -23,6 +23,10 @@ from logdriven_dagster.execution.events import WindowRefused
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.clock import data_clock
+from logdriven_dagster.orchestration.endings import (
+    interrupted_window_shown,
+    untried_windows_forgotten,
+)
 from logdriven_dagster.orchestration.metadata import kinds, table_metadata
 from logdriven_dagster.orchestration.partitions import (
     TablePartitions,
@@ -36,7 +40,6 @@ from logdriven_dagster.orchestration.reporting import (
     failure,
 )
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
-from logdriven_dagster.orchestration.untried import untried_windows_forgotten
 
 IO_MANAGER = "logdriven"
 """The key of the IO manager through which hand-written assets read and write tables."""
@@ -127,7 +130,8 @@ def _materialize(
 ) -> None:
     """Make the windows of this run's partitions done, oldest first; raise Failure for a red run."""
     reporter, keys = Reporter(context, project), list(context.partition_keys)
-    with errors_as_failures(), untried_windows_forgotten(reporter, keys):
+    forgotten, shown = untried_windows_forgotten(reporter, keys), interrupted_window_shown(reporter)
+    with errors_as_failures(), forgotten, shown:
         runner: Runner = context.resources.run_log.open_runner(
             project, context.run, context.resources.spark
         )

@@ -17,6 +17,7 @@ from logdriven_dagster.config.models import JobConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.orchestration.clock import data_clock
+from logdriven_dagster.orchestration.endings import interrupted_window_shown
 from logdriven_dagster.orchestration.partitions import partitions_of
 from logdriven_dagster.orchestration.reporting import Reporter, errors_as_failures, failure
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
@@ -117,7 +118,7 @@ def add_partitions(instance: DagsterInstance, plan: Plan) -> None:
 
 def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConfig) -> None:
     reporter = Reporter(context, project)
-    with errors_as_failures():
+    with errors_as_failures(), interrupted_window_shown(reporter):
         runner: Runner = context.resources.run_log.open_runner(
             project, context.run, context.resources.spark
         )

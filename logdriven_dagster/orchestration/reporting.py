@@ -51,6 +51,8 @@ class Reporter:
     skipped: int = 0
     tried: set[tuple[AssetKey, str]] = field(default_factory=set)
     """Partitions whose windows were claimed in this step."""
+    running: tuple[AssetKey, str] | None = None
+    """The partition whose window is in the middle of its steps."""
 
     def report(self, event: WindowEvent) -> None:
         """Tell Dagster about one event."""
@@ -59,11 +61,13 @@ class Reporter:
                 self.context.log.info(
                     "%s %s: job %s", attempt.table, attempt.window, attempt.job_id
                 )
-                self._planned(attempt.table, attempt.window)
+                self.running = self._planned(attempt.table, attempt.window)
             case WindowSucceeded():
+                self.running = None
                 self.succeeded.append(event)
                 self._materialized(event)
             case WindowFailed(attempt=attempt):
+                self.running = None
                 self.failed.append(event)
                 self.context.log.error(failure_text(event), extra=failure_metadata(event))
                 # Again, because another run may have planned the same partition meanwhile.
@@ -84,10 +88,14 @@ class Reporter:
             for event in events:
                 self.report(event)
 
-    def _planned(self, table: str, window: TimeWindow) -> None:
-        if partition := self._partition(table, window):
-            self.tried.add((asset_key(table), partition))
-            report_planned(self.context, asset_key(table), partition, self.context.run)
+    def _planned(self, table: str, window: TimeWindow) -> tuple[AssetKey, str] | None:
+        partition = self._partition(table, window)
+        if partition is None:
+            return None
+        planned = (asset_key(table), partition)
+        self.tried.add(planned)
+        report_planned(self.context, *planned, self.context.run)
+        return planned
 
     def _materialized(self, event: WindowSucceeded) -> None:
         attempt = event.attempt

@@ -221,6 +221,25 @@ def latest_statuses(conn: Connection) -> dict[str, str]:
     return {row.job_name: row.status for row in conn.execute(query)}
 
 
+def finished_counts(conn: Connection) -> dict[str, tuple[int, int, int]]:
+    """Table → finished windows, rows read and rows written by their latest attempts."""
+    query = (
+        select(
+            job_log.c.job_name,
+            func.count(job_log.c.job_id.distinct()),
+            func.coalesce(func.sum(step_log.c.source_count), 0),
+            func.coalesce(func.sum(step_log.c.success_count), 0),
+        )
+        .join_from(job_log, step_log, job_log.c.job_id == step_log.c.job_id)
+        .where(job_log.c.latest == 1, job_log.c.status == _DONE)
+        .group_by(job_log.c.job_name)
+        .order_by(job_log.c.job_name)
+    )
+    return {
+        name: (windows, int(read), int(done)) for name, windows, read, done in conn.execute(query)
+    }
+
+
 def _plain(row: Any) -> dict[str, Any]:
     values = dict(row._mapping)
     for name, value in values.items():

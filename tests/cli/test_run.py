@@ -1,4 +1,4 @@
-"""`logdriven run` and `logdriven refresh`; the last two tests run Spark in processes of their own."""
+"""`logdriven run` and `logdriven refresh`; two tests run Spark in a process."""
 
 import json
 import signal
@@ -53,7 +53,7 @@ def test_a_failed_window_holds_its_table_and_the_exit_code_is_1(shop):
     csv = shop / "data/orders.csv"
     csv.write_text(csv.read_text() + "99,1,2022-01-02 10:00:00,-5.00\n")
     noisy = shop / "tables/ods/noisy.py"
-    noisy.write_text("def printing(frame):\n    print('not JSON')\n    return frame\n")
+    noisy.write_text("def printing(source):\n    print('not JSON')\n    return source\n")
     customers = shop / "tables/ods/customers.yaml"
     python = "    python: noisy.py:printing\n    target"
     customers.write_text(customers.read_text().replace("    target", python))

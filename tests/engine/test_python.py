@@ -66,7 +66,7 @@ def test_functions_of_the_file_reach_python_workers(upstream: Lab):
         ("def build(nope):\n    pass\n", "no value for parameter 'nope'"),
         ("def other():\n    pass\n", "has no function build"),
         ("import nowhere_at_all\n", "No module named 'nowhere_at_all'"),
-        ("def build():\n    raise KeyError('deep')\n", "KeyError: 'deep'"),
+        ("def build():\n    raise KeyError('deep')\n", r"KeyError: 'deep' \(.*transform.py:2\)"),
     ],
 )
 def test_what_is_wrong_with_a_transform_is_said(upstream: Lab, code: str, text: str):

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 import pytest
-from dagster import AssetKey, DagsterEventType, EventRecordsFilter
+from dagster import AssetKey
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.execution.local import open_runner
@@ -127,7 +127,9 @@ def test_no_secret_reaches_dagster(world: World, monkeypatch: pytest.MonkeyPatch
     world.materialize("ods.events", DAYS[0])
     world.catch_up(now=NOW)
     stored = [
-        str(record) for run in world.instance.get_runs() for record in world.instance.all_logs(run.run_id)
+        str(record)
+        for run in world.instance.get_runs()
+        for record in world.instance.all_logs(run.run_id)
     ]
     assert any("load failed" in text for text in stored)
     assert not [text for text in stored if "hunter2" in text]
@@ -142,10 +144,6 @@ def claim_elsewhere(project: Project) -> None:
 
 
 def materializations(world: World, table: str) -> list:
-    records = world.instance.get_event_records(
-        EventRecordsFilter(
-            DagsterEventType.ASSET_MATERIALIZATION, asset_key=AssetKey(table.split("."))
-        ),
-        ascending=True,
-    )
-    return [record.asset_materialization for record in records]
+    key = AssetKey(table.split("."))
+    found = world.instance.fetch_materializations(key, limit=100, ascending=True)
+    return [record.asset_materialization for record in found.records]

@@ -113,7 +113,10 @@ class World:
         """Run assets (separated by spaces) for one partition, or a range in one run."""
         definitions = definitions or self.definitions
         job = definitions.resolve_implicit_global_asset_job_def()
-        span = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+        span = {
+            "dagster/asset_partition_range_start": first,
+            "dagster/asset_partition_range_end": last,
+        }
         return job.execute_in_process(
             instance=self.instance,
             raise_on_error=False,
@@ -132,7 +135,9 @@ class World:
             get_partition_subsets(self.instance, loading, key, self.instance, partitions)
         )
         names = ("materialized", "failed", "in_progress")
-        green, red, blue = [sorted(subset.get_partition_keys()) for subset in subsets if subset is not None]
+        green, red, blue = [
+            sorted(subset.get_partition_keys()) for subset in subsets if subset is not None
+        ]
         shown = dict(zip(names, ([key for key in green if key not in red], red, blue), strict=True))
         return {name: keys for name, keys in shown.items() if keys}
 

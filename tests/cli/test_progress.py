@@ -1,0 +1,114 @@
+"""What a run shows: a bar on a terminal, a line per window elsewhere."""
+
+import io
+import sys
+
+import pytest
+
+from logdriven_dagster.cli.progress import display, report
+from logdriven_dagster.cli.results import Tally
+from logdriven_dagster.cli.run_commands import _job_limit
+from logdriven_dagster.config import load_project
+from logdriven_dagster.errors import AlreadyRunningError
+from logdriven_dagster.execution.events import (
+    WindowEvent,
+    WindowFailed,
+    WindowRefused,
+    WindowSkipped,
+    WindowStarted,
+    WindowSucceeded,
+)
+from logdriven_dagster.model.attempts import Attempt, Claim, Counts, Owner, Trigger
+from logdriven_dagster.model.runs import Staged
+from logdriven_dagster.model.windows import TimeWindow
+from tests.builders import at, day
+
+
+class Terminal(io.StringIO):
+    """Standard output that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def _attempt(window: TimeWindow) -> Attempt:
+    owner = Owner("here", 1, 2)
+    return Attempt(
+        7,
+        Claim("ods.t", window, 1440, "time_window", "p", Trigger.PENDING, owner, at("2022-02-01")),
+        1,
+    )
+
+
+def _succeeded(n: int, *counts: Counts) -> WindowSucceeded:
+    steps = tuple(Staged(f"s{i}", c, "csv", "iceberg", ()) for i, c in enumerate(counts))
+    return WindowSucceeded(_attempt(day(n)), steps, (), 1.25)
+
+
+EVENTS: list[WindowEvent] = [
+    WindowStarted(_attempt(day(1))),
+    _succeeded(1, Counts(1000, 900, 900, 0)),
+    WindowStarted(_attempt(day(2))),
+    WindowFailed(_attempt(day(2)), "load", "no [file] x\nmore", 0.5),
+    WindowSkipped("ods.t", day(3), "[2022-01-02, 2022-01-03) failed"),
+    WindowRefused("ods.u", day(1), AlreadyRunningError("ods.u is running in job 3")),
+]
+
+
+def _shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(sys, "stdout", stream)
+    tally = Tally()
+    with display("text", lambda: 3) as show:
+        for event in EVENTS:
+            tally.add(event)
+            show(event)
+    report(tally, "text")
+    return stream.getvalue()
+
+
+def test_elsewhere_every_window_is_a_line(monkeypatch):
+    lines = _shown(io.StringIO(), monkeypatch).splitlines()
+    assert lines[0] == "SUCCESS  ods.t [2022-01-01, 2022-01-02)  1,000 read, 900 written, 1.2 s"
+    assert lines[1] == "FAILURE  ods.t [2022-01-02, 2022-01-03)  step load: no [file] x"
+    assert "REFUSED  ods.u [2022-01-01, 2022-01-02)  ods.u is running in job 3" in lines
+
+
+def test_a_terminal_shows_a_bar_and_what_went_wrong(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    shown = _shown(Terminal(), monkeypatch)
+    assert "3/3" in shown
+    assert "step load: no [file] x" in shown
+    assert "1,000 read, 900 written" not in shown
+
+
+def test_the_summary_counts_every_table_and_the_whole(monkeypatch):
+    rows = [line.split() for line in _shown(io.StringIO(), monkeypatch).splitlines()]
+    assert ["ods.t", "1", "1", "1", "–", "1,000", "900", "1.8", "s"] in rows
+    assert ["ods.u", "–", "–", "–", "1", "–", "–", "0.0", "s"] in rows
+    assert any(row[:6] == ["2", "tables", "1", "1", "1", "1"] for row in rows)
+
+
+def test_rows_of_all_steps_are_added_and_unknown_ones_are_no_zero():
+    tally = Tally()
+    tally.add(_succeeded(1, Counts(10, None), Counts(None, 7), Counts(5, 3)))
+    tally.add(_succeeded(2, Counts(None, None)))
+    assert [(r.rows_read, r.rows_written) for r in tally.results] == [(15, 10), (None, None)]
+
+
+def test_an_interrupted_window_is_named_on_stderr(capsys):
+    tally = Tally()
+    tally.add(WindowStarted(_attempt(day(1))))
+    report(tally, "text")
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("Error: interrupted; ods.t [2022-01-01, 2022-01-02) is logged as")
+
+
+def test_only_a_job_that_is_run_alone_keeps_to_its_limit(shop):
+    (shop / "jobs").mkdir()
+    (shop / "jobs/daily.yaml").write_text("job: daily\ntables: [ods.orders]\nmax_windows: 5\n")
+    project = load_project(shop)
+    assert _job_limit(project, ["daily"]) == 5
+    assert _job_limit(project, ["daily", "ods.customers"]) is None
+    assert _job_limit(project, None) is None

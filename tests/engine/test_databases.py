@@ -1,0 +1,160 @@
+"""Targets in SQLite, PostgreSQL and MariaDB: one suite over all three."""
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from logdriven_dagster.engine.jdbc import JdbcTable
+from logdriven_dagster.errors import TerminalStepError, TransientStepError
+from tests.builders import day
+from tests.engine.laboratory import Lab
+
+TARGET = {"type": "jdbc", "connection": "db", "table": "t"}
+QUERY = "SELECT int(day(:data_range_start)) AS day, v FROM VALUES (1), (2) AS t(v)"
+
+
+@pytest.fixture
+def db_lab(lab: Lab, database_url: sa.URL, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    monkeypatch.setenv("LAB_PASSWORD", database_url.password or "")
+    url = database_url.render_as_string(hide_password=False)
+    if database_url.password:
+        url = url.replace(f":{database_url.password}@", ":${env:LAB_PASSWORD}@")
+    lab.settings["connections"] = {"db": {"url": url}}
+    return lab
+
+
+@pytest.fixture
+def query(db_lab: Lab) -> Callable[[str], list[Any]]:
+    def run(sql: str) -> list[Any]:
+        engine = sa.create_engine(db_lab.project.connection("db").url, poolclass=sa.NullPool)
+        with engine.begin() as conn:
+            result = conn.execute(sa.text(sql))
+            return [tuple(row) for row in result] if result.returns_rows else []
+
+    return run
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite_window"])
+def test_windows_add_up_and_repeating_one_leaves_the_same_rows(db_lab: Lab, query, mode: str):
+    db_lab.table("ods.t", {"sql": QUERY, "target": {**TARGET, "mode": mode}})
+    for window in (day(1), day(2), day(1)):
+        counts = db_lab.run("ods.t", window).counts
+        assert (counts.target, counts.success, counts.failure) == (2, 2, 0)
+    assert db_lab.rows("ods.t") == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert db_lab.rows("ods.t", day(2)) == [(2, 1), (2, 2)]
+    assert query("SELECT DISTINCT _window_start FROM t ORDER BY 1") == [
+        ("2022-01-01T00:00:00Z",),
+        ("2022-01-02T00:00:00Z",),
+    ]
+
+
+def test_upserts_keep_the_rows_of_newer_windows(db_lab: Lab):
+    target = {**TARGET, "mode": "upsert", "key": ["id"]}
+    for n, values in ((2, "('a', 'new')"), (1, "('a', 'old'), ('b', 'old')"), (3, "('b', 'newest')")):
+        db_lab.table("ods.t", {"sql": f"SELECT * FROM VALUES {values} AS t(id, v)", "target": target})
+        db_lab.run("ods.t", day(n))
+    assert db_lab.rows("ods.t") == [("a", "new"), ("b", "newest")]
+
+
+def test_every_plain_type_comes_back_as_it_was(db_lab: Lab):
+    sql = (
+        "SELECT true AS bool, 3 AS i, 5000000000 AS l, float(1.5) AS f, 2.5D AS d, "
+        "CAST(1.25 AS DECIMAL(10, 2)) AS n, 'it''s “x”' AS t, DATE'2022-01-02' AS day, "
+        "TIMESTAMP'2022-01-02 03:04:05.123' AS at, CAST(NULL AS STRING) AS nothing, X'00ff' AS bin"
+    )
+    db_lab.table("ods.t", {"sql": sql, "target": TARGET})
+    db_lab.run("ods.t", day(1))
+    assert db_lab.rows("ods.t") == [tuple(db_lab.spark.sql(sql).first())]
+
+
+def test_instants_survive_another_time_zone(db_lab: Lab):
+    db_lab.settings["timezone"] = "Asia/Tokyo"
+    db_lab.table("ods.t", {"sql": "SELECT :data_range_start AS at, string(:data_range_start) AS text", "target": {**TARGET, "window_column": "at"}})
+    window = db_lab.project.table("ods.t").grid.window(3)
+    db_lab.run("ods.t", window)
+    db_lab.run("ods.t", window)
+    assert [text for _, text in db_lab.rows("ods.t", window)] == ["2022-01-04 00:00:00"]
+    ((at, _),) = db_lab.rows("ods.t")
+    assert at.timestamp() == window.start.timestamp()
+
+
+def test_added_columns_alter_the_table(db_lab: Lab):
+    db_lab.table("ods.t", {"sql": "SELECT 1 AS a", "target": TARGET})
+    db_lab.run("ods.t", day(1))
+    db_lab.table("ods.t", {"sql": "SELECT 2 AS a, 'x' AS `order by`", "target": TARGET})
+    db_lab.run("ods.t", day(2))
+    assert db_lab.rows("ods.t") == [(1, None), (2, "x")]
+
+
+def test_a_table_that_the_user_made_is_used_as_it_is(db_lab: Lab, query):
+    query("CREATE TABLE t (v VARCHAR(20) NOT NULL, day INTEGER, _window_start VARCHAR(32))")
+    db_lab.table("ods.t", {"sql": "SELECT 1 AS day, 'x' AS v", "target": TARGET})
+    db_lab.run("ods.t", day(1))
+    assert query("SELECT v, day FROM t") == [("x", 1)]
+
+
+def test_statements_before_the_rows_belong_to_the_transaction(db_lab: Lab, query):
+    db_lab.table("ods.t", {"sql": QUERY, "target": TARGET})
+    db_lab.run("ods.t", day(1))
+    before = ["DELETE FROM t WHERE v = ${bad}", "INSERT INTO nowhere VALUES (1)"]
+    db_lab.table("ods.t", {"sql": QUERY, "target": {**TARGET, "pre_sql": before}}, variables={"bad": 2})
+    with pytest.raises(TerminalStepError, match="nowhere"):
+        db_lab.run("ods.t", day(2))
+    assert db_lab.rows("ods.t") == [(1, 1), (1, 2)]
+    db_lab.table("ods.t", {"sql": QUERY, "target": {**TARGET, "pre_sql": before[:1]}}, variables={"bad": 2})
+    db_lab.run("ods.t", day(2))
+    assert db_lab.rows("ods.t") == [(1, 1), (2, 1), (2, 2)]
+
+
+def test_a_commit_leaves_its_marker_and_no_staging_table(db_lab: Lab, query):
+    db_lab.table("ods.t", {"sql": QUERY, "target": TARGET})
+    db_lab.run("ods.t", day(1), job_id=41)
+    db_lab.run("ods.t", day(1), job_id=42)
+    columns = "target_table, data_range_start, data_range_end, table_name, job_id, row_count"
+    assert query(f"SELECT {columns} FROM logdriven_commit") == [
+        ("t", "20220101000000", "20220102000000", "ods.t", 42, 2)
+    ]
+    engine = sa.create_engine(db_lab.project.connection("db").url)
+    assert sorted(sa.inspect(engine).get_table_names()) == ["logdriven_commit", "t"]
+    engine.dispose()
+
+
+def test_a_runner_that_dies_after_the_commit_does_no_harm(db_lab: Lab, monkeypatch):
+    db_lab.table("ods.t", {"sql": QUERY, "target": {**TARGET, "mode": "append"}})
+    with db_lab.session("ods.t", day(1)) as session:
+        session.stage(db_lab.project.table("ods.t").steps[0])
+        keeper, staged = session._staged["step_1"]
+        with monkeypatch.context() as patch:
+            patch.setattr(sa.Table, "drop", lambda *_, **__: None)  # dead before the clean-up
+            keeper.publish(staged)
+        keeper.publish(staged)
+    assert isinstance(keeper, JdbcTable)
+    assert db_lab.rows("ods.t") == [(1, 1), (1, 2)]
+
+
+def test_a_source_in_a_database_is_filtered_there_and_counted(db_lab: Lab, query):
+    query("CREATE TABLE s (id BIGINT, at TIMESTAMP NULL)")
+    for n in (1, 2, 3):
+        query(f"INSERT INTO s VALUES ({n}000000000, '2022-01-0{n} 05:00:00.000')")
+    source = {"type": "jdbc", "connection": "db", "table": "s", "window_column": "at"}
+    db_lab.table("ods.t", {"source": source, "target": {"type": "parquet"}})
+    ran = db_lab.run("ods.t", day(2))
+    assert (ran.counts.source, ran.counts.target) == (1, 1)
+    assert [row[0] for row in db_lab.rows("ods.t")] == [2_000_000_000]
+
+
+def test_the_password_shows_nowhere(lab: Lab, monkeypatch, capfd):
+    monkeypatch.setenv("LAB_PASSWORD", "-".join(["correct", "horse"]))
+    url = "postgresql://u:${env:LAB_PASSWORD}@127.0.0.1:1/x"
+    lab.settings["connections"] = {"db": {"url": url}}
+    source = {"type": "jdbc", "connection": "db", "table": "s"}
+    for step in ({"source": source, "target": {"type": "parquet"}}, {"sql": QUERY, "target": TARGET}):
+        lab.table("ods.t", step)
+        with pytest.raises(TransientStepError) as caught:
+            lab.run("ods.t", day(1))
+        text = "".join(traceback.format_exception(caught.value))
+        assert "correct-horse" not in text
+    assert "correct-horse" not in "".join(capfd.readouterr())

@@ -1,0 +1,108 @@
+"""A table grows with its results, and refuses what does not fit."""
+
+from typing import Any
+
+import pytest
+
+from logdriven_dagster.errors import TerminalStepError
+from tests.builders import day
+from tests.engine.laboratory import Lab
+
+GROWING = {
+    "iceberg": {"type": "iceberg"},
+    "upsert": {"type": "iceberg", "mode": "upsert", "key": ["a"]},
+    "parquet": {"type": "parquet"},
+    "json": {"type": "json"},
+    "sqlite": {"type": "jdbc", "connection": "lite", "table": "t"},
+}
+
+
+@pytest.fixture(params=GROWING)
+def target(request: pytest.FixtureRequest) -> Any:
+    return GROWING[request.param]
+
+
+def load(lab: Lab, n: int, sql: str, target: Any) -> None:
+    lab.table("ods.t", {"sql": f"SELECT {sql}", "target": target})
+    lab.run("ods.t", day(n))
+
+
+def test_an_added_column_is_null_in_older_windows(lab: Lab, target: Any):
+    load(lab, 1, "1 AS a", target)
+    load(lab, 2, "2 AS a, 'x' AS b", target)
+    assert lab.rows("ods.t") == [(1, None), (2, "x")]
+
+
+def test_a_missing_column_becomes_null(lab: Lab, target: Any):
+    load(lab, 1, "1 AS a, 'x' AS b", target)
+    load(lab, 2, "2 AS a", target)
+    assert lab.rows("ods.t") == [(1, "x"), (2, None)]
+
+
+def test_column_names_match_whatever_their_case_and_order(lab: Lab, target: Any):
+    load(lab, 1, "1 AS a, 'x' AS b", target)
+    load(lab, 2, "'y' AS B, 2 AS A", target)
+    assert lab.engine.read("ods.t").columns == ["a", "b"]
+    assert lab.rows("ods.t") == [(1, "x"), (2, "y")]
+
+
+def test_a_narrower_type_is_cast_up(lab: Lab, target: Any):
+    load(lab, 1, "1 AS a, 2.5D AS b, 5000000000 AS c", target)
+    load(lab, 2, "2 AS a, 3 AS b, smallint(4) AS c", target)
+    assert lab.rows("ods.t") == [(1, 2.5, 5_000_000_000), (2, 3.0, 4)]
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "upsert", "parquet", "json"])
+def test_a_wider_type_widens_the_table(lab: Lab, kind: str):
+    load(lab, 1, "1 AS a, float(1.5) AS b, decimal(3, 1)(2) AS c".replace("decimal(3, 1)(2)", "CAST(2 AS DECIMAL(3, 1))"), GROWING[kind])
+    load(lab, 2, "5000000000 AS a, 2.5D AS b, CAST(2 AS DECIMAL(9, 1)) AS c", GROWING[kind])
+    types = [type for _, type in lab.engine.read("ods.t").dtypes]
+    assert types == ["bigint", "double", "decimal(9,1)"]
+    assert [a for a, _, _ in lab.rows("ods.t")] == [1, 5_000_000_000]
+
+
+def test_an_incompatible_type_is_refused_with_both_schemas(lab: Lab, target: Any):
+    load(lab, 1, "1 AS a, 'x' AS b", target)
+    with pytest.raises(TerminalStepError) as caught:
+        load(lab, 2, "1 AS a, DATE'2022-01-01' AS b", target)
+    assert "column b of the result does not fit" in str(caught.value)
+    assert "b string" in str(caught.value)
+    assert "b date" in str(caught.value)
+    assert len(lab.rows("ods.t")) == 1
+
+
+def test_a_database_column_is_never_widened(lab: Lab):
+    load(lab, 1, "CAST(1 AS DECIMAL(5, 2)) AS a", GROWING["sqlite"])
+    with pytest.raises(TerminalStepError, match="column a is too narrow"):
+        load(lab, 2, "CAST(1 AS DECIMAL(9, 2)) AS a", GROWING["sqlite"])
+
+
+EVERY_TYPE = (
+    "true AS bool, tinyint(1) AS b, smallint(2) AS s, 3 AS i, 4L AS l, float(1.5) AS f, 2.5D AS d, "
+    "CAST(1.25 AS DECIMAL(10, 2)) AS n, 'x' AS t, DATE'2022-01-02' AS day, "
+    "TIMESTAMP'2022-01-02 03:04:05.123' AS at"
+)
+
+
+@pytest.mark.parametrize("kind", [*GROWING, "orc"])
+def test_every_plain_type_comes_back_as_it_was(lab: Lab, kind: str):
+    target = GROWING.get(kind, {"type": kind})
+    target = target if kind != "upsert" else {**target, "key": ["i"]}
+    load(lab, 1, EVERY_TYPE, target)
+    expected = tuple(lab.spark.sql(f"SELECT {EVERY_TYPE}").first())
+    assert lab.rows("ods.t") == [expected]
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "parquet", "orc", "json"])
+def test_nested_types_come_back_as_they_were(lab: Lab, kind: str):
+    sql = "array(1, 2) AS a, named_struct('x', 1, 'y', array('z')) AS s, map('k', 2) AS m"
+    load(lab, 1, sql, {"type": kind})
+    load(lab, 2, sql, {"type": kind})
+    assert lab.rows("ods.t") == [tuple(lab.spark.sql(f"SELECT {sql}").first())] * 2
+
+
+def test_a_type_that_a_target_cannot_hold_is_named(lab: Lab):
+    with pytest.raises(TerminalStepError, match="column v: an Iceberg table cannot hold interval"):
+        load(lab, 1, "INTERVAL 1 DAY AS v", GROWING["iceberg"])
+    with pytest.raises(TerminalStepError, match="column v: a database table cannot hold array"):
+        load(lab, 1, "array(1) AS v", GROWING["sqlite"])
