@@ -112,8 +112,14 @@ def spark_type(kind: "TypeEngine[Any]", backend: str) -> str:
         return "double"
     if isinstance(kind, sa.Numeric):
         return f"decimal({kind.precision or 38},{kind.scale or 0})"
-    names = ((sa.Integer, "int"), (sa.DateTime, "timestamp"), (sa.Date, "date"))
-    for family, name in (*names, (sa.LargeBinary, "binary")):
+    for family, name in ((sa.Integer, "int"), (sa.DateTime, "timestamp"), (sa.Date, "date")):
         if isinstance(kind, family):
             return name
-    return "string"
+    return "binary" if _is_binary(kind) else "string"
+
+
+def _is_binary(kind: "TypeEngine[Any]") -> bool:
+    try:
+        return kind.python_type is bytes
+    except NotImplementedError:
+        return False

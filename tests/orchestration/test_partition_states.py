@@ -126,11 +126,8 @@ def test_no_secret_reaches_dagster(world: World, monkeypatch: pytest.MonkeyPatch
     world.write({**EVENTS, "steps": [step], "checks": []})
     world.materialize("ods.events", DAYS[0])
     world.catch_up(now=NOW)
-    stored = [
-        str(record)
-        for run in world.instance.get_runs()
-        for record in world.instance.all_logs(run.run_id)
-    ]
+    runs = world.instance.get_runs()
+    stored = [str(record) for run in runs for record in world.instance.all_logs(run.run_id)]
     assert any("load failed" in text for text in stored)
     assert not [text for text in stored if "hunter2" in text]
 

@@ -61,6 +61,10 @@ DAILY: dict[str, Any] = {
         }
     ],
 }
+ALONE: dict[str, Any] = {
+    "table": "ods.alone",
+    "steps": [{"step": "one", "sql": "SELECT 1 AS one", "target": {"type": "parquet"}}],
+}
 
 
 @dataclass
@@ -113,16 +117,14 @@ class World:
         """Run assets (separated by spaces) for one partition, or a range in one run."""
         definitions = definitions or self.definitions
         job = definitions.resolve_implicit_global_asset_job_def()
-        span = {
-            "dagster/asset_partition_range_start": first,
-            "dagster/asset_partition_range_end": last,
-        }
+        name = "dagster/asset_partition_range"
+        span = {f"{name}_start": first, f"{name}_end": last} if last else {}
         return job.execute_in_process(
             instance=self.instance,
             raise_on_error=False,
             asset_selection=[AssetKey(name.split(".")) for name in tables.split()],
             partition_key=None if last else first,
-            tags={**(span if last else {}), "logdriven/now": "2022-01-11 00:00"},
+            tags={**span, "logdriven/now": "2022-01-11 00:00"},
         )
 
     def colours(self, table: str, definitions: Definitions | None = None) -> dict[str, list[str]]:
@@ -134,11 +136,9 @@ class World:
         subsets = asyncio.run(
             get_partition_subsets(self.instance, loading, key, self.instance, partitions)
         )
-        names = ("materialized", "failed", "in_progress")
-        green, red, blue = [
-            sorted(subset.get_partition_keys()) for subset in subsets if subset is not None
-        ]
-        shown = dict(zip(names, ([key for key in green if key not in red], red, blue), strict=True))
+        green, red, blue = [sorted(subset.get_partition_keys()) for subset in subsets]
+        green = [key for key in green if key not in red]
+        shown = {"materialized": green, "failed": red, "in_progress": blue}
         return {name: keys for name, keys in shown.items() if keys}
 
     def log(self, table: str) -> list[tuple[str, str]]:
