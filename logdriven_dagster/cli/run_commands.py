@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -127,7 +127,9 @@ def refresh(
     _watch(events, lambda: len(windows), "json" if as_json else "text")
 
 
-def _watch(events: "Iterator[WindowEvent]", total: Callable[[], int], output: "Output") -> NoReturn:
+def _watch(
+    events: "Generator[WindowEvent]", total: Callable[[], int], output: "Output"
+) -> NoReturn:
     """Run the windows and report them; exits with 1 if one failed, 130 or 143 if interrupted."""
     from logdriven_dagster.cli.progress import display, report
     from logdriven_dagster.cli.results import Tally
@@ -137,7 +139,7 @@ def _watch(events: "Iterator[WindowEvent]", total: Callable[[], int], output: "O
         with (
             _terminable(),
             display(output, total) as show,
-            closing(cast("Generator[WindowEvent]", events)),
+            closing(events),
         ):
             for event in events:
                 tally.add(event)

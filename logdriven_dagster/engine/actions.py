@@ -56,7 +56,7 @@ class Action(Generic[Result]):
             self._context.setJobDescription(self.description)
             self._context.setInterruptOnCancel(True)
             self._result.append(self._work())
-        except BaseException as error:
+        except BaseException as error:  # raised again by `run`  # noqa: BLE001 - handed to the waiting thread
             self._error.append(error)
 
 

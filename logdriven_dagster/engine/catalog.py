@@ -1,8 +1,8 @@
 """Tables of Spark's own catalog.
 
-Not atomic, and documented as such: the staged rows replace their window by Spark's dynamic partition
-overwrite over `_window_start`, and a process killed in the middle may leave some of them. The window
-is then unfinished in the run log, and running it again repairs the table.
+Not atomic, and documented as such: the staged rows replace their window by Spark's dynamic
+partition overwrite over `_window_start`, and a process killed in the middle may leave some of them.
+The window is then unfinished in the run log, and running it again repairs the table.
 """
 
 from typing import TYPE_CHECKING

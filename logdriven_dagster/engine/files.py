@@ -221,7 +221,7 @@ def _write_atomically(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(draft, path)
+    draft.replace(path)
 
 
 def _orc_rows(path: Path) -> int:

@@ -14,6 +14,7 @@ from logdriven_dagster.config.steps import IcebergTarget
 from logdriven_dagster.engine.iceberg_files import (
     all_within,
     bound_text,
+    equal,
     location,
     matching_files,
     parquet_rows,
@@ -119,7 +120,8 @@ class IcebergTable:
         table = self._create_or_load(staged.schema)
         for attempt in range(_COMMIT_TRIES):
             if attempt:
-                time.sleep(random.uniform(0.01, 0.05) * 2**attempt)
+                pause = random.uniform(0.01, 0.05)  # no secret, only spread  # noqa: S311 - spreads the retries
+                time.sleep(pause * 2**attempt)
                 table = self._catalog.load_table(self._identifier)
             if self._snapshot(table, staged) or self._commit(table, staged, change(table, staged)):
                 rows = None if self._target.mode == "upsert" else staged.rows
@@ -199,13 +201,11 @@ class IcebergTable:
 
     def _replacing(self, table: "Table", staged: StagedRows) -> Change:
         """What makes way for the staged files, by mode."""
-        from pyiceberg.expressions import EqualTo
-
         start = staged.stamp.window.start
         if self._target.mode == "overwrite":
             return Change(matching_files(table), staged.files)
         if self._target.mode == "append":
-            mine = EqualTo(WINDOW_START, bound_text(table.schema(), WINDOW_START, start))
+            mine = equal(WINDOW_START, bound_text(table.schema(), WINDOW_START, start))
             return Change(matching_files(table, mine), staged.files)
         condition = within(table.schema(), self._window_column, staged.stamp.window)
         files = matching_files(table, condition)

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
@@ -53,12 +53,31 @@ def all_within(table: "Table", condition: "BooleanExpression", files: "list[Data
 
 def within(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpression":
     """Rows whose column lies in `[start, end)`."""
-    from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
-
-    return And(
-        GreaterThanOrEqual(column, bound_text(schema, column, window.start)),
-        LessThan(column, bound_text(schema, column, window.end)),
+    terms = _terms()
+    return terms.And(  # type: ignore[no-any-return]
+        terms.GreaterThanOrEqual(column, bound_text(schema, column, window.start)),
+        terms.LessThan(column, bound_text(schema, column, window.end)),
     )
+
+
+def equal(column: str, value: str) -> "BooleanExpression":
+    """Rows whose column has this value."""
+    return _terms().EqualTo(column, value)  # type: ignore[no-any-return]
+
+
+def between(column: str, low: int | str, high: int | str) -> "BooleanExpression":
+    """Rows whose column lies in `[low, high]`, both included."""
+    terms = _terms()
+    return terms.And(  # type: ignore[no-any-return]
+        terms.GreaterThanOrEqual(column, low), terms.LessThanOrEqual(column, high)
+    )
+
+
+def _terms() -> Any:
+    """PyIceberg's expressions, whose annotations do not describe how they are called."""
+    from pyiceberg import expressions
+
+    return expressions
 
 
 def bound_text(schema: "Schema", column: str, moment: datetime) -> str:

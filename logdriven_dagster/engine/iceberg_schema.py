@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.engine.schemas import ddl_type
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def _to_iceberg(kind: "DataType", numbers: "count[int]") -> "IcebergType":
                 for name, part in parts
             )
         )
-    return _primitives()[kind.typeName()]()
+    primitive: IcebergType = _primitives()[kind.typeName()]()
+    return primitive
 
 
 def _primitives() -> "dict[str, Callable[[], Any]]":
@@ -115,4 +117,4 @@ def _to_spark(kind: "IcebergType") -> "DataType":
     name = _TO_SPARK.get(str(kind))
     if name is None:
         raise TerminalStepError(f"Spark cannot read Iceberg's type {kind} here")
-    return spark._parse_datatype_string(name)
+    return ddl_type(name)

@@ -1,7 +1,7 @@
 """Row counts of a finished query, from the metrics that Spark kept while it ran.
 
-No row is read a second time. The numbers come from Spark's SQL status store, which a classic session
-has and which needs no user interface.
+No row is read a second time. The numbers come from Spark's SQL status store, which a classic
+session has and which needs no user interface.
 """
 
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ class QueryCounts:
 def query_counts(spark: "SparkSession", description: str) -> QueryCounts:
     """The counts of the latest query that ran under this job description."""
     # Metrics reach the store through an asynchronous queue.
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_BUS_MILLISECONDS)
-    store = spark._jsparkSession.sharedState().statusStore()
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_BUS_MILLISECONDS)  # noqa: SLF001 - Spark's own metrics have no public door
+    store = spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001
     execution = _execution(store, description)
     if execution is None:
         return QueryCounts(None, None)
@@ -82,12 +82,14 @@ class _Plan:
         """The sum over all scans."""
         fed = {source for inputs in self._inputs.values() for source in inputs}
         roots = [node for node in self._inputs if node not in fed]
-        counted = [count for root in roots for count in self._scans(root, None, False)]
+        counted = [count for root in roots for count in self._scans(root)]
         if None in counted:
             return None
         return sum(count for count in counted if count is not None)
 
-    def _scans(self, node: int, filtered: int | None, limited: bool) -> list[int | None]:
+    def _scans(
+        self, node: int, filtered: int | None = None, *, limited: bool = False
+    ) -> list[int | None]:
         """The count of each scan below `node`; `filtered` is that of the filter just above."""
         name = self._names[node]
         if not self._inputs.get(node):
@@ -97,7 +99,7 @@ class _Plan:
         elif not name.startswith(_TRANSPARENT):
             filtered = None
         limited = (limited or name in _STOPS_EARLY) and name not in _READS_ALL_FIRST
-        below = [self._scans(each, filtered, limited) for each in self._inputs[node]]
+        below = [self._scans(each, filtered, limited=limited) for each in self._inputs[node]]
         return [count for counts in below for count in counts]
 
     def _scanned(self, node: int, filtered: int | None) -> int | None:

@@ -1,11 +1,11 @@
 """Schemas: how a result fits a table that exists, and how both grow.
 
-A column of the result may be new (the table gains it), missing (it becomes null), narrower than the
-table's (it is cast up) or wider where the promotion loses nothing (the table's type grows). Anything
-else is refused with both schemas. Column names match whatever their case.
+A column of the result may be new (the table gains it), missing (it becomes null), narrower than
+the table's (it is cast up) or wider where the promotion loses nothing (the table's type grows).
+Anything else is refused with both schemas. Column names match whatever their case.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.steps import Target
 from logdriven_dagster.errors import TerminalStepError
@@ -49,7 +49,7 @@ def conform(frame: "DataFrame", known: "StructType | None", table: str) -> "Data
 
     `known` is the table's schema, or None before its first row. TerminalStepError if it cannot fit.
     """
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as sf
 
     _refuse_duplicates(frame, table)
     known_fields = {field.name.lower(): field for field in known.fields} if known else {}
@@ -59,7 +59,7 @@ def conform(frame: "DataFrame", known: "StructType | None", table: str) -> "Data
         old, new = known_fields.get(key), given.get(key)
         if new is None:
             assert old is not None
-            columns.append(F.lit(None).cast(old.dataType).alias(old.name))
+            columns.append(sf.lit(None).cast(old.dataType).alias(old.name))
             continue
         goal = _storable(new.dataType)
         if old is not None:
@@ -69,7 +69,7 @@ def conform(frame: "DataFrame", known: "StructType | None", table: str) -> "Data
                 f"{table}: column {new.name} is NULL without a type; cast it, as in "
                 f"CAST(NULL AS STRING) AS {new.name}"
             )
-        column = F.col(f"`{new.name.replace('`', '``')}`")
+        column = sf.col(f"`{new.name.replace('`', '``')}`")
         column = column if new.dataType == goal else column.cast(goal)
         columns.append(column.alias(old.name if old else new.name))
     return frame.select(*columns)
@@ -105,7 +105,7 @@ def _meeting(old: "DataType", new: "DataType") -> "DataType | None":
     from pyspark.sql.types import DecimalType
 
     before, after = old.simpleString(), new.simpleString()
-    if before == after or after == "void":
+    if after in (before, "void"):
         return old
     if before == "void" or (before, after) in _PROMOTIONS:
         return new
@@ -127,6 +127,14 @@ def _refuse(frame: "DataFrame", known: "StructType | None", table: str, column: 
         f"{table}: column {column} of the result does not fit the table\n"
         f"  table:  {ddl(known)}\n  result: {ddl(frame.schema)}"
     )
+
+
+def ddl_type(name: str) -> "DataType":
+    """The type that Spark's DDL calls so."""
+    from pyspark.sql.types import StructType
+
+    row: Any = StructType.fromDDL(f"v {name}")
+    return row.fields[0].dataType  # type: ignore[no-any-return]
 
 
 def ddl(schema: "StructType") -> str:

@@ -121,7 +121,8 @@ def _cores() -> int:
 
 def _log_option() -> str:
     package = find_spec("logdriven_dagster.engine")
-    assert package is not None and package.origin is not None
+    assert package is not None
+    assert package.origin is not None
     return f"-Dlog4j2.configurationFile={Path(package.origin).with_name('log4j2.properties')}"
 
 

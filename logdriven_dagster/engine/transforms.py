@@ -39,11 +39,12 @@ def _module(place: str, folder: Path) -> Any:
     from pyspark import cloudpickle
 
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     # Python workers cannot import it: its functions travel to them by value.
-    cloudpickle.register_pickle_by_value(module)
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     spec.loader.exec_module(module)
     return module
 

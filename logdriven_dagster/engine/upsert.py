@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from logdriven_dagster.engine.actions import run_action
-from logdriven_dagster.engine.iceberg_files import location, matching_files, parquet_rows
+from logdriven_dagster.engine.iceberg_files import between, location, matching_files, parquet_rows
 from logdriven_dagster.engine.iceberg_schema import spark_schema
 from logdriven_dagster.engine.schemas import WINDOW_START, conform
 from logdriven_dagster.engine.staging import (
@@ -102,13 +102,13 @@ def _key_range(
     new: "DataFrame", table: "Table", key: tuple[str, ...], label: str
 ) -> "BooleanExpression":
     """Between the smallest and the largest new key, column by column."""
-    from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual
-    from pyspark.sql import functions as F
+    from pyiceberg.expressions import AlwaysTrue, And
+    from pyspark.sql import functions as sf
 
     types = {field.name.lower(): field.dataType.simpleString() for field in new.schema.fields}
     names = [name for name in key if types[name.lower()] in _COMPARABLE]
-    wanted = [limit(name) for name in names for limit in (F.min, F.max)]
-    row = run_action(new.sparkSession, label, lambda: new.agg(F.count("*"), *wanted).first())
+    wanted = [limit(name) for name in names for limit in (sf.min, sf.max)]
+    row = run_action(new.sparkSession, label, lambda: new.agg(sf.count("*"), *wanted).first())
     assert row is not None
     condition: BooleanExpression = AlwaysTrue()
     for number, name in enumerate(names):
@@ -116,8 +116,7 @@ def _key_range(
         if _field_type(table, name) != types[name.lower()]:
             continue
         low, high = (value if isinstance(value, int) else str(value) for value in (low, high))
-        between = And(GreaterThanOrEqual(name, low), LessThanOrEqual(name, high))
-        condition = And(condition, between)
+        condition = And(condition, between(name, low, high))
     return condition
 
 
@@ -129,9 +128,9 @@ def _field_type(table: "Table", name: str) -> str | None:
 
 def _same_key(key: tuple[str, ...], order: str | None = None) -> "Column":
     """Equal keys; with `order` of the windows: `old.window <order> new.window`."""
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as sf
 
-    same = [F.col(f"old.`{name}`") == F.col(f"new.`{name}`") for name in key]
-    old, new = F.col(f"old.{WINDOW_START}"), F.col(f"new.{WINDOW_START}")
-    orders = {None: F.lit(True), "<=": old <= new, ">": old > new}
-    return reduce(and_, same) & orders[order]
+    same = [sf.col(f"old.`{name}`") == sf.col(f"new.`{name}`") for name in key]
+    old, new = sf.col(f"old.{WINDOW_START}"), sf.col(f"new.{WINDOW_START}")
+    orders = {"<=": [old <= new], ">": [old > new]}
+    return reduce(and_, same + orders.get(order or "", []))

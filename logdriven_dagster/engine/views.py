@@ -1,7 +1,8 @@
 """What names mean inside one window: `source`, earlier steps, and tables by their dotted names."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.references import (
     UnreadableSqlError,
@@ -58,13 +59,12 @@ class Views:
         values = parameters(text, self._run)
         return self._spark.sql(text, args=values) if values else self._spark.sql(text)
 
-    def parameters(self) -> dict[str, Callable[[], Any]]:
+    def parameters(self) -> "dict[str, Callable[[], DataFrame]]":
         """What a Python transform can ask for by name, besides the fixed names."""
-        known: dict[str, Callable[[], Any]] = {
-            name.replace(".", "_"): (lambda name=name: self.table(name))
-            for name in self._readable.values()
-        }
-        return known | {name: (lambda frame=frame: frame) for name, frame in self._frames.items()}
+        names = self._readable.values()
+        known: dict[str, Callable[[], DataFrame]] = {}
+        known |= {name.replace(".", "_"): partial(self.table, name) for name in names}
+        return known | {name: partial(self._frames.__getitem__, name) for name in self._frames}
 
     def close(self) -> None:
         """Drop every view of this window."""

@@ -37,7 +37,8 @@ class Engine:
         self._project, self._spark = project, spark
         quieten()
         # JDBC drivers take times without a zone to be in the JVM's, whatever the session says.
-        zones = spark._jvm.java.util.TimeZone
+        virtual_machine: Any = spark._jvm  # noqa: SLF001 - the only way to the Java side
+        zones = virtual_machine.java.util.TimeZone
         zones.setDefault(zones.getTimeZone(str(project.zone)))
 
     @property
@@ -191,7 +192,7 @@ class WindowSession:
 
     def _origin(self, step: StepConfig) -> str | None:
         """The kinds of what the step reads: its source, and the tables that it names."""
-        kinds = [step.source.type] if step.source else []
+        kinds: list[str] = [step.source.type] if step.source else []
         kinds += [self._place.project.table(name).output.type for name in self._views.opened]
         return ",".join(dict.fromkeys(sorted(kinds))) or ("python" if step.python else "sql")
 
@@ -224,22 +225,24 @@ class WindowSession:
 
     def _placed(self, frame: "DataFrame", target: Target) -> "DataFrame":
         """The frame with what places its rows in the window, refusing rows that lie outside."""
-        from pyspark.sql import functions as F
+        from pyspark.sql import functions as sf
 
         window, name = self._run.window, target.window_column
         if name is not None:
             if name.lower() not in (column.lower() for column in frame.columns):
                 raise TerminalStepError(f"the result has no column {name}, the window_column")
-            value = F.col(f"`{name}`")
-            outside = F.concat(
-                F.lit(f"{name} = "),
-                F.coalesce(value.cast("string"), F.lit("NULL")),
-                F.lit(f" lies outside the window {window}"),
+            value = sf.col(f"`{name}`")
+            outside = sf.concat(
+                sf.lit(f"{name} = "),
+                sf.coalesce(value.cast("string"), sf.lit("NULL")),
+                sf.lit(f" lies outside the window {window}"),
             )
             inside = (value >= window.start) & (value < window.end)
-            frame = frame.withColumn(name, F.when(inside, value).otherwise(F.raise_error(outside)))
+            frame = frame.withColumn(
+                name, sf.when(inside, value).otherwise(sf.raise_error(outside))
+            )
         if window_column(target) == WINDOW_START:
-            frame = frame.withColumn(WINDOW_START, F.lit(window.start))
+            frame = frame.withColumn(WINDOW_START, sf.lit(window.start))
         return frame
 
 

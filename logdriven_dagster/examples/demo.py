@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -51,8 +51,8 @@ def demonstrate(folder: Path, days: int) -> int:
     if spare(folder).exists() and failed:
         logdriven(folder, "status", "--now", now)
         say(
-            f"The 16th of January is broken: a delay of {BAD_VALUE!r} is no number. The days before "
-            "it are done, those after it wait. Now the file is repaired."
+            f"The 16th of January is broken: a delay of {BAD_VALUE!r} is no number. The days "
+            "before it are done, those after it wait. Now the file is repaired."
         )
         repair(folder)
         failed = logdriven(folder, "run", "--now", now)
@@ -82,7 +82,7 @@ def prepare(folder: Path) -> None:
     source = _package_data()
     for name in ("airlines.csv", "airports.csv", "planes.csv", "weather.csv"):
         if not (data / name).exists():
-            _written(data / name, lambda file, name=name: shutil.copyfile(source / name, file))
+            _written(data / name, (source / name).read_bytes())
     flights = data / "flights.csv"
     if flights.exists():
         return
@@ -90,8 +90,8 @@ def prepare(folder: Path) -> None:
         text = archive.read(next(n for n in archive.namelist() if n.endswith("flights.csv")))
     lines = text.decode().splitlines(keepends=True)
     # The good file first: whoever finds a bad one can always repair it.
-    _written(spare(folder), lambda file: file.write_text("".join(lines)))
-    _written(flights, lambda file: file.write_text("".join(_with_a_bad_day(lines))))
+    _written(spare(folder), "".join(lines).encode())
+    _written(flights, "".join(_with_a_bad_day(lines)).encode())
 
 
 def spare(folder: Path) -> Path:
@@ -112,10 +112,10 @@ def _with_a_bad_day(lines: list[str]) -> Iterable[str]:
     return [*lines[:bad], ",".join(fields), *lines[bad + 1 :]]
 
 
-def _written(file: Path, write: Callable[[Path], object]) -> None:
+def _written(file: Path, content: bytes) -> None:
     """Make a file in one step: after a crash it is whole or absent."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
-    write(draft)
+    draft.write_bytes(content)
     draft.replace(file)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from sqlalchemy.engine import Connection
+
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.steps import StepConfig
@@ -124,17 +126,17 @@ class Chain:
     def _finish(self) -> None:
         """One transaction: the published steps and the attempt succeed together."""
         files = [name for staged in self.staged.values() for name in staged.current_files]
-        with self.run_log.begin() as conn:
+        ended = AttemptOutcome(
+            Status.SUCCESS, self.application_id, ",".join(files) or None, self.error_count
+        )
+
+        def work(conn: Connection) -> None:
             for done in self.published:
                 outcome = _succeeded(self.staged[done.step_id])
                 attempts.finish_step(conn, self.attempt, done.step_id, outcome)
-            attempts.finish(
-                conn,
-                self.attempt,
-                AttemptOutcome(
-                    Status.SUCCESS, self.application_id, ",".join(files) or None, self.error_count
-                ),
-            )
+            attempts.finish(conn, self.attempt, ended)
+
+        self.run_log.write(work)
 
     def _failed(self, error: Exception) -> WindowFailed:
         text = redact(str(error) or type(error).__name__)
@@ -149,26 +151,24 @@ class Chain:
             # Written, but no reader will ever see it. Source: Sharp ETL.
             counts = Counts(staged.counts.source, 0, success=0, failure=staged.counts.target)
             outcome = replace(_succeeded(staged), status=Status.FAILURE, counts=counts, error=error)
-        with self.run_log.begin() as conn:
+        ended = AttemptOutcome(
+            Status.FAILURE, self.application_id, error_count=max(self.error_count, 1)
+        )
+
+        def work(conn: Connection) -> None:
             attempts.finish_step(conn, self.attempt, self.current_step, outcome)
-            attempts.finish(
-                conn,
-                self.attempt,
-                AttemptOutcome(
-                    Status.FAILURE, self.application_id, error_count=max(self.error_count, 1)
-                ),
-            )
+            attempts.finish(conn, self.attempt, ended)
+
+        self.run_log.write(work)
 
     def _start(self, step: StepConfig) -> None:
         self.current_step = step.step
         if step is self.work.steps[0] and not self.error_count:
             return  # the claim's transaction started it
-        with self.run_log.begin() as conn:
-            attempts.start_step(conn, self.attempt, step.step)
+        self.run_log.write(lambda conn: attempts.start_step(conn, self.attempt, step.step))
 
     def _record(self, step_id: str, outcome: StepOutcome) -> None:
-        with self.run_log.begin() as conn:
-            attempts.finish_step(conn, self.attempt, step_id, outcome)
+        self.run_log.write(lambda conn: attempts.finish_step(conn, self.attempt, step_id, outcome))
 
 
 def _succeeded(staged: Staged) -> StepOutcome:

@@ -1,6 +1,7 @@
 """Running windows: claim, chain, log. Sources: Sharp ETL, log-driven job; Kylin, scheduler."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine import Engine, WindowSession
 from logdriven_dagster.errors import (
     AlreadyDoneError,
+    AttemptLostError,
     DependencyError,
     EarlierWindowError,
     NotDueError,
@@ -100,7 +102,7 @@ class Runner:
         max_windows: int | None = None,
         mode: CatchUp | None = None,
         arguments: RunArguments = RunArguments(),
-    ) -> Iterator[WindowEvent]:
+    ) -> Generator[WindowEvent]:
         """Run what is ready until nothing is, oldest first and upstreams before downstreams.
 
         A failed window holds its table: the later ones are reported as skipped and stay pending,
@@ -131,7 +133,7 @@ class Runner:
         window: TimeWindow,
         now: datetime,
         arguments: RunArguments = RunArguments(),
-    ) -> Iterator[WindowEvent]:
+    ) -> Generator[WindowEvent]:
         """Run one unfinished window; RefusedError if it is finished or may not run yet."""
         yield from self._run(self._order(table, window, Trigger.PENDING, now, arguments))
 
@@ -141,7 +143,7 @@ class Runner:
         window: TimeWindow,
         now: datetime,
         arguments: RunArguments = RunArguments(),
-    ) -> Iterator[WindowEvent]:
+    ) -> Generator[WindowEvent]:
         """Run one window whether it is finished or not; one that is not obeys the order."""
         yield from self._run(self._order(table, window, Trigger.REFRESH, now, arguments))
 
@@ -151,7 +153,7 @@ class Runner:
         span: TimeWindow,
         now: datetime,
         arguments: RunArguments = RunArguments(),
-    ) -> Iterator[WindowEvent]:
+    ) -> Generator[WindowEvent]:
         """Refresh every window of a range, oldest first, up to the first failure.
 
         UsageError if the range does not lie on the bounds of windows. A materialization in Dagster
@@ -168,7 +170,7 @@ class Runner:
 
     def write_frame(
         self, table: TableConfig, window: TimeWindow, frame: "DataFrame", now: datetime
-    ) -> Iterator[WindowEvent]:
+    ) -> Generator[WindowEvent]:
         """Publish and log a DataFrame as one window of a table with a single, given step."""
 
         def stage(session: WindowSession, step: StepConfig) -> Staged:
@@ -196,7 +198,7 @@ class Runner:
     ) -> _Order:
         return _Order(self.project.table(table), window, trigger, now, arguments)
 
-    def _run(self, order: _Order) -> Iterator[WindowEvent]:
+    def _run(self, order: _Order) -> Generator[WindowEvent]:
         steps = chosen_steps(order.table, order.arguments)
         attempt = self._claim(order, steps[0].step)
         for window in order.passed_over:
@@ -223,7 +225,8 @@ class Runner:
             runtime_args=order.arguments.recorded(),
         )
         tables = {**self.project.tables, table.table: table}
-        with self.run_log.begin() as conn:
+
+        def work(conn: Connection) -> Attempt:
             self._bury_dead(conn, table)
             attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
             logs = history.table_logs(conn, _with_upstreams(table, tables))
@@ -234,12 +237,15 @@ class Runner:
                 raise _refusal(table.table, window, blocked)
             attempt = attempts.claim(conn, claim)
             attempts.start_step(conn, attempt, first_step)
-        return attempt
+            return attempt
+
+        return self.run_log.write(work)
 
     def _bury_dead(self, conn: Connection, table: TableConfig) -> None:
         for item in history.table_logs(conn, [table])[table.table].open:
             if item.owner and item.status is Status.RUNNING and is_dead(item.owner):
-                attempts.abandon(conn, item.job_id, item.owner, _DIED)
+                with suppress(AttemptLostError):  # another runner was faster
+                    attempts.abandon(conn, item.job_id, item.owner, _DIED)
 
     def _window_run(
         self, table: TableConfig, attempt: Attempt, arguments: RunArguments

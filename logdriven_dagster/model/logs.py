@@ -30,7 +30,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class TableLog:
-    """The latest attempts at a table's windows; every tuple ascends and none overlap.
+    """The latest attempts at a table's windows; every tuple ascends.
 
     `finished` and `skipped` are coalesced: adjoining windows appear as one range, so the size of
     a log follows the number of gaps, not the length of the history.

@@ -4,11 +4,12 @@ from dagster import (
     Config,
     DagsterInstance,
     Failure,
+    GraphDefinition,
     JobDefinition,
+    OpDefinition,
     OpExecutionContext,
     ScheduleDefinition,
     in_process_executor,
-    job,
     op,
 )
 
@@ -57,16 +58,8 @@ def catch_up_job(project: Project) -> JobDefinition:
         """Run the pending windows in order."""
         _catch_up(context, project, config)
 
-    @job(
-        name=CATCH_UP,
-        description="Runs the pending windows of all or some tables, oldest first.",
-        executor_def=in_process_executor,
-        tags={PROJECT_TAG: project.name},
-    )
-    def run() -> None:
-        catch_up()
-
-    return run
+    description = "Runs the pending windows of all or some tables, oldest first."
+    return _job(project, CATCH_UP, description, catch_up)
 
 
 def configured_job(project: Project, config: JobConfig) -> JobDefinition:
@@ -74,23 +67,26 @@ def configured_job(project: Project, config: JobConfig) -> JobDefinition:
     if config.job == CATCH_UP:
         raise UsageError(f"jobs: the name {CATCH_UP} is taken by the job of all tables")
 
-    @op(name=f"run_{config.job}", required_resource_keys={RUN_LOG, SPARK})
+    @op(name=config.job, required_resource_keys={RUN_LOG, SPARK})
     def run_tables(context: OpExecutionContext, config: JobRunConfig) -> None:
         limit = config.max_windows or default_limit
         _catch_up(context, project, CatchUpConfig(tables=tables, now=config.now, max_windows=limit))
 
     tables, default_limit = list(config.tables), config.max_windows
 
-    @job(
-        name=config.job,
-        description=config.description or f"Runs the pending windows of {', '.join(tables)}.",
+    description = config.description or f"Runs the pending windows of {', '.join(tables)}."
+    return _job(project, config.job, description, run_tables)
+
+
+def _job(project: Project, name: str, description: str, of: OpDefinition) -> JobDefinition:
+    # Dagster wants graphs and ops to have different names; what users type are job and op.
+    graph = GraphDefinition(name=f"{name}_graph", node_defs=[of], description=description)
+    return graph.to_job(
+        name=name,
+        description=description,
         executor_def=in_process_executor,
         tags={PROJECT_TAG: project.name},
     )
-    def run() -> None:
-        run_tables()
-
-    return run
 
 
 def schedules(project: Project, jobs: list[JobDefinition]) -> list[ScheduleDefinition]:

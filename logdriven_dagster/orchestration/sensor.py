@@ -67,7 +67,7 @@ def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
             return SensorResult(skip_reason=SkipReason(redact(reason)), cursor=context.cursor)
         request = RunRequest(
             run_key=_digest(ready, runs[0].dagster_run.run_id if runs else ""),
-            run_config=_run_config(config.max_windows * len(plan.tables)),
+            run_config=_run_config(config.max_windows),
             tags={PROJECT_TAG: project.name},
         )
         return SensorResult(run_requests=[request], cursor=pause.next(now, config.interval))

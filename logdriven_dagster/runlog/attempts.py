@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import ColumnElement, and_, insert, select, update
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql.dml import Update
 
 from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError, AttemptLostError
@@ -25,6 +25,8 @@ from logdriven_dagster.runlog.schema import job_log, step_log
 
 _ERROR_LENGTH = 5000
 """Source: Sharp ETL, error texts are cut to 5,000 characters."""
+_OUTPUT_LENGTH = 16_000
+"""MariaDB's TEXT holds 65,535 bytes, four for a character."""
 _FILES_LENGTH = 1024
 
 
@@ -55,9 +57,7 @@ def claim(conn: Connection, request: Claim) -> Attempt:
         if previous is not None:
             _demote(conn, previous.job_id, what)
         job_id = _insert(conn, request, Status.RUNNING, number)
-    except (IntegrityError, OperationalError) as error:
-        if isinstance(error, OperationalError) and not _lost_a_race(error):
-            raise
+    except IntegrityError:
         raise AlreadyRunningError(f"{what} has just been started by another runner") from None
     return Attempt(job_id, request, number)
 
@@ -83,8 +83,14 @@ def skip(conn: Connection, requests: Sequence[Claim]) -> None:
 
 
 def start_step(conn: Connection, attempt: Attempt, step_id: str) -> None:
-    """Log a step as RUNNING; one that is started again (a retry) begins anew."""
+    """Log a step as RUNNING; one that is started again (a retry) begins anew.
+
+    AttemptLostError if somebody else has ended the attempt.
+    """
+    ours = update(job_log).where(_held(attempt)).values(last_update_time=utc_now())
+    _exactly_one(conn, ours, f"job {attempt.job_id}")
     started: dict[str, Any] = {
+        **dict.fromkeys(("source_count", "target_count", "success_count", "failure_count")),
         "status": Status.RUNNING.value,
         "start_time": utc_now(),
         "end_time": utc_now(),
@@ -104,8 +110,6 @@ def start_step(conn: Connection, attempt: Attempt, step_id: str) -> None:
 def finish_step(conn: Connection, attempt: Attempt, step_id: str, outcome: StepOutcome) -> None:
     """Log how a running step ended; AttemptLostError if it is not running any more."""
     row = (step_log.c.job_id == attempt.job_id) & (step_log.c.step_id == step_id)
-    times = conn.execute(select(step_log.c.start_time, utc_now().label("now")).where(row)).first()
-    seconds = max(0, round((times.now - times.start_time).total_seconds())) if times else 0
     _exactly_one(
         conn,
         update(step_log)
@@ -113,13 +117,13 @@ def finish_step(conn: Connection, attempt: Attempt, step_id: str, outcome: StepO
         .values(
             status=outcome.status.value,
             end_time=utc_now(),
-            duration=seconds,
-            output=outcome.output,
+            duration=_seconds_since_start(conn, row),
+            output=_clean(outcome.output, _OUTPUT_LENGTH),
             source_count=outcome.counts.source,
             target_count=outcome.counts.target,
             success_count=outcome.counts.success,
             failure_count=outcome.counts.failure,
-            error=_clipped(outcome.error, _ERROR_LENGTH),
+            error=_clean(outcome.error, _ERROR_LENGTH) if outcome.error is not None else None,
             source_type=outcome.source_type,
             target_type=outcome.target_type,
         ),
@@ -135,23 +139,21 @@ def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
     _exactly_one(
         conn,
         update(job_log)
-        .where(
-            job_log.c.job_id == attempt.job_id,
-            job_log.c.status == Status.RUNNING.value,
-            job_log.c.owner == str(attempt.claim.owner),
-        )
+        .where(_held(attempt))
         .values(
             status=outcome.status.value,
             job_end_time=utc_now(),
             last_update_time=utc_now(),
             application_id=outcome.application_id,
-            current_file=_clipped(outcome.current_file, _FILES_LENGTH),
+            current_file=_clean(outcome.current_file, _FILES_LENGTH)
+            if outcome.current_file is not None
+            else None,
             error_count=outcome.error_count,
         ),
         f"job {attempt.job_id}",
     )
     if outcome.status is Status.FAILURE:
-        _close_steps(conn, attempt.job_id, "the attempt failed")
+        _close_steps(conn, attempt.job_id)
 
 
 def abandon(conn: Connection, job_id: int, owner: Owner, reason: str) -> None:
@@ -223,10 +225,32 @@ def _insert(conn: Connection, request: Claim, status: Status, number: int) -> in
     return int(key[0])
 
 
-def _close_steps(conn: Connection, job_id: int, reason: str) -> None:
+def _close_steps(conn: Connection, job_id: int, reason: str | None = None) -> None:
+    """Steps of an attempt that ended without them; no error of their own hides the real one."""
     running = (step_log.c.job_id == job_id) & (step_log.c.status == Status.RUNNING.value)
-    ended = {"status": Status.FAILURE.value, "end_time": utc_now(), "error": reason}
-    conn.execute(update(step_log).where(running).values(**ended))
+    for step_id in conn.execute(select(step_log.c.step_id).where(running)).scalars().all():
+        row = running & (step_log.c.step_id == step_id)
+        ended = {
+            "status": Status.FAILURE.value,
+            "end_time": utc_now(),
+            "duration": _seconds_since_start(conn, row),
+            "error": reason,
+        }
+        conn.execute(update(step_log).where(row).values(**ended))
+
+
+def _seconds_since_start(conn: Connection, row: ColumnElement[bool]) -> int:
+    times = conn.execute(select(step_log.c.start_time, utc_now().label("now")).where(row)).first()
+    return max(0, round((times.now - times.start_time).total_seconds())) if times else 0
+
+
+def _held(attempt: Attempt) -> ColumnElement[bool]:
+    """The attempt's row while it runs and is ours."""
+    return and_(
+        job_log.c.job_id == attempt.job_id,
+        job_log.c.status == Status.RUNNING.value,
+        job_log.c.owner == str(attempt.claim.owner),
+    )
 
 
 def _exactly_one(conn: Connection, statement: Update, what: str) -> None:
@@ -234,13 +258,8 @@ def _exactly_one(conn: Connection, statement: Update, what: str) -> None:
         raise AttemptLostError(f"{what} is not running by us any more; somebody else ended it")
 
 
-def _lost_a_race(error: OperationalError) -> bool:
-    """Deadlock or lock wait of MySQL and MariaDB, by their codes."""
-    return bool(getattr(error.orig, "args", ())) and error.orig.args[0] in (1205, 1213)  # type: ignore[union-attr]
-
-
-def _clipped(text: str | None, length: int) -> str | None:
+def _clean(text: str, length: int) -> str:
+    """Text that every database can store: no NUL, no half characters, cut with a note."""
     note = " … (cut)"
-    if text is None or len(text) <= length:
-        return text
-    return text[: length - len(note)] + note
+    text = text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= length else text[: length - len(note)] + note

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Select, and_, case, func, or_, select
+from sqlalchemy import Select, and_, case, func, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models import TableConfig
@@ -48,8 +48,8 @@ def _islands(names: list[str]) -> Select[Any]:
             *group,
             job_log.c.window_start,
             job_log.c.window_end,
-            func.max(job_log.c.window_end)
-            .over(partition_by=group, order_by=job_log.c.window_start, rows=(None, -1))
+            func.lag(job_log.c.window_end)
+            .over(partition_by=group, order_by=job_log.c.window_start)
             .label("reached"),
         )
         .where(
@@ -84,12 +84,14 @@ def _islands(names: list[str]) -> Select[Any]:
 
 
 def _open_windows(conn: Connection, zones: Mapping[str, ZoneInfo]) -> dict[str, list[OpenWindow]]:
-    # As ranges, which an index serves; any word that an operator writes counts as open.
-    status = job_log.c.status
-    neither = or_(status < _SKIPPED, and_(status > _SKIPPED, status < _DONE), status > _DONE)
+    # These two words, which an index serves: a window with any other one is pending all the same.
     rows = conn.execute(
         select(job_log)
-        .where(job_log.c.latest == 1, neither, job_log.c.window_start.is_not(None))
+        .where(
+            job_log.c.status.in_([Status.RUNNING.value, Status.FAILURE.value]),
+            job_log.c.latest == 1,
+            job_log.c.window_start.is_not(None),
+        )
         .order_by(job_log.c.window_start)
     ).all()
     rows = [row for row in rows if row.job_name in zones]
@@ -100,7 +102,7 @@ def _open_windows(conn: Connection, zones: Mapping[str, ZoneInfo]) -> dict[str, 
         item = OpenWindow(
             _window(row, zones[row.job_name]),
             row.job_id,
-            Status.RUNNING if running else Status.FAILURE,
+            Status(row.status),
             _owner(row) if running else None,
             errors.get(row.job_id),
         )

@@ -1,16 +1,18 @@
 """Alembic, driven from code, so that an installed wheel needs no ini file."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from alembic.util import CommandError
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.runlog.schema import VIEWS, metadata
 from logdriven_dagster.runlog.store import VERSION_TABLE
 
 _LOCK = 5_136_201
@@ -23,22 +25,34 @@ def script_directory() -> ScriptDirectory:
 
 
 def upgrade(conn: Connection) -> None:
-    """Run the missing migrations while no other process does; RunLogError for a newer schema."""
-    _lock(conn)
-    config = _config()
-    config.attributes["connection"] = conn
-    current = MigrationContext.configure(conn, opts={"version_table": VERSION_TABLE})
-    version = current.get_current_revision()
-    known = {script.revision for script in script_directory().walk_revisions()}
-    if version and version not in known:
-        fix = "upgrade logdriven_dagster"
-        raise RunLogError(f"the run log's schema {version} is newer than this version; {fix}")
-    try:
+    """Make or migrate the schema while no other process does; RunLogError for a newer one.
+
+    `conn` is outside a transaction. A new log gets the present schema in one go.
+    """
+    with _one_at_a_time(conn), conn.begin():
+        if conn.dialect.name == "postgresql":
+            conn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        context = MigrationContext.configure(conn, opts={"version_table": VERSION_TABLE})
+        version = context.get_current_revision()
+        if version is None:
+            _create(conn)
+            context.stamp(script_directory(), "head")
+            return
+        known = {script.revision for script in script_directory().walk_revisions()}
+        if version not in known:
+            fix = "upgrade logdriven_dagster"
+            raise RunLogError(f"the run log's schema {version} is newer than this version; {fix}")
+        config = _config()
+        config.attributes["connection"] = conn
         command.upgrade(config, "head")
-    except CommandError as error:
-        raise RunLogError(f"the run log cannot be migrated: {error}") from None
-    finally:
-        _unlock(conn)
+
+
+def _create(conn: Connection) -> None:
+    """Tables and views; goes on where an interrupted start on MariaDB ended."""
+    metadata.create_all(conn)
+    for name, query in VIEWS.items():
+        conn.execute(text(f"DROP VIEW IF EXISTS {name}"))
+        conn.execute(text(f"CREATE VIEW {name} AS {query}"))
 
 
 def _config() -> Config:
@@ -47,16 +61,22 @@ def _config() -> Config:
     return config
 
 
-def _lock(conn: Connection) -> None:
-    """SQLite's own write lock is held already."""
-    match conn.dialect.name:
-        case "postgresql":
-            conn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-        case "mysql" | "mariadb":
-            name, wait = f"logdriven_{_LOCK}", _LOCK_SECONDS
-            conn.execute(text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": wait})
+@contextmanager
+def _one_at_a_time(conn: Connection) -> Iterator[None]:
+    """A lock of the session for MariaDB and MySQL, whose schema changes end every transaction.
 
-
-def _unlock(conn: Connection) -> None:
-    if conn.dialect.name in ("mysql", "mariadb"):
-        conn.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": f"logdriven_{_LOCK}"})
+    The others lock within the transaction: SQLite at BEGIN, PostgreSQL by an advisory lock.
+    """
+    if conn.dialect.name not in ("mysql", "mariadb"):
+        yield
+        return
+    name = f"logdriven_{_LOCK}"
+    wanted = {"name": name, "wait": _LOCK_SECONDS}
+    if conn.execute(text("SELECT GET_LOCK(:name, :wait)"), wanted).scalar() != 1:
+        raise RunLogError("another process has been migrating the run log; try again")
+    conn.commit()
+    try:
+        yield
+    finally:
+        conn.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": name})
+        conn.commit()

@@ -1,7 +1,7 @@
 """The tables of the run log. Source: Sharp ETL, `job_log` and `step_log`; the rest is marked ours.
 
-All moments are naive UTC by the database's clock. The migrations create this schema; a test proves
-that both agree.
+All moments are naive UTC by the database's clock. A new log starts with this schema; migrations
+bring older ones to it.
 """
 
 from sqlalchemy import (
@@ -58,6 +58,7 @@ job_log = Table(
     sqlite_autoincrement=True,
     mysql_engine="InnoDB",
     mysql_charset="utf8mb4",
+    mysql_collate="utf8mb4_bin",
 )
 # NULLs differ from each other in a unique index: one latest attempt per window, any number of
 # older ones. This index is what makes a second start impossible.
@@ -70,7 +71,7 @@ Index(
     job_log.c.window_start,
     job_log.c.window_end,
 )
-Index("ix_job_log_status", job_log.c.latest, job_log.c.status)
+Index("ix_job_log_status", job_log.c.status, job_log.c.latest)
 Index("ix_job_log_again", job_log.c.latest, job_log.c.attempt_number)
 Index("ix_job_log_name", job_log.c.job_name, job_log.c.job_id)
 
@@ -93,6 +94,7 @@ step_log = Table(
     Column("target_type", String(256)),
     mysql_engine="InnoDB",
     mysql_charset="utf8mb4",
+    mysql_collate="utf8mb4_bin",
 )
 
 VIEWS = {
@@ -105,7 +107,8 @@ VIEWS = {
                    AS row_count,
                j.error_count
         FROM job_log j
-        WHERE j.job_id = (SELECT MAX(n.job_id) FROM job_log n WHERE n.job_name = j.job_name)
+        JOIN (SELECT job_name, MAX(job_id) AS job_id FROM job_log GROUP BY job_name) n
+          ON n.job_id = j.job_id
     """,
 }
 """Views for operators: the latest attempt at each window, and the latest one of each table."""

@@ -1,12 +1,14 @@
 """Opening the run log: engine, transactions, schema."""
 
-from collections.abc import Iterator
+import random
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from logdriven_dagster.config.secrets import redact, remember
 from logdriven_dagster.errors import RunLogError
@@ -20,6 +22,10 @@ VERSION_TABLE = "logdriven_version"
 _EXTRAS = {"psycopg": "postgres", "pymysql": "mysql", "MySQLdb": "mysql"}
 _WRITES = "logdriven_writes"
 _BUSY_SECONDS = 60
+_PAUSES = [0.05 * 2**n for n in range(7)]
+"""At most so many seconds before a deadlock's victim tries again."""
+
+T = TypeVar("T")
 
 
 class RunLog:
@@ -34,34 +40,58 @@ class RunLog:
 
         RunLogError if it cannot be reached, its driver is missing, or a newer version wrote it.
         """
-        url = make_url(url)
+        try:
+            url = make_url(url)
+        except ArgumentError:
+            raise RunLogError("the run log's URL is not an SQLAlchemy URL") from None
         remember(url.password)
         log = cls(_engine(url))
-        try:
-            if log._version() != HEAD:
-                log.upgrade()
-        except SQLAlchemyError as error:
-            shown = url.render_as_string(hide_password=True)
-            raise RunLogError(redact(f"cannot use the run log {shown}: {_cause(error)}")) from None
+        if log._version() != HEAD:
+            log.upgrade()
         return log
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """One transaction that writes: committed at the end, rolled back by an exception."""
-        with self.engine.connect().execution_options(**{_WRITES: True}) as conn, conn.begin():
+        """One transaction that writes: committed at the end, rolled back by an exception.
+
+        RunLogError if the database cannot be used.
+        """
+        with self._connected({_WRITES: True}) as conn, conn.begin():
             yield conn
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Do some work in one transaction, again if the database ended it to resolve a deadlock."""
+        for pause in _PAUSES:
+            try:
+                with self.begin() as conn:
+                    return work(conn)
+            except _DeadlockError:
+                time.sleep(pause * random.random())  # noqa: S311 - spreads the victims
+        with self.begin() as conn:
+            return work(conn)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One transaction that only reads."""
-        with self.engine.connect() as conn:
+        """One transaction that only reads; RunLogError if the database cannot be used."""
+        with self._connected({}) as conn:
             yield conn
+
+    @contextmanager
+    def _connected(self, options: dict[str, bool]) -> Iterator[Connection]:
+        try:
+            with self.engine.connect().execution_options(**options) as conn:
+                yield conn
+        except SQLAlchemyError as error:
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            shown = self.engine.url.render_as_string(hide_password=True)
+            kind = _DeadlockError if _is_deadlock(cause) else RunLogError
+            raise kind(redact(f"cannot use the run log {shown}: {cause}")) from None
 
     def upgrade(self) -> str:
         """Bring the schema up to date, one process at a time; the version it has then."""
         from logdriven_dagster.runlog.migrating import upgrade
 
-        with self.begin() as conn:
+        with self._connected({_WRITES: True}) as conn:
             upgrade(conn)
         return HEAD
 
@@ -69,7 +99,18 @@ class RunLog:
         with self.read() as conn:
             if not inspect(conn).has_table(VERSION_TABLE):
                 return None
-            return conn.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+            query = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant
+            return conn.execute(query).scalar()
+
+
+class _DeadlockError(RunLogError):
+    """The database ended one of two transactions that waited for each other."""
+
+
+def _is_deadlock(cause: BaseException | None) -> bool:
+    """By code: MySQL and MariaDB number their errors, PostgreSQL has SQLSTATE."""
+    number = cause.args[0] if cause is not None and cause.args else None
+    return number in (1205, 1213) or getattr(cause, "sqlstate", None) in ("40001", "40P01")
 
 
 def _engine(url: URL) -> Engine:
@@ -92,7 +133,10 @@ def _sqlite_engine(url: URL) -> Engine:
     from pathlib import Path
 
     if url.database and url.database != ":memory:":
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunLogError(f"the run log's folder cannot be made: {error}") from None
     engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
@@ -110,9 +154,3 @@ def _sqlite_engine(url: URL) -> Engine:
         conn.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
-
-
-def _cause(error: SQLAlchemyError) -> str:
-    if isinstance(error, DBAPIError):
-        return str(error.orig)
-    return str(error)

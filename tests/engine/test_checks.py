@@ -17,7 +17,9 @@ def test_a_check_that_finds_nothing_lets_the_window_pass(lab: Lab):
 
 
 def test_violations_are_counted_and_the_first_ones_shown(lab: Lab):
-    lab.table("ods.t", STEP, checks=[{"check": "small", "sql": "SELECT id FROM step_1 WHERE id > 4"}])
+    lab.table(
+        "ods.t", STEP, checks=[{"check": "small", "sql": "SELECT id FROM step_1 WHERE id > 4"}]
+    )
     with pytest.raises(TerminalStepError) as caught:
         lab.run("ods.t", day(1))
     assert str(caught.value) == "check small: 5 violations, such as\n  id=5\n  id=6\n  id=7"

@@ -12,7 +12,12 @@ HOURS = "time_hour,origin\n" + "".join(
     for d in range(1, 11)
     for h in range(24)
 )
-SOURCE = {"type": "csv", "path": "hours.csv", "header": True, "columns": "time_hour TIMESTAMP, origin STRING"}
+SOURCE = {
+    "type": "csv",
+    "path": "hours.csv",
+    "header": True,
+    "columns": "time_hour TIMESTAMP, origin STRING",
+}
 WINDOW = "time_hour >= :data_range_start AND time_hour < :data_range_end"
 
 
@@ -46,14 +51,14 @@ def test_without_a_filter_the_whole_source_counts_as_read(hours_lab: Lab):
 
 
 def test_filters_above_an_aggregation_do_not_change_what_was_read(hours_lab: Lab):
-    sql = f"SELECT origin, count(*) n FROM source WHERE {WINDOW} GROUP BY origin HAVING origin = 'EWR'"
-    assert counts(hours_lab, sql).target == 1
+    sql = f"SELECT origin, count(*) n FROM source WHERE {WINDOW} GROUP BY origin HAVING n > 99"
+    assert counts(hours_lab, sql) == Counts(24, 0, 0, 0)
 
 
 def test_every_source_of_a_join_counts(hours_lab: Lab):
     sql = f"SELECT s.* FROM source s JOIN (SELECT 'EWR' AS origin) o USING (origin) WHERE {WINDOW}"
     assert counts(hours_lab, sql).target == 12
-    twice = f"SELECT a.origin FROM source a JOIN source b USING (time_hour) WHERE a.{WINDOW.replace('AND ', 'AND a.')}"
+    twice = f"SELECT a.origin FROM source a JOIN source b USING (time_hour) WHERE {WINDOW}"
     assert counts(hours_lab, twice) == Counts(48, 24, 24, 0)
 
 
@@ -72,19 +77,26 @@ def test_rows_of_the_querys_own_text_are_no_source(lab: Lab):
 
 
 def test_an_empty_side_of_a_join_neither_hangs_nor_lies(hours_lab: Lab):
-    sql = "SELECT a.* FROM source a JOIN (SELECT * FROM source WHERE origin = 'XXX') b USING (time_hour)"
+    nobody = "SELECT * FROM source WHERE origin = 'XXX'"
+    sql = f"SELECT a.* FROM source a JOIN ({nobody}) b USING (time_hour)"
     found = counts(hours_lab, sql)
     assert found.target == 0
     assert found.source in (0, 240, None)
 
 
 def test_upstream_tables_count_the_rows_of_the_windows_that_are_read(hours_lab: Lab):
-    load = {"source": SOURCE, "sql": f"SELECT * FROM source WHERE {WINDOW}", "target": {"type": "iceberg"}}
+    load = {
+        "source": SOURCE,
+        "sql": f"SELECT * FROM source WHERE {WINDOW}",
+        "target": {"type": "iceberg"},
+    }
     hours_lab.table("ods.hours", load)
     for n in (1, 2, 3):
         hours_lab.run("ods.hours", day(n))
     query = "SELECT origin, count(*) AS n FROM ods.hours GROUP BY origin"
-    hours_lab.table("dwd.t", {"sql": query, "target": {"type": "iceberg"}}, depends_on=["ods.hours"])
+    hours_lab.table(
+        "dwd.t", {"sql": query, "target": {"type": "iceberg"}}, depends_on=["ods.hours"]
+    )
     assert hours_lab.run("dwd.t", day(2)).counts == Counts(24, 2, 2, 0)
     two_days = hours_lab.run("dwd.t", day(3), reads={"ods.hours": days(2, 4)})
     assert two_days.counts.source == 48

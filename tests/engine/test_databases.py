@@ -12,6 +12,7 @@ from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
 
+SECRET = "correct-horse"
 TARGET = {"type": "jdbc", "connection": "db", "table": "t"}
 QUERY = "SELECT int(day(:data_range_start)) AS day, v FROM VALUES (1), (2) AS t(v)"
 
@@ -53,8 +54,14 @@ def test_windows_add_up_and_repeating_one_leaves_the_same_rows(db_lab: Lab, quer
 
 def test_upserts_keep_the_rows_of_newer_windows(db_lab: Lab):
     target = {**TARGET, "mode": "upsert", "key": ["id"]}
-    for n, values in ((2, "('a', 'new')"), (1, "('a', 'old'), ('b', 'old')"), (3, "('b', 'newest')")):
-        db_lab.table("ods.t", {"sql": f"SELECT * FROM VALUES {values} AS t(id, v)", "target": target})
+    for n, values in (
+        (2, "('a', 'new')"),
+        (1, "('a', 'old'), ('b', 'old')"),
+        (3, "('b', 'newest')"),
+    ):
+        db_lab.table(
+            "ods.t", {"sql": f"SELECT * FROM VALUES {values} AS t(id, v)", "target": target}
+        )
         db_lab.run("ods.t", day(n))
     assert db_lab.rows("ods.t") == [("a", "new"), ("b", "newest")]
 
@@ -72,7 +79,13 @@ def test_every_plain_type_comes_back_as_it_was(db_lab: Lab):
 
 def test_instants_survive_another_time_zone(db_lab: Lab):
     db_lab.settings["timezone"] = "Asia/Tokyo"
-    db_lab.table("ods.t", {"sql": "SELECT :data_range_start AS at, string(:data_range_start) AS text", "target": {**TARGET, "window_column": "at"}})
+    db_lab.table(
+        "ods.t",
+        {
+            "sql": "SELECT :data_range_start AS at, string(:data_range_start) AS text",
+            "target": {**TARGET, "window_column": "at"},
+        },
+    )
     window = db_lab.project.table("ods.t").grid.window(3)
     db_lab.run("ods.t", window)
     db_lab.run("ods.t", window)
@@ -100,11 +113,15 @@ def test_statements_before_the_rows_belong_to_the_transaction(db_lab: Lab, query
     db_lab.table("ods.t", {"sql": QUERY, "target": TARGET})
     db_lab.run("ods.t", day(1))
     before = ["DELETE FROM t WHERE v = ${bad}", "INSERT INTO nowhere VALUES (1)"]
-    db_lab.table("ods.t", {"sql": QUERY, "target": {**TARGET, "pre_sql": before}}, variables={"bad": 2})
+    db_lab.table(
+        "ods.t", {"sql": QUERY, "target": {**TARGET, "pre_sql": before}}, variables={"bad": 2}
+    )
     with pytest.raises(TerminalStepError, match="nowhere"):
         db_lab.run("ods.t", day(2))
     assert db_lab.rows("ods.t") == [(1, 1), (1, 2)]
-    db_lab.table("ods.t", {"sql": QUERY, "target": {**TARGET, "pre_sql": before[:1]}}, variables={"bad": 2})
+    db_lab.table(
+        "ods.t", {"sql": QUERY, "target": {**TARGET, "pre_sql": before[:1]}}, variables={"bad": 2}
+    )
     db_lab.run("ods.t", day(2))
     assert db_lab.rows("ods.t") == [(1, 1), (2, 1), (2, 2)]
 
@@ -147,14 +164,17 @@ def test_a_source_in_a_database_is_filtered_there_and_counted(db_lab: Lab, query
 
 
 def test_the_password_shows_nowhere(lab: Lab, monkeypatch, capfd):
-    monkeypatch.setenv("LAB_PASSWORD", "-".join(["correct", "horse"]))
+    monkeypatch.setenv("LAB_PASSWORD", SECRET)
     url = "postgresql://u:${env:LAB_PASSWORD}@127.0.0.1:1/x"
     lab.settings["connections"] = {"db": {"url": url}}
     source = {"type": "jdbc", "connection": "db", "table": "s"}
-    for step in ({"source": source, "target": {"type": "parquet"}}, {"sql": QUERY, "target": TARGET}):
+    for step in (
+        {"source": source, "target": {"type": "parquet"}},
+        {"sql": QUERY, "target": TARGET},
+    ):
         lab.table("ods.t", step)
         with pytest.raises(TransientStepError) as caught:
             lab.run("ods.t", day(1))
         text = "".join(traceback.format_exception(caught.value))
-        assert "correct-horse" not in text
-    assert "correct-horse" not in "".join(capfd.readouterr())
+        assert SECRET not in text
+    assert SECRET not in "".join(capfd.readouterr())

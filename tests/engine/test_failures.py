@@ -31,7 +31,10 @@ def failure(lab: Lab, sql: str | None = None, **step: object) -> StepError:
         ("SELECT * FROM nowhere", r"TABLE_OR_VIEW_NOT_FOUND.*`nowhere`"),
         ("SELECT CAST('x' AS INT) AS a FROM range(3)", r"CAST_INVALID_INPUT.*'x'"),
         ("SELECT 1 / (id - 1) AS a FROM range(3)", r"DIVIDE_BY_ZERO"),
-        ("SELECT IF(id < 1, raise_error('the data is bad'), 1) AS a FROM range(1)", r"the data is bad"),
+        (
+            "SELECT IF(id < 1, raise_error('the data is bad'), 1) AS a FROM range(1)",
+            r"the data is bad",
+        ),
         ("SELECT NULL AS a", r"column a is NULL without a type"),
         ("SELECT 1 AS a, 2 AS A", r"two columns named a"),
         ("SELECT :nope", r"UNBOUND_SQL_PARAMETER"),
@@ -84,7 +87,13 @@ def test_secrets_never_show(lab: Lab):
 
 @pytest.mark.parametrize(
     "error",
-    [ConnectionRefusedError(), TimeoutError(), socket.gaierror(), MemoryError(), OSError(28, "full")],
+    [
+        ConnectionRefusedError(),
+        TimeoutError(),
+        socket.gaierror(),
+        MemoryError(),
+        OSError(28, "full"),
+    ],
     ids=lambda error: type(error).__name__,
 )
 def test_network_and_resources_are_transient(error: Exception):

@@ -115,10 +115,17 @@ def test_rows_outside_the_window_are_refused(lab: Lab):
 def test_a_day_within_a_window_of_days_keeps_the_other_days(lab: Lab):
     target = {"type": "iceberg", "window_column": "d"}
     query = "SELECT explode(sequence({})) AS d, {} AS v"
-    lab.table("ods.t", {"sql": query.format("date'2022-01-01', date'2022-01-04'", 1), "target": target})
+    lab.table(
+        "ods.t", {"sql": query.format("date'2022-01-01', date'2022-01-04'", 1), "target": target}
+    )
     lab.run("ods.t", days(1, 5))
-    lab.table("ods.t", {"sql": query.format("date'2022-01-02', date'2022-01-02'", 2), "target": target})
+    lab.table(
+        "ods.t", {"sql": query.format("date'2022-01-02', date'2022-01-02'", 2), "target": target}
+    )
     lab.run("ods.t", day(2))
     assert [(f"{d:%d}", v) for d, v in lab.rows("ods.t")] == [
-        ("01", 1), ("02", 2), ("03", 1), ("04", 1),
+        ("01", 1),
+        ("02", 2),
+        ("03", 1),
+        ("04", 1),
     ]

@@ -42,7 +42,11 @@ def test_the_source_and_earlier_steps_are_frames(upstream: Lab):
     upstream.table(
         "dwd.t",
         {"step": "first", "sql": "SELECT 1 AS one"},
-        {"source": {"type": "text", "path": "a.txt"}, "python": "transform.py:build", "target": TARGET},
+        {
+            "source": {"type": "text", "path": "a.txt"},
+            "python": "transform.py:build",
+            "target": TARGET,
+        },
     )
     upstream.run("dwd.t", day(1))
     assert upstream.rows("dwd.t") == [("x", 1)]

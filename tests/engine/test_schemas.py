@@ -54,9 +54,16 @@ def test_a_narrower_type_is_cast_up(lab: Lab, target: Any):
 
 @pytest.mark.parametrize("kind", ["iceberg", "upsert", "parquet", "json"])
 def test_a_wider_type_widens_the_table(lab: Lab, kind: str):
-    load(lab, 1, "1 AS a, float(1.5) AS b, decimal(3, 1)(2) AS c".replace("decimal(3, 1)(2)", "CAST(2 AS DECIMAL(3, 1))"), GROWING[kind])
+    load(
+        lab,
+        1,
+        "1 AS a, float(1.5) AS b, decimal(3, 1)(2) AS c".replace(
+            "decimal(3, 1)(2)", "CAST(2 AS DECIMAL(3, 1))"
+        ),
+        GROWING[kind],
+    )
     load(lab, 2, "5000000000 AS a, 2.5D AS b, CAST(2 AS DECIMAL(9, 1)) AS c", GROWING[kind])
-    types = [type for _, type in lab.engine.read("ods.t").dtypes]
+    types = [kind for _, kind in lab.engine.read("ods.t").dtypes]
     assert types == ["bigint", "double", "decimal(9,1)"]
     assert [a for a, _, _ in lab.rows("ods.t")] == [1, 5_000_000_000]
 

@@ -82,5 +82,7 @@ def test_a_query_of_a_connection_takes_the_windows_text(lite: Lab):
 
 def test_a_database_filters_what_the_query_filters(lite: Lab):
     source = {"type": "jdbc", "connection": "lite", "table": "big"}
-    lite.table("ods.t", {"source": source, "sql": "SELECT * FROM source WHERE id > 5", "target": TARGET})
+    lite.table(
+        "ods.t", {"source": source, "sql": "SELECT * FROM source WHERE id > 5", "target": TARGET}
+    )
     assert lite.run("ods.t", day(1)).counts.source == 1

@@ -1,7 +1,6 @@
 """A small project on real Spark: numbers by day in CSV files, loaded and summed."""
 
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,5 +89,5 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, spark: Any) -> Iterator[World]:  # noqa: F811
-    yield World(tmp_path, spark)
+def world(tmp_path: Path, spark: Any) -> World:
+    return World(tmp_path, spark)

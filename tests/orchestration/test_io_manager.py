@@ -76,13 +76,10 @@ def test_a_frame_is_published_and_logged_like_a_window(loaded: World) -> None:
     assert seen == [4, 4, 4, 4]
     assert loaded.log("dws.doubled") == [("20220102", "SUCCESS")] * 2
     with open_runner(loaded.project).run_log.read() as conn:
-        step = (
-            "SELECT step_id, source_type, target_count FROM step_log ORDER BY job_id DESC LIMIT 1"
-        )
-        assert tuple(conn.execute(text(step)).one()) == ("write", "dataframe", 4)
-    record = loaded.instance.fetch_materializations(AssetKey(["dws", "doubled"]), limit=1).records[
-        0
-    ]
+        step = "SELECT step_id, source_type, target_count FROM step_log ORDER BY job_id DESC"
+        assert tuple(conn.execute(text(step)).first() or ()) == ("write", "dataframe", 4)
+    key = AssetKey(["dws", "doubled"])
+    record = loaded.instance.fetch_materializations(key, limit=1).records[0]
     assert record.asset_materialization is not None
     assert record.asset_materialization.metadata["dagster/row_count"].value == 4
 

@@ -22,24 +22,8 @@ from logdriven_dagster.model.windows import on_clock
 from logdriven_dagster.orchestration.partitions import partition_mapping, partitions_of
 
 ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Beirut"]
-PERIODS = [
-    1,
-    5,
-    7,
-    15,
-    45,
-    60,
-    90,
-    180,
-    360,
-    420,
-    1440,
-    2880,
-    10080,
-    "1 month",
-    "3 months",
-    "1 year",
-]
+MINUTES = [1, 5, 7, 15, 45, 60, 90, 180, 360, 420, 1440, 2880, 10080]
+PERIODS = [*MINUTES, "1 month", "3 months", "1 year"]
 STARTS = [datetime(2013, 1, 1), datetime(2013, 2, 3, 2, 30), datetime(2013, 1, 7, 1)]
 
 

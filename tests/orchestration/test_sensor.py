@@ -38,10 +38,11 @@ def tick(world: World) -> Tick:
 
 
 def test_ready_windows_are_requested_once(world: World, tick: Tick) -> None:
+    world.settings["sensor"] = {"max_windows": 20}
     world.write(EVENTS, DAILY)
     first, second = tick(), tick()
     assert len(first.run_requests) == 1
-    assert first.run_requests[0].run_config["ops"]["catch_up"]["config"] == {"max_windows": 40}
+    assert first.run_requests[0].run_config["ops"]["catch_up"]["config"] == {"max_windows": 20}
     assert first.run_requests[0].run_key == second.run_requests[0].run_key
 
 
@@ -51,8 +52,13 @@ def test_nothing_pending_is_told(world: World, tick: Tick) -> None:
 
 
 def test_the_first_blocked_windows_are_told(world: World, tick: Tick) -> None:
-    world.write({**EVENTS, "default_start": "2222-01-01"}, DAILY)
-    assert "no window is ready: dwd.daily [2022-01-01, 2022-01-02): waits for" in reason(tick())
+    world.write(EVENTS, DAILY)
+    claim(world, "ods.events", Owner("elsewhere", 1, 2))
+    told = reason(tick()).split("; ")
+    assert told[0] == (
+        "no window is ready: ods.events [2022-01-01, 2022-01-02): running in job 1 by elsewhere:1:2"
+    )
+    assert told[1].startswith("dwd.daily [2022-01-01, 2022-01-02): ")
 
 
 @pytest.mark.parametrize("status", [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED])

@@ -45,18 +45,23 @@ def log(database_url):
 
 
 def start(log, window, trigger=Trigger.PENDING, **fields):
-    with log.begin() as conn:
+    def work(conn):
         attempt = attempts.claim(conn, request(window, trigger, **fields))
         attempts.start_step(conn, attempt, "load")
-    return attempt
+        return attempt
+
+    return log.write(work)
 
 
 def end(log, attempt, status=Status.SUCCESS, error=None, rows=5):
-    with log.begin() as conn:
-        counts = Counts(rows, rows, rows, 0)
-        outcome = StepOutcome(status, counts, "csv", "iceberg", "", error)
+    counts = Counts(rows, rows, rows, 0)
+    outcome = StepOutcome(status, counts, "csv", "iceberg", "", error)
+
+    def work(conn):
         attempts.finish_step(conn, attempt, "load", outcome)
         attempts.finish(conn, attempt, AttemptOutcome(status, "app-1", "a.csv", 0))
+
+    log.write(work)
 
 
 def succeed(log, window, **fields):
@@ -155,6 +160,23 @@ def test_an_unreachable_log_is_one_clear_error_without_the_password():
     assert "topsecret" not in str(caught.value)
 
 
+def test_a_log_that_goes_away_is_one_clear_error(log):
+    with pytest.raises(RunLogError, match="cannot use the run log"):
+        rows(log, "SELECT * FROM nowhere")
+
+
+def test_a_malformed_url_is_one_clear_error():
+    with pytest.raises(RunLogError, match="not an SQLAlchemy URL"):
+        RunLog.open("no url at all")
+
+
+def test_a_schema_that_was_begun_is_completed(log):
+    execute(log, "DELETE FROM logdriven_version")
+    execute(log, "DROP VIEW v_table_log")
+    RunLog.open(log.engine.url)
+    assert rows(log, "SELECT * FROM v_table_log") == []
+
+
 def test_an_unknown_kind_of_database_is_refused():
     with pytest.raises(RunLogError, match="use sqlite"):
         RunLog.open("nosuch://host/db")
@@ -217,6 +239,33 @@ def test_a_retried_step_begins_anew(log):
         attempts.start_step(conn, attempt, "load")
     end(log, attempt)
     assert [row["error"] for row in rows(log, "SELECT error FROM step_log")] == [None]
+
+
+def test_a_step_cannot_start_in_an_attempt_that_was_ended(log):
+    attempt = start(log, day(1))
+    with log.begin() as conn:
+        attempts.abandon(conn, attempt.job_id, ME, "its runner died")
+    with pytest.raises(AttemptLostError), log.begin() as conn:
+        attempts.start_step(conn, attempt, "load")
+
+
+def test_the_error_of_the_step_that_failed_is_the_one_shown(log):
+    attempt = start(log, day(1))
+    with log.begin() as conn:
+        attempts.start_step(conn, attempt, "second")
+        attempts.finish_step(conn, attempt, "second", StepOutcome(Status.FAILURE, error="real"))
+        attempts.finish(conn, attempt, AttemptOutcome(Status.FAILURE))
+    assert table_log(log).open[0].error == "real"
+
+
+@pytest.mark.parametrize("text", ["a\0b", "half \ud800 character", "é" * 80_000])
+def test_any_text_can_be_logged(log, text):
+    attempt = start(log, day(1))
+    with log.begin() as conn:
+        outcome = StepOutcome(Status.FAILURE, output=text, error=text)
+        attempts.finish_step(conn, attempt, "load", outcome)
+        attempts.finish(conn, attempt, AttemptOutcome(Status.FAILURE, current_file=text))
+    assert table_log(log).open[0].error
 
 
 def test_a_failed_attempt_closes_its_running_steps(log):

@@ -1,0 +1,5 @@
+"""`python -m logdriven_dagster.cli`."""
+
+from logdriven_dagster.cli import main
+
+main()

@@ -1,0 +1,42 @@
+"""A run that is terminated in the middle of a window leaves the log and Dagster in one mind."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dagster import DagsterExecutionInterruptedError
+
+from logdriven_dagster.execution.events import WindowEvent, WindowStarted
+from logdriven_dagster.execution.runner import Runner
+from tests.orchestration.world import EVENTS, World
+
+
+@pytest.fixture
+def interrupted_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM arrives when the third window has been claimed."""
+    catch_up, claimed = Runner.catch_up, []
+
+    def interrupted(self: Runner, *arguments: Any, **options: Any) -> Iterator[WindowEvent]:
+        for event in catch_up(self, *arguments, **options):
+            yield event
+            claimed.extend([event] if isinstance(event, WindowStarted) else [])
+            if len(claimed) == 3:
+                raise DagsterExecutionInterruptedError
+
+    monkeypatch.setattr(Runner, "catch_up", interrupted)
+
+
+@pytest.mark.usefixtures("interrupted_window")
+def test_the_interrupted_window_is_failed_in_the_log_and_red_in_dagster(world: World) -> None:
+    world.write(EVENTS).events()
+    run = world.catch_up(now="2022-01-11").dagster_run
+    assert not world.instance.get_run_by_id(run.run_id).is_success
+    assert world.log("ods.events") == [
+        ("20220101", "SUCCESS"),
+        ("20220102", "SUCCESS"),
+        ("20220103", "FAILURE"),
+    ]
+    assert world.colours("ods.events") == {
+        "materialized": ["2022-01-01", "2022-01-02"],
+        "failed": ["2022-01-03"],
+    }

@@ -1,0 +1,69 @@
+"""One `dagster dev` and one browser for all tests of the user interface."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dagster import DagsterInstance
+
+from tests.orchestration.world import DAILY, EVENTS, World
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+from tests.ui.server import DagsterDev, start  # noqa: E402 — imports playwright
+
+SLOW: dict[str, Any] = {
+    "table": "ods.slow",
+    "steps": [{"step": "load", "python": "slow.py:load", "target": {"type": "parquet"}}],
+}
+SLOW_STEP = """
+def load(spark):
+    return spark.range(4).selectExpr("java_method('java.lang.Thread', 'sleep', 120000L)")
+"""
+BROKEN: dict[str, Any] = {
+    **EVENTS,
+    "table": "ods.broken",
+    "checks": [{"check": "small", "sql": "SELECT * FROM load WHERE value = 3"}],
+}
+
+
+@pytest.fixture(scope="session")
+def ui_world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    root = tmp_path_factory.mktemp("ui") / "project"
+    root.mkdir()
+    world = World(root, DagsterInstance.ephemeral())
+    world.write(EVENTS, DAILY, SLOW, BROKEN).events()
+    (root / "tables" / "slow.py").write_text(SLOW_STEP)
+    return world
+
+
+@pytest.fixture(scope="session")
+def dev(ui_world: World) -> Iterator[DagsterDev]:
+    server = start(ui_world.root, ui_world.root.parent / "home")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    path = shutil.which("chromium")
+    if path is None and not os.environ.get("CI"):
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as tools:
+        chromium = tools.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Any, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """A page whose last sight is kept in the test's folder, or in LOGDRIVEN_SCREENSHOTS."""
+    opened = browser.new_page(viewport={"width": 1500, "height": 950})
+    yield opened
+    folder = Path(os.environ.get("LOGDRIVEN_SCREENSHOTS", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    opened.screenshot(path=folder / f"{request.node.name}.png")
+    opened.close()
