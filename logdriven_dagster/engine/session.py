@@ -5,10 +5,14 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import SECRET_NAME, resolve_environment, resolve_secret
@@ -50,7 +54,22 @@ def spark_session(project: Project) -> "SparkSession":
     for name, value in settings.items():
         builder = builder.config(name, value)
     quieten()
-    return builder.getOrCreate()
+    with _no_orphans():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _no_orphans() -> Iterator[None]:
+    """End the JVM of a start that is interrupted: PySpark forgets one it was still waiting for."""
+    me = psutil.Process()
+    before = set(me.children(recursive=True))
+    try:
+        yield
+    except BaseException:
+        for child in set(me.children(recursive=True)) - before:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        raise
 
 
 def session_settings(project: Project) -> dict[str, str]:

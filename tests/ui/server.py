@@ -99,7 +99,7 @@ def launch(page: Page, dev: DagsterDev, table: str, partitions: str) -> None:
     page.goto(f"{dev.url}/assets/{table.replace('.', '/')}")
     page.get_by_role("button", name="Materialize…").click()
     page.get_by_text("Show all partitions").click()
-    field = page.get_by_placeholder("No matching partitions").first
+    field = page.locator(".dialog input[type=text], [role=dialog] input[type=text]").first
     field.fill(partitions)
     field.press("Enter")
     page.get_by_role("button", name="Launch").last.click()
