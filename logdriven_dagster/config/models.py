@@ -63,6 +63,7 @@ class TableConfig(Model):
     incremental_type: Literal["time_window", "full"] = "time_window"
     period: PeriodField
     default_start: MomentField
+    end: MomentField | None = Field(None, description="no window ends later; none by default")
     delay: DurationField = timedelta(0)
     lookback: int = Field(0, ge=0, description="finished windows that run again with each new one")
     ordered: bool = Field(True, description="a window runs only after all earlier ones succeeded")
@@ -86,6 +87,8 @@ class TableConfig(Model):
             raise ValueError("no step has a target")
         if self.period.unit is Unit.MONTH and self.default_start.day > 28:
             raise ValueError("default_start: a period of months starts on day 1 to 28")
+        if self.end and self.end <= self.default_start:
+            raise ValueError("end: it must be later than default_start")
         upstream = [dependency.table for dependency in self.depends_on]
         if twice := {name for name in upstream if upstream.count(name) > 1}:
             raise ValueError(f"depends_on: listed twice: {', '.join(sorted(twice))}")
@@ -100,7 +103,7 @@ class TableConfig(Model):
     @cached_property
     def grid(self) -> Grid:
         """The windows of this table, counted from `default_start`."""
-        return Grid(self.default_start, self.period)
+        return Grid(self.default_start, self.period, self.end)
 
     @property
     def output(self) -> Target:
@@ -153,6 +156,7 @@ class Defaults(Model):
     tags: dict[str, str] | None = None
     period: PeriodField | None = None
     default_start: MomentField | None = None
+    end: MomentField | None = None
     delay: DurationField | None = None
     retries: int | None = None
     retry_interval: DurationField | None = None

@@ -10,8 +10,10 @@ replaced folder stays until the window is replaced once more, for readers that h
 import json
 import os
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.steps import FileTarget
 from logdriven_dagster.engine.iceberg_files import location, parquet_rows
@@ -54,6 +56,10 @@ class Pointer:
     """The schema, as Spark's JSON."""
     previous: str | None = None
     """The folder that this one replaced."""
+
+    def window(self, zone: ZoneInfo) -> TimeWindow:
+        """The published window."""
+        return _window(self.data_range_start, self.data_range_end, zone)
 
 
 class WindowFiles:
@@ -178,11 +184,7 @@ class WindowFiles:
         return merged([_schema(pointer) for pointer in _distinct(pointers)], self._table)
 
     def _window(self, pointer: Pointer) -> TimeWindow:
-        zone = self._place.project.zone
-        return TimeWindow(
-            parse_range_text(pointer.data_range_start, zone),
-            parse_range_text(pointer.data_range_end, zone),
-        )
+        return pointer.window(self._place.project.zone)
 
     def _pointer_name(self, stamp: Stamp) -> str:
         return _ALL if self._target.mode == "overwrite" else range_text(stamp.window.start)
@@ -193,13 +195,27 @@ class WindowFiles:
     def _pointers(self) -> dict[str, Pointer]:
         folder = self._folder / "_windows"
         found = {}
-        for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
-            try:
-                values = json.loads(path.read_text(encoding="utf-8"))
-            except FileNotFoundError:
-                continue  # replaced by a larger window since the listing
-            found[path.stem] = replace(Pointer(**values), files=tuple(values["files"]))
+        for entry in os.scandir(folder) if folder.is_dir() else ():
+            if entry.name.endswith(".json"):
+                try:
+                    # A pointer is never written to, only replaced: then its inode differs.
+                    pointer = _pointer(entry.path, entry.inode(), entry.stat().st_mtime_ns)
+                except FileNotFoundError:
+                    continue  # replaced by a larger window since the listing
+                found[entry.name.removesuffix(".json")] = pointer
         return found
+
+
+@lru_cache(maxsize=100_000)
+def _pointer(path: str, _inode: int, _changed: int) -> Pointer:
+    """The pointer in a file of this identity, read once: a table may have thousands."""
+    values = json.loads(Path(path).read_text(encoding="utf-8"))
+    return replace(Pointer(**values), files=tuple(values["files"]))
+
+
+@lru_cache(maxsize=100_000)
+def _window(start: str, end: str, zone: ZoneInfo) -> TimeWindow:
+    return TimeWindow(parse_range_text(start, zone), parse_range_text(end, zone))
 
 
 def _distinct(pointers: dict[str, Pointer]) -> list[Pointer]:

@@ -13,7 +13,6 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Iterable
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from logdriven_dagster.cli.app import app
@@ -23,7 +22,6 @@ from logdriven_dagster.errors import LogdrivenError, UsageError
 from logdriven_dagster.runlog import RunLog, history
 
 EXAMPLE = Path(__file__).parent / "nycflights"
-START = datetime(2013, 1, 1)
 BAD_DAY = ("2013", "1", "16")
 BAD_VALUE = "soon"
 DELAY = 5
@@ -34,33 +32,31 @@ def main() -> int:
     """Run the demo; 0 if every row of the source has arrived."""
     parser = argparse.ArgumentParser(prog="demo", description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path(".demo"))
-    parser.add_argument("--days", type=int, default=31, help="days of 2013, from the first one")
     arguments = parser.parse_args()
     try:
-        return demonstrate(arguments.folder.resolve(), arguments.days)
+        return demonstrate(arguments.folder.resolve())
     except LogdrivenError as error:
         sys.stderr.write(f"{error}\n")
         return 2
 
 
-def demonstrate(folder: Path, days: int) -> int:
+def demonstrate(folder: Path) -> int:
     """Prepare the folder, run it, repair the bad day, run it again, compare with the source."""
     prepare(folder)
-    now = f"{START + timedelta(days=days):%Y-%m-%d}"
-    failed = logdriven(folder, "run", "--now", now)
+    failed = logdriven(folder, "run")
     if spare(folder).exists() and failed:
-        logdriven(folder, "status", "--now", now)
+        logdriven(folder, "status")
         say(
             f"The 16th of January is broken: a delay of {BAD_VALUE!r} is no number. The days "
             "before it are done, those after it wait. Now the file is repaired."
         )
         repair(folder)
-        failed = logdriven(folder, "run", "--now", now)
+        failed = logdriven(folder, "run")
     repair(folder)
-    logdriven(folder, "status", "--now", now)
+    logdriven(folder, "status")
     project = load_project(folder)
     print_summary(project)
-    return failed or compare(project, folder, days)
+    return failed or compare(project)
 
 
 def logdriven(folder: Path, *words: str) -> int:
@@ -140,17 +136,19 @@ def finished(project: Project) -> dict[str, tuple[int, int, int]]:
         return history.finished_counts(conn)
 
 
-def compare(project: Project, folder: Path, days: int) -> int:
-    """0 if `ods.flights` holds as many rows as the source has for these days, else 1."""
-    end = START + timedelta(days=days)
-    with (folder / "data" / "flights.csv").open(newline="") as file:
+def compare(project: Project) -> int:
+    """0 if `ods.flights` holds as many rows as the source has for its days, else 1."""
+    end = project.table("ods.flights").end
+    assert end is not None
+    with Path(project.path("${data}/flights.csv")).open(newline="") as file:
         rows = csv.DictReader(file)
         expected = sum(
-            datetime(int(row["year"]), int(row["month"]), int(row["day"])) < end for row in rows
+            (int(row["year"]), int(row["month"]), int(row["day"])) < (end.year, end.month, end.day)
+            for row in rows
         )
     _, _, written = finished(project)["ods.flights"]
     verdict = "as" if written == expected else "BUT"
-    say(f"ods.flights: {written:,} rows, {verdict} the source has {expected:,} for {days} days.")
+    say(f"ods.flights: {written:,} rows, {verdict} the source has {expected:,} before {end:%B %d}.")
     return 0 if written == expected else 1
 
 

@@ -82,6 +82,8 @@ class Grid:
 
     origin: datetime
     period: Period
+    end: datetime | None = None
+    """No window of the table ends later; arithmetic goes on all the same."""
 
     @property
     def zone(self) -> ZoneInfo:

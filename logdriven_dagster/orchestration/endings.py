@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from dagster import AssetKey, DagsterRun, DagsterRunStatus
+from dagster._core.storage.tags import PARTITION_NAME_TAG
 from dagster._core.utils import make_new_run_id
 
 from logdriven_dagster.config import Project
@@ -40,17 +41,23 @@ def interrupted_window_shown(reporter: Reporter) -> Iterator[None]:
     except Exception:
         raise
     except BaseException:
-        context, partition = reporter.context, reporter.running
-        if partition is not None:
-            record = DagsterRun(
-                job_name=context.run.job_name,
-                run_id=make_new_run_id(),
-                status=DagsterRunStatus.FAILURE,
-                tags={INTERRUPTED_TAG: context.run.run_id},
-            )
-            context.instance.add_run(record)
-            report_planned(context, *partition, record)
+        if reporter.running is not None:
+            _report_interrupted(reporter.context, *reporter.running)
         raise
+
+
+def _report_interrupted(context: StepContext, key: AssetKey, partition: str) -> None:
+    record = DagsterRun(
+        job_name=context.run.job_name,
+        run_id=make_new_run_id(),
+        status=DagsterRunStatus.FAILURE,
+        asset_selection=frozenset([key]),
+        tags={INTERRUPTED_TAG: context.run.run_id, PARTITION_NAME_TAG: partition},
+    )
+    context.instance.add_run(record)
+    report_planned(context, key, partition, record)
+    text = f"Run {context.run.run_id} was terminated in the middle of this partition's window."
+    context.instance.report_engine_event(text, record)
 
 
 @contextmanager

@@ -105,7 +105,11 @@ def _partitions_of(grid: Grid, zone: str) -> TablePartitions:
     at_midnight = (grid.origin.hour, grid.origin.minute) == (0, 0)
     fmt = _DATE if at_midnight and grid.period.unit is not Unit.MINUTE else _MINUTE
     definition = TimeWindowPartitionsDefinition(
-        start=grid.origin.strftime(fmt), fmt=fmt, cron_schedule=cron, timezone=zone
+        start=grid.origin.strftime(fmt),
+        end=grid.bound(grid.index(grid.end)).strftime(fmt) if grid.end else None,
+        fmt=fmt,
+        cron_schedule=cron,
+        timezone=zone,
     )
     partitions = TablePartitions(grid, definition)
     return partitions if _is_exact(partitions, definition) else dynamic

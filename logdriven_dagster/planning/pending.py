@@ -65,8 +65,14 @@ class Windows(Sequence[TimeWindow]):
 def due_end(table: TableConfig, now: datetime) -> datetime:
     """The end of the newest window that ended at least `delay` ago, or `default_start`."""
     grid = table.grid
-    n = grid.index(_before(now, table.delay, grid))
-    return grid.bound(max(n, 0))
+    return grid.bound(max(_due(table, now), 0))
+
+
+def _due(table: TableConfig, now: datetime) -> int:
+    """How many windows are due: the number of the first one that is not."""
+    grid = table.grid
+    due = grid.index(_before(now, table.delay, grid))
+    return due if grid.end is None else min(due, grid.index(grid.end))
 
 
 def _before(moment: datetime, delay: timedelta, grid: Grid) -> datetime:
@@ -126,7 +132,7 @@ def _lookback(table: TableConfig, log: TableLog, now: datetime) -> Iterator[Time
     if not table.lookback:
         return
     grid = table.grid
-    newest = grid.index(_before(now, table.delay, grid)) - 1
+    newest = _due(table, now) - 1
     for settled in log.settled:
         n = grid.index(settled.window.start)
         last = min(n + table.lookback, newest)

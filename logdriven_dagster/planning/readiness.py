@@ -51,6 +51,8 @@ def obstacle(
     """
     if window.start.timestamp() < table.default_start.timestamp():
         return NotDue(f"before default_start {table.default_start:%Y-%m-%d %H:%M}")
+    if table.end is not None and window.end.timestamp() > table.end.timestamp():
+        return NotDue(f"after the table's end {table.end:%Y-%m-%d %H:%M}")
     if now.timestamp() < next_due(table, window).timestamp():
         return NotDue(f"not due before {next_due(table, window).isoformat(sep=' ')}")
     log = logs.get(table.table, TableLog())

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import Settled
 from logdriven_dagster.planning.pending import reruns, unfinished_windows, watermark
+from logdriven_dagster.planning.readiness import NotDue, obstacle
 from tests.builders import at, day, days, hours, log, table
 
 NOON_5TH = at("2022-01-05 14:00")
@@ -59,6 +60,14 @@ def test_a_delay_holds_a_window_back_after_its_end():
     config = table(delay="2 hours")
     assert not unfinished_windows(config, log(), at("2022-01-02 01:59"))
     assert list(unfinished_windows(config, log(), at("2022-01-02 02:00"))) == [day(1)]
+
+
+def test_no_window_ends_after_the_end_of_the_table():
+    config = table(end="2022-01-03 12:00")
+    assert list(unfinished_windows(config, log(), NOON_5TH)) == [day(1), day(2)]
+    assert obstacle(config, day(3), {}, {}, NOON_5TH) == NotDue(
+        "after the table's end 2022-01-03 12:00"
+    )
 
 
 def test_a_shorter_period_goes_on_where_the_longer_one_ended():

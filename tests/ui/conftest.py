@@ -1,4 +1,8 @@
-"""One `dagster dev` and one browser for all tests of the user interface."""
+"""One `dagster dev` and one browser for all tests of a module.
+
+A browser leaves an event loop running in the thread until it is closed: tests of other modules
+would stumble over it.
+"""
 
 import os
 import shutil
@@ -30,7 +34,7 @@ BROKEN: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ui_world(tmp_path_factory: pytest.TempPathFactory) -> World:
     root = tmp_path_factory.mktemp("ui") / "project"
     root.mkdir()
@@ -40,14 +44,14 @@ def ui_world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return world
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def dev(ui_world: World) -> Iterator[DagsterDev]:
     server = start(ui_world.root, ui_world.root.parent / "home")
     yield server
     server.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     path = shutil.which("chromium")
     if path is None and not os.environ.get("CI"):

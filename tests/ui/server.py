@@ -21,7 +21,7 @@ _STATES = """query States($path: [String!]!) {
   }
 }"""
 _RUNS = """query Runs {
-  runsOrError { ... on Runs { results { runId status assetSelection { path } } } }
+  runsOrError { ... on Runs { results { runId status assetSelection { path } tags { key } } } }
 }"""
 
 
@@ -56,6 +56,7 @@ class DagsterDev:
             run
             for run in self.ask(_RUNS)["runsOrError"]["results"]
             if run["assetSelection"] == [{"path": table.split(".")}]
+            and {"key": "dagster/from_ui"} in run["tags"]
         ]
         return runs[0] if len(runs) > after else None
 
@@ -103,7 +104,7 @@ def launch(page: Page, dev: DagsterDev, table: str, partitions: str) -> None:
     field.fill(partitions)
     field.press("Enter")
     page.get_by_role("button", name="Launch").last.click()
-    page.get_by_text("Launched").first.wait_for()
+    page.get_by_text("Launch runs to materialize").wait_for(state="hidden")
 
 
 def wait_for(condition: Callable[[], Any], seconds: float) -> Any:

@@ -30,6 +30,8 @@ def test_a_backfilled_range_stops_at_the_window_that_fails(dev: DagsterDev, page
     launch(page, dev, "ods.broken", "[2022-01-01...2022-01-05]")
     assert ended_run(dev, "ods.broken")["status"] == "FAILURE"
     page.goto(f"{dev.url}/assets/ods/broken?view=partitions")
+    for shown in ("Materialized (2)", "Failed (1)"):
+        expect(page.get_by_text(shown)).to_be_visible(timeout=30_000)
     assert dev.states("ods.broken") == {
         "2022-01-01": "MATERIALIZED to 2022-01-02",
         "2022-01-03": "FAILED",
