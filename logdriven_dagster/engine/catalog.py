@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.steps import CatalogTarget
 from logdriven_dagster.engine.actions import run_action
 from logdriven_dagster.engine.iceberg_files import location, parquet_rows
+from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl
 from logdriven_dagster.engine.session import option_text
 from logdriven_dagster.engine.staging import (
@@ -106,8 +107,7 @@ class CatalogTable:
         frame = self._spark.table(self._target.name)
         if window is None or WINDOW_START not in frame.columns:
             return frame
-        column = frame[WINDOW_START]
-        return frame.where((column >= window.start) & (column < window.end))
+        return frame.where(lies_within(frame[WINDOW_START], window))
 
     def _exists(self) -> bool:
         return self._spark.catalog.tableExists(self._target.name)

@@ -55,7 +55,7 @@ def step_errors() -> Iterator[None]:
         yield
     except StepError as error:
         raise type(error)(redact(str(error))) from None
-    except Exception as error:  # whatever it is, a step failed  # noqa: BLE001 - turned into one of ours
+    except Exception as error:  # noqa: BLE001 - whatever it is, a step failed
         # The original is dropped on purpose: its text may hold secrets, and whoever prints a chain
         # of exceptions prints them all.
         raise step_error(error) from None

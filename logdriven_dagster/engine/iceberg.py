@@ -22,6 +22,7 @@ from logdriven_dagster.engine.iceberg_files import (
     within,
 )
 from logdriven_dagster.engine.iceberg_schema import iceberg_schema, spark_schema
+from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, window_column
 from logdriven_dagster.engine.session import option_text
 from logdriven_dagster.engine.staging import (
@@ -195,7 +196,7 @@ class IcebergTable:
         frame = self._frame(matching_files(table, within(table.schema(), column, window)), schema)
         if table.spec().fields:
             return frame  # each file lies in one window as a whole
-        return frame.where((frame[column] >= window.start) & (frame[column] < window.end))
+        return frame.where(lies_within(frame[column], window))
 
     def _frame(self, files: "list[DataFile]", schema: "StructType") -> "DataFrame":
         paths = [file.file_path for file in files]

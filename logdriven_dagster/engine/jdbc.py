@@ -27,6 +27,7 @@ from logdriven_dagster.engine.database_tables import (
     schema_of,
     utc_text,
 )
+from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl, window_column
 from logdriven_dagster.engine.session import option_text
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, write
@@ -193,11 +194,11 @@ class JdbcTable:
             )
         if window is None:
             return frame
-        column = window_column(self._target)
-        bounds: list[Any] = [window.start, window.end]
-        if column == WINDOW_START:
-            bounds = [utc_text(moment) for moment in bounds]
-        return frame.where((frame[column] >= bounds[0]) & (frame[column] < bounds[1]))
+        name = window_column(self._target)
+        column, start, end = frame[name], utc_text(window.start), utc_text(window.end)
+        if name == WINDOW_START:
+            return frame.where((column >= start) & (column < end))
+        return frame.where(lies_within(column, window))
 
     def _reader(self, table: str, schema: str) -> "DataFrame":
         options = reader_options(self._connection) | {"dbtable": table, "customSchema": schema}

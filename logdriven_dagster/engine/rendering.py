@@ -10,15 +10,19 @@ which a quoted comparison in SQL understands; `${JOB_ID}`, `${JOB_NAME}`; `${YEA
 
 import re
 from datetime import datetime
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from logdriven_dagster.engine.instants import instant
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _PARAMETER = re.compile(r"(?<![:\w]):([A-Za-z_]\w*)")
 
-Value: TypeAlias = str | int | float | bool | datetime
+Value: TypeAlias = str | int | float | bool
 
 
 def render(text: str, run: WindowRun) -> str:
@@ -40,17 +44,17 @@ def render(text: str, run: WindowRun) -> str:
     return _REFERENCE.sub(value, text)
 
 
-def parameters(sql: str, run: WindowRun) -> dict[str, Value]:
-    """The bound parameters that occur in the query."""
+def parameters(sql: str, run: WindowRun) -> "dict[str, Value | Column]":
+    """The bound parameters that occur in the query, as Spark takes them."""
     named = set(_PARAMETER.findall(sql))
     return {name: value for name, value in _parameters(run).items() if name in named}
 
 
-def _parameters(run: WindowRun) -> dict[str, Value]:
+def _parameters(run: WindowRun) -> "dict[str, Value | Column]":
     return {
         **run.variables,
-        "data_range_start": run.window.start,
-        "data_range_end": run.window.end,
+        "data_range_start": instant(run.window.start),
+        "data_range_end": instant(run.window.end),
         "job_id": run.job_id,
         "job_name": run.table,
     }

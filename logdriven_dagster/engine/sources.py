@@ -14,6 +14,7 @@ from logdriven_dagster.config.steps import (
     Source,
 )
 from logdriven_dagster.engine.connections import exact_integers, reader_options
+from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.session import option_text
 from logdriven_dagster.model.runs import WindowRun
@@ -37,8 +38,7 @@ def read_source(reading: Reading, source: Source) -> "DataFrame":
     """The source as a frame, restricted to the window if it has a `window_column`."""
     frame = READERS[type(source)](reading, source)
     if source.window_column:
-        column, window = frame[source.window_column], reading.run.window
-        frame = frame.where((column >= window.start) & (column < window.end))
+        frame = frame.where(lies_within(frame[source.window_column], reading.run.window))
     return frame
 
 

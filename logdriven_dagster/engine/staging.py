@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_SMALL_BYTES = 4 * 1024 * 1024
+
 
 @dataclass(frozen=True)
 class Place:
@@ -90,6 +92,16 @@ def write(frame: "DataFrame", stamp: Stamp, work: Callable[[], None]) -> QueryCo
     action = Action(frame.sparkSession, f"{stamp.label}: write", work)
     action.run()
     return query_counts(frame.sparkSession, action.description)
+
+
+def in_few_files(frame: "DataFrame") -> "DataFrame":
+    """The frame in one task if all that it reads is small, since each task writes a file.
+
+    Thousands of windows would otherwise leave as many files as cores, times thousands.
+    """
+    plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
+    size = int(str(plan.stats().sizeInBytes()))
+    return frame.coalesce(1) if size < _SMALL_BYTES else frame
 
 
 def staging_folder(parent: Path, stamp: Stamp) -> Path:

@@ -11,11 +11,12 @@ from logdriven_dagster.config.steps import CheckConfig, JdbcTarget, StepConfig, 
 from logdriven_dagster.engine.actions import run_action
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.iceberg import open_catalog
+from logdriven_dagster.engine.instants import instant, lies_within
 from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of, window_column
 from logdriven_dagster.engine.session import quieten, session_settings
 from logdriven_dagster.engine.sources import Reading, read_source, source_files
-from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, Store
+from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, Store, in_few_files
 from logdriven_dagster.engine.stores import store
 from logdriven_dagster.engine.transforms import call, load_function
 from logdriven_dagster.engine.views import Views
@@ -209,7 +210,7 @@ class WindowSession:
             target = target.model_copy(update={"pre_sql": statements})
         keeper = store(self._place, self._run.table, target)
         stamp = Stamp(self._run.job_id, self._run.table, step_id, self._run.window)
-        staged = keeper.stage(self._placed(frame, target), stamp)
+        staged = keeper.stage(in_few_files(self._placed(frame, target)), stamp)
         self._staged[step_id] = (keeper, staged)
         self._views.register(step_id, keeper.staged_frame(staged).drop(WINDOW_START))
         return Staged(
@@ -237,12 +238,12 @@ class WindowSession:
                 sf.coalesce(value.cast("string"), sf.lit("NULL")),
                 sf.lit(f" lies outside the window {window}"),
             )
-            inside = (value >= window.start) & (value < window.end)
+            inside = lies_within(value, window)
             frame = frame.withColumn(
                 name, sf.when(inside, value).otherwise(sf.raise_error(outside))
             )
         if window_column(target) == WINDOW_START:
-            frame = frame.withColumn(WINDOW_START, sf.lit(window.start))
+            frame = frame.withColumn(WINDOW_START, instant(window.start))
         return frame
 
 

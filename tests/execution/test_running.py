@@ -285,3 +285,45 @@ def test_a_frame_is_written_and_logged_like_a_configured_table(world):
     list(world.runner.write_frame(project.table("ods.numbers"), day(1), frame, NOW))
     assert world.statuses("ods.numbers") == [("01", "SUCCESS")]
     assert world.rows("ods.numbers") == [(7,)]
+
+
+FLAKY = """
+from pathlib import Path
+
+
+def load(spark):
+    tries = Path(__file__).with_name("tries")
+    tries.write_text(tries.read_text() + "x" if tries.exists() else "x")
+    if len(tries.read_text()) <= 2:
+        raise {error}("not this time")
+    return spark.sql("SELECT 1 AS one")
+"""
+
+
+def flaky(world, error, retries):
+    world.write("tables/flaky.py", FLAKY.format(error=error))
+    world.write(
+        "tables/flaky.yaml",
+        f"""
+        table: flaky
+        period: 1 day
+        default_start: 2022-01-01
+        retries: {retries}
+        steps: [{{step: load, python: "flaky.py:load", target: {{type: iceberg}}}}]
+        """,
+    )
+    world.catch_up(tables=["flaky"], max_windows=1)
+    (row,) = world.log("flaky")
+    return row["status"], row["error_count"]
+
+
+def test_a_transient_error_is_tried_again_and_its_count_kept_k12(world):
+    assert flaky(world, "ConnectionError", retries=3) == ("SUCCESS", 2)
+
+
+def test_retries_are_bounded_k11(world):
+    assert flaky(world, "ConnectionError", retries=1) == ("FAILURE", 2)
+
+
+def test_a_terminal_error_is_not_tried_again(world):
+    assert flaky(world, "ValueError", retries=3) == ("FAILURE", 1)
