@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 from playwright.sync_api import Page
 
 _STATES = """query States($path: [String!]!) {
@@ -61,12 +61,14 @@ class DagsterDev:
         return runs[0] if len(runs) > after else None
 
     def stop(self) -> None:
-        """End everything that was started."""
-        os.killpg(self.process.pid, signal.SIGTERM)
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """End everything that was started: code servers live in process groups of their own."""
+        server = psutil.Process(self.process.pid)
+        everything = [server, *server.children(recursive=True)]
+        server.terminate()
+        _, left = psutil.wait_procs(everything, timeout=5)
+        for process in left:
+            process.kill()
+        self.process.wait(10)
 
 
 def start(project: Path, home: Path) -> DagsterDev:
