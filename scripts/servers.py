@@ -5,6 +5,7 @@ and keeps them in `.servers/urls.env`; `stop` ends the servers and removes their
 packages come from `scripts/test_packages.sh`.
 """
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -140,11 +141,18 @@ def _end(pid: int, kind: signal.Signals) -> None:
     try:
         os.kill(pid, kind)
         for _ in range(100):
+            _reap(pid)
             os.kill(pid, 0)
             time.sleep(0.1)
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+def _reap(pid: int) -> None:
+    """A server that this process started stays as a zombie until it is waited for."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
 
 
 if __name__ == "__main__":
