@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.connections import column_type, spark_type
 from logdriven_dagster.engine.schemas import WINDOW_START, ddl_type
-from logdriven_dagster.engine.staging import StagedRows
-from logdriven_dagster.model.windows import range_text
+from logdriven_dagster.engine.staging import StagedRows, is_newer
+from logdriven_dagster.model.windows import TimeWindow, range_text
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -95,6 +95,14 @@ def is_published(conn: "Connection", markers: "Table", staged: StagedRows) -> bo
 
     mine = select(markers.c.job_id).where(markers.c.staging == staged.location)
     return conn.execute(mine).first() is not None
+
+
+def has_newer(conn: "Connection", markers: "Table", target: str, window: TimeWindow) -> bool:
+    """Whether a newer window was published to this target."""
+    from sqlalchemy import select
+
+    starts = select(markers.c.data_range_start).where(markers.c.target_table == target)
+    return any(is_newer(start, window) for start in conn.scalars(starts))
 
 
 def mark(conn: "Connection", markers: "Table", staged: StagedRows, target: str) -> None:

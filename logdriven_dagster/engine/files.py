@@ -24,6 +24,7 @@ from logdriven_dagster.engine.staging import (
     StagedRows,
     Stamp,
     data_files,
+    is_newer,
     local_path,
     read_files,
     remove_folder,
@@ -39,6 +40,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _ALL = "all"
+
+_CSV = {
+    "header": "true",
+    # By default Spark trims text, escapes quotes in a way of its own, and reads a line break inside
+    # a value as a new row.
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+    "escape": '"',
+    "multiLine": "true",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,7 @@ class WindowFiles:
         default = place.project.warehouse.joinpath(*table.split("."))
         path = place.project.path(target.path) if target.path else str(default)
         self._folder = local_path(path, "target.path")
-        self._options = {"header": "true"} if target.type == "csv" else {}
+        self._options = dict(_CSV) if target.type == "csv" else {}
         self._options |= {name: option_text(value) for name, value in target.options.items()}
 
     def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
@@ -108,6 +119,8 @@ class WindowFiles:
         old = pointers.get(name)
         if old is not None and old.folder == folder:
             return done
+        if name == _ALL and old is not None and is_newer(old.data_range_start, window):
+            return replace(done, rows=0)
         self._refuse_larger(pointers, name, window)
         pointer = Pointer(
             range_text(window.start),

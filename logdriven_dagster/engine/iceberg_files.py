@@ -41,12 +41,15 @@ def matching_files(
     return [task.file for task in tasks]
 
 
+def is_partitioned_by(table: "Table", column: str) -> bool:
+    """Whether all rows of a file have one value in this column."""
+    return any(field.name == column for field in table.spec().fields)
+
+
 def all_within(table: "Table", condition: "BooleanExpression", files: "list[DataFile]") -> bool:
     """Whether every row of the files meets the condition, as far as their statistics tell."""
     from pyiceberg.expressions.visitors import _StrictMetricsEvaluator
 
-    if table.spec().fields:
-        return True  # the condition is on the partition
     strict = _StrictMetricsEvaluator(table.schema(), condition)
     return all(strict.eval(file) for file in files)
 
@@ -54,6 +57,7 @@ def all_within(table: "Table", condition: "BooleanExpression", files: "list[Data
 def within(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpression":
     """Rows whose column lies in `[start, end)`."""
     terms = _terms()
+    column = schema.find_field(column, case_sensitive=False).name
     return terms.And(  # type: ignore[no-any-return]
         terms.GreaterThanOrEqual(column, bound_text(schema, column, window.start)),
         terms.LessThan(column, bound_text(schema, column, window.end)),

@@ -6,6 +6,7 @@ says which attempt published each window.
 """
 
 import uuid
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,11 @@ from logdriven_dagster.engine.connections import (
     reader_options,
     writer_options,
 )
+from logdriven_dagster.engine.creation import create
 from logdriven_dagster.engine.database_tables import (
     column_of,
     define,
+    has_newer,
     is_published,
     mark,
     markers_in,
@@ -123,10 +126,14 @@ class JdbcTable:
                 self._define(staged.location, staged.schema),
             )
             # Changing a table commits by itself in MariaDB, so it happens before the transaction.
-            markers.create(engine, checkfirst=True)
-            target = self._grown(engine, staged.schema)
+            create(lambda: markers.create(engine, checkfirst=True))
+            target = create(lambda: self._grown(engine, staged.schema))
             with engine.begin() as conn:
-                if not is_published(conn, markers, staged):
+                if self._target.mode == "overwrite" and has_newer(
+                    conn, markers, self._target.table, staged.stamp.window
+                ):
+                    done = replace(done, rows=0)
+                elif not is_published(conn, markers, staged):
                     self._move(conn, staging, target, staged.stamp)
                     mark(conn, markers, staged, self._target.table)
             staging.drop(engine, checkfirst=True)

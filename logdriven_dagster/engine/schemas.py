@@ -5,6 +5,7 @@ the table's (it is cast up) or wider where the promotion loses nothing (the tabl
 Anything else is refused with both schemas. Column names match whatever their case.
 """
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.steps import Target
@@ -129,8 +130,9 @@ def _refuse(frame: "DataFrame", known: "StructType | None", table: str, column: 
     )
 
 
+@lru_cache
 def ddl_type(name: str) -> "DataType":
-    """The type that Spark's DDL calls so."""
+    """The type that Spark's DDL calls so; Java is asked once for each."""
     from pyspark.sql.types import StructType
 
     row: Any = StructType.fromDDL(f"v {name}")

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.actions import Action
 from logdriven_dagster.engine.metrics import QueryCounts, query_counts
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Published
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import TimeWindow, parse_range_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,6 +93,17 @@ def write(frame: "DataFrame", stamp: Stamp, work: Callable[[], None]) -> QueryCo
     action = Action(frame.sparkSession, f"{stamp.label}: write", work)
     action.run()
     return query_counts(frame.sparkSession, action.description)
+
+
+def is_newer(data_range_start: str, window: TimeWindow) -> bool:
+    """Whether the window that starts there is newer than this one.
+
+    A target that is replaced as a whole must not go back in time when an older window is refreshed.
+    """
+    zone = window.start.tzinfo
+    assert isinstance(zone, ZoneInfo)
+    start = parse_range_text(data_range_start, zone)
+    return start.timestamp() > window.start.timestamp()
 
 
 def in_few_files(frame: "DataFrame") -> "DataFrame":

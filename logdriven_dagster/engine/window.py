@@ -1,7 +1,7 @@
 """One window in Spark: every step staged, checked, and published."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.steps import CheckConfig, JdbcTarget, StepConfig, Target
 from logdriven_dagster.engine.actions import run_action
 from logdriven_dagster.engine.failures import step_errors
-from logdriven_dagster.engine.iceberg import open_catalog
+from logdriven_dagster.engine.iceberg_catalog import open_catalog
 from logdriven_dagster.engine.instants import instant, lies_within
 from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of, window_column
@@ -149,13 +149,16 @@ class WindowSession:
         """Remove what is staged and not published."""
         for step_id, (keeper, staged) in self._staged.items():
             if step_id not in self._published:
-                keeper.discard(staged)
+                # What is left over does no harm; what went wrong before must stay visible.
+                with suppress(Exception):
+                    keeper.discard(staged)
         self._staged.clear()
         self._published.clear()
 
     def close(self) -> None:
         """Drop the views of this window."""
-        self._views.close()
+        with suppress(Exception):  # with the JVM gone, they are gone, too
+            self._views.close()
 
     def _source(self, step: StepConfig) -> "DataFrame | None":
         if step.source is None:

@@ -178,3 +178,13 @@ def test_the_password_shows_nowhere(lab: Lab, monkeypatch, capfd):
         text = "".join(traceback.format_exception(caught.value))
         assert SECRET not in text
     assert SECRET not in "".join(capfd.readouterr())
+
+
+def test_the_iceberg_catalog_may_live_in_a_database(lab: Lab, postgres_url: sa.URL, monkeypatch):
+    monkeypatch.setenv("LAB_PASSWORD", postgres_url.password or "")
+    url = postgres_url.render_as_string(hide_password=False)
+    lab.settings["catalog"] = url.replace(f":{postgres_url.password}@", ":${env:LAB_PASSWORD}@")
+    lab.table("ods.t", {"sql": QUERY, "target": {"type": "iceberg"}})
+    for window in (day(1), day(2), day(1)):
+        lab.run("ods.t", window)
+    assert lab.rows("ods.t") == [(1, 1), (1, 2), (2, 1), (2, 2)]

@@ -1,10 +1,13 @@
 """Every target, every mode: what a window replaces, and that repeating it changes nothing."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
+from logdriven_dagster.engine import iceberg_catalog
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day, days, hours
 from tests.engine.laboratory import Lab
@@ -44,6 +47,14 @@ def test_overwrite_replaces_the_whole_table(lab: Lab, target: Any):
     assert lab.rows("ods.t") == lab.rows("ods.t", day(1)) == [(2, 1), (2, 2)]
 
 
+@pytest.mark.parametrize("kind", ["iceberg", "parquet", "sqlite"])
+def test_an_older_window_never_overwrites_a_newer_ones_table(lab: Lab, kind: str):
+    lab.table("ods.t", {"sql": QUERY, "target": {**TARGETS[kind], "mode": "overwrite"}})
+    lab.run("ods.t", day(2))
+    assert lab.run("ods.t", day(1)).published[0].rows == 0
+    assert lab.rows("ods.t") == [(2, 1), (2, 2)]
+
+
 def test_an_empty_window_counts_zero_and_replaces_the_rows_that_were_there(lab: Lab, target: Any):
     lab.table("ods.t", {"sql": QUERY, "target": target})
     lab.run("ods.t", day(1))
@@ -72,6 +83,9 @@ def test_publishing_twice_is_publishing_once(lab: Lab, target: Any):
     lab.table("ods.t", {"sql": QUERY, "target": {**target, "mode": "append"}})
     with lab.session("ods.t", day(1)) as session:
         session.stage(lab.project.table("ods.t").steps[0])
+        keeper, staged = session._staged["step_1"]
+        if target["type"] not in ("table", "jdbc"):
+            assert keeper.publish(staged) == keeper.publish(staged)
         assert session.publish("step_1") == session.publish("step_1")
     assert lab.rows("ods.t") == [(1, 1), (1, 2)]
 
@@ -129,3 +143,81 @@ def test_a_day_within_a_window_of_days_keeps_the_other_days(lab: Lab):
         ("03", 1),
         ("04", 1),
     ]
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "parquet", "sqlite"])
+def test_windows_that_publish_side_by_side_all_arrive(lab: Lab, kind: str):
+    lab.table("ods.t", {"sql": QUERY, "target": dict(TARGETS[kind])}, ordered=False)
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(lab.session("ods.t", day(n))) for n in range(1, 5)]
+        for session in sessions:
+            session.stage(lab.project.table("ods.t").steps[0])
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda session: session.publish("step_1"), sessions))
+    assert [row[0] for row in lab.rows("ods.t")] == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_an_iceberg_commit_carries_the_attempt_and_its_window(lab: Lab):
+    lab.table("ods.t", {"sql": QUERY, "target": {"type": "iceberg"}})
+    ran = lab.run("ods.t", day(1), job_id=42)
+    snapshot = lab.engine._catalog.load_table("ods.t").current_snapshot()
+    carried = snapshot.summary.additional_properties
+    assert str(snapshot.snapshot_id) == ran.published[0].snapshot_id
+    assert {name: carried[name] for name in ("job_id", "table", "step", "data_range_start")} == {
+        "job_id": "42",
+        "table": "ods.t",
+        "step": "step_1",
+        "data_range_start": "20220101000000",
+    }
+
+
+def test_the_history_of_an_iceberg_table_stays_short(lab: Lab, monkeypatch):
+    monkeypatch.setattr(iceberg_catalog, "_MOST_SNAPSHOTS", 4)
+    monkeypatch.setattr(iceberg_catalog, "_KEPT_SNAPSHOTS", 2)
+    lab.table("ods.t", {"sql": QUERY, "target": {"type": "iceberg"}})
+    for n in range(1, 9):
+        lab.run("ods.t", day(n))
+    assert len(lab.engine._catalog.load_table("ods.t").snapshots()) <= 5
+    assert len(lab.rows("ods.t")) == 16
+
+
+def test_pyiceberg_reads_what_was_published(lab: Lab):
+    lab.table("ods.t", {"sql": QUERY, "target": {"type": "iceberg"}})
+    lab.run("ods.t", day(1))
+    lab.table(
+        "ods.t", {"sql": QUERY.replace("v FROM", "v, 'x' AS w FROM"), "target": {"type": "iceberg"}}
+    )
+    lab.run("ods.t", day(2))
+    rows = lab.engine._catalog.load_table("ods.t").scan().to_arrow().select(["day", "v", "w"])
+    assert sorted(rows.to_pylist(), key=repr) == [
+        {"day": 1, "v": 1, "w": None},
+        {"day": 1, "v": 2, "w": None},
+        {"day": 2, "v": 1, "w": "x"},
+        {"day": 2, "v": 2, "w": "x"},
+    ]
+
+
+def test_a_published_folder_is_never_written_to_again_by_a_run_log_that_starts_anew(lab: Lab):
+    for kind in ("iceberg", "parquet"):
+        name = lab.table(f"ods.{kind}", {"sql": QUERY, "target": {"type": kind}})
+        lab.run(name, day(1), job_id=1)
+        lab.run(name, day(2), job_id=1)
+        assert lab.rows(name) == [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+def test_a_replaced_window_of_files_stays_readable_for_those_who_hold_it(lab: Lab):
+    lab.table("ods.t", {"sql": QUERY, "target": {"type": "parquet"}})
+    lab.run("ods.t", day(1))
+    held = lab.engine.read("ods.t")
+    lab.run("ods.t", day(1))
+    assert held.count() == 2
+    folders = lab.root / ".logdriven/warehouse/ods/t/data"
+    for _ in range(3):
+        lab.run("ods.t", day(1))
+    assert len(list(folders.iterdir())) == 2
+
+
+def test_targets_of_files_need_a_local_folder(lab: Lab):
+    lab.table("ods.t", {"sql": QUERY, "target": {"type": "parquet", "path": "s3://bucket/t"}})
+    with pytest.raises(TerminalStepError, match="s3:// is not supported"):
+        lab.run("ods.t", day(1))

@@ -1,0 +1,57 @@
+"""The session, hand-written frames, and what importing costs."""
+
+import subprocess
+import sys
+
+import pytest
+
+from logdriven_dagster.config.steps import IcebergTarget
+from logdriven_dagster.engine import session as sessions
+from tests.builders import day
+from tests.engine.laboratory import Lab
+
+
+def test_importing_the_engine_imports_neither_spark_nor_iceberg():
+    code = (
+        "import sys, logdriven_dagster.engine\n"
+        "from logdriven_dagster.engine import Engine, spark_session\n"
+        "print([m for m in ('pyspark', 'pyiceberg', 'pyarrow', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_hand_written_frame_is_staged_and_published_like_a_result(lab: Lab):
+    lab.table("ods.t", {"sql": "SELECT 1 AS a", "target": {"type": "iceberg"}})
+    frame = lab.spark.range(3)
+    with lab.session("ods.t", day(1)) as session:
+        target = IcebergTarget(type="iceberg")
+        staged = session.stage_frame("step_1", frame, target)
+        session.publish("step_1")
+    assert (staged.source_type, staged.counts.source, staged.counts.target) == ("dataframe", 3, 3)
+    assert lab.rows("ods.t") == [(0,), (1,), (2,)]
+
+
+def test_the_projects_settings_win_except_over_its_time_zone(lab: Lab):
+    lab.settings["timezone"] = "Asia/Tokyo"
+    config = {"spark.sql.shuffle.partitions": 7, "spark.sql.session.timeZone": "UTC"}
+    lab.settings["spark"] = {"config": config}
+    settings = sessions.session_settings(lab.project)
+    assert settings["spark.sql.shuffle.partitions"] == "7"
+    assert settings["spark.sql.session.timeZone"] == "Asia/Tokyo"
+
+
+def test_settings_of_a_window_do_not_change_the_users_session(lab: Lab):
+    lab.settings["timezone"] = "Asia/Tokyo"
+    before = lab.spark.conf.get("spark.sql.session.timeZone")
+    lab.table("ods.t", {"sql": "SELECT current_timezone() AS zone", "target": {"type": "parquet"}})
+    lab.run("ods.t", day(1))
+    assert lab.rows("ods.t") == [("Asia/Tokyo",)]
+    assert lab.spark.conf.get("spark.sql.session.timeZone") == before
+
+
+@pytest.mark.parametrize(("java", "archives"), [(17, False), (25, True)])
+def test_newer_javas_keep_an_archive_of_their_classes(monkeypatch, tmp_path, java, archives):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(sessions, "_java_version", lambda: java)
+    assert bool(sessions._archive_options()) is archives
