@@ -40,7 +40,7 @@ class RunLogResource(ConfigurableResource):  # type: ignore[type-arg]
 def spark_resource(project: Project) -> ResourceDefinition:
     """The project's Spark session, as a `LazyPySparkResource` that can be closed.
 
-    Any `LazyPySparkResource` may take its place, one with `spark.remote` in its configuration too.
+    Any `LazyPySparkResource` that gives a classic session may take its place.
     The session outlives a run, so that runs of one process share it; `close()` stops it.
     """
 
