@@ -48,6 +48,8 @@ class Chain:
     started: float = field(default_factory=time.monotonic)
     current_step: str = ""
     staged: dict[str, Staged] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    """Steps whose end the log holds already: views, and what was skipped."""
     published: list[Published] = field(default_factory=list)
     error_count: int = 0
     application_id: str | None = None
@@ -105,7 +107,13 @@ class Chain:
             elif staged.counts.target == 0 and step.on_empty == "skip_following_steps":
                 break
         self._skip(steps, "the step before found no rows")
-        for check in self.work.table.checks if not self._skipped() else ():
+        if not self._skipped():
+            self._check(session)
+
+    def _check(self, session: WindowSession) -> None:
+        written = [step.step for step in self.work.steps if step.target]
+        self.current_step = written[-1]  # a violation is a failure of what it keeps from readers
+        for check in self.work.table.checks:
             session.check(check)
 
     def _skipped(self) -> bool:
@@ -156,7 +164,8 @@ class Chain:
         )
 
         def work(conn: Connection) -> None:
-            attempts.finish_step(conn, self.attempt, self.current_step, outcome)
+            if self.current_step not in self.ended:
+                attempts.finish_step(conn, self.attempt, self.current_step, outcome)
             attempts.finish(conn, self.attempt, ended)
 
         self.run_log.write(work)
@@ -166,9 +175,11 @@ class Chain:
         if step is self.work.steps[0] and not self.error_count:
             return  # the claim's transaction started it
         self.run_log.write(lambda conn: attempts.start_step(conn, self.attempt, step.step))
+        self.ended.discard(step.step)
 
     def _record(self, step_id: str, outcome: StepOutcome) -> None:
         self.run_log.write(lambda conn: attempts.finish_step(conn, self.attempt, step_id, outcome))
+        self.ended.add(step_id)
 
 
 def _succeeded(staged: Staged) -> StepOutcome:

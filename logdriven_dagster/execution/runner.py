@@ -242,7 +242,7 @@ class Runner:
         return self.run_log.write(work)
 
     def _bury_dead(self, conn: Connection, table: TableConfig) -> None:
-        for item in history.table_logs(conn, [table])[table.table].open:
+        for item in history.open_windows(conn, [table]).get(table.table, ()):
             if item.owner and item.status is Status.RUNNING and is_dead(item.owner):
                 with suppress(AttemptLostError):  # another runner was faster
                     attempts.abandon(conn, item.job_id, item.owner, _DIED)

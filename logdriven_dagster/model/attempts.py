@@ -110,21 +110,3 @@ class AttemptOutcome:
     current_file: str | None = None
     error_count: int = 0
     """Failed tries inside the attempt, kept after a success. Source: Kettle, `error_count`."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepRecord:
-    """One `step_log` row as read back."""
-
-    job_id: int
-    step_id: str
-    status: Status
-    start_time: datetime
-    end_time: datetime
-    duration: int
-    """Whole seconds. Source: Sharp ETL."""
-    output: str
-    counts: Counts
-    error: str | None
-    source_type: str | None
-    target_type: str | None

@@ -26,7 +26,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
     for row in conn.execute(_islands(list(zones))):
         kind = finished if row.status == _DONE else skipped
         kind[row.job_name].append(_window(row, zones[row.job_name]))
-    opened = _open_windows(conn, zones)
+    opened = open_windows(conn, tables)
     stale = _stale_windows(conn, tables)
     return {
         table.table: TableLog(
@@ -83,7 +83,9 @@ def _islands(names: list[str]) -> Select[Any]:
     )
 
 
-def _open_windows(conn: Connection, zones: Mapping[str, ZoneInfo]) -> dict[str, list[OpenWindow]]:
+def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[OpenWindow]]:
+    """The running and failed windows of the tables that have any, oldest first."""
+    zones = {table.table: table.grid.zone for table in tables}
     # These two words, which an index serves: a window with any other one is pending all the same.
     rows = conn.execute(
         select(job_log)

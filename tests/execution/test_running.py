@@ -327,3 +327,17 @@ def test_retries_are_bounded_k11(world):
 
 def test_a_terminal_error_is_not_tried_again(world):
     assert flaky(world, "ValueError", retries=3) == ("FAILURE", 1)
+
+
+def test_a_check_that_fails_behind_a_view_is_logged_at_the_step_it_keeps_back(world):
+    world.write("tables/many.yaml", STEPS)
+    file = world.root / "tables/many.yaml"
+    view = "  - step: last\n    sql: SELECT two FROM second\n"
+    check = "checks: [{check: never, sql: SELECT * FROM last}]\n"
+    file.write_text(file.read_text().replace("variables:", f"{view}variables:") + check)
+    world.catch_up(tables=["many"], max_windows=1)
+    row = world.log("many")[-1]
+    assert row["status"] == "FAILURE"
+    errors = {step["step_id"]: step["error"] for step in row["steps"]}
+    assert "never" in errors["second"]
+    assert errors["last"] is None
