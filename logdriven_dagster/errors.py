@@ -13,10 +13,12 @@
     │   ├── EarlierWindowError             an ordered table has an older unfinished window
     │   ├── DependencyError                upstream windows are missing; names them
     │   └── NotDueError                    the window has not ended yet, or is before the start
-    ├── AttemptLostError               a guarded write hit no row: the attempt is not ours any more
+    ├── AttemptLostError               the attempt is not ours any more: ended or taken over
+    │   └── LeaseExpiredError              its lease could not be renewed in time
     └── StepError                      a step of an attempt failed
         ├── TransientStepError             worth another try: network, lock, resources
         └── TerminalStepError              will fail again: bad SQL, bad data, schema conflict
+            └── TimeoutStepError               the attempt took longer than the table's `timeout`
 
 Exit codes of the command line follow the tree: `UsageError`, `ConfigError`, `InvalidProjectError`
 and `RunLogError` are 2, a failed window is 1, a refusal is 1 where one window was asked for.
@@ -83,7 +85,11 @@ class NotDueError(RefusedError):
 
 
 class AttemptLostError(LogdrivenError):
-    """A write guarded by an attempt's identity hit no row: somebody else ended the attempt."""
+    """A write guarded by an attempt's fencing token hit no row: somebody else ended the attempt."""
+
+
+class LeaseExpiredError(AttemptLostError):
+    """The run log could not be reached in time: by now somebody else may have the window."""
 
 
 class StepError(LogdrivenError):
@@ -96,3 +102,7 @@ class TransientStepError(StepError):
 
 class TerminalStepError(StepError):
     """Trying again changes nothing: the definition or the data must be repaired."""
+
+
+class TimeoutStepError(TerminalStepError):
+    """The attempt took longer than the table allows (`timeout`)."""

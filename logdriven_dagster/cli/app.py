@@ -10,7 +10,13 @@ from typing import Annotated
 
 import typer
 
-from logdriven_dagster.cli import log_commands, plan_commands, project_commands, run_commands
+from logdriven_dagster.cli import (
+    log_commands,
+    plan_commands,
+    project_commands,
+    run_commands,
+    upkeep_commands,
+)
 from logdriven_dagster.cli.options import GlobalNowOption, GlobalProjectOption
 from logdriven_dagster.errors import AttemptLostError, LogdrivenError, RefusedError, StepError
 
@@ -29,7 +35,10 @@ app.command()(plan_commands.plan)
 app.command()(plan_commands.status)
 app.command()(run_commands.run)
 app.command()(run_commands.refresh)
+app.command()(upkeep_commands.discard)
 app.command()(log_commands.log)
+app.command()(upkeep_commands.clean)
+app.command()(upkeep_commands.archive)
 _database.command()(log_commands.upgrade)
 app.add_typer(_database, name="db")
 

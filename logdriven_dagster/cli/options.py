@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from logdriven_dagster.model.attempts import OnRunning
 
 if TYPE_CHECKING:
     from logdriven_dagster.config import Project
@@ -46,6 +48,10 @@ FromStepOption = Annotated[
     str | None,
     typer.Option("--from-step", metavar="STEP", help="Leave out the steps before this one."),
 ]
+OnRunningOption = Annotated[
+    OnRunning | None,
+    typer.Option("--on-running", help="About windows that run elsewhere; the table's by default."),
+]
 ExcludeStepsOption = Annotated[
     list[str] | None,
     typer.Option("--exclude-steps", metavar="A,B", help="Leave these steps out; may be repeated."),
@@ -76,6 +82,16 @@ def parse_time(project: "Project", text: str, option: str) -> datetime:
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
     return moment.astimezone(project.zone) if moment.tzinfo else on_clock(moment, project.zone)
+
+
+def parse_duration(text: str, option: str) -> timedelta:
+    """A length of time; a usage error that names the option if it is none."""
+    from logdriven_dagster.config import fields
+
+    try:
+        return fields.parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def parse_overrides(texts: Iterable[str] | None) -> dict[str, str]:

@@ -85,7 +85,7 @@ def report(tally: Tally, output: Output) -> None:
         rendering.print_line("Nothing to do.")
     if tally.running:
         attempt = tally.running
-        message = f"interrupted; {attempt.table} {attempt.window} is logged as FAILURE"
+        message = f"interrupted; {attempt.table} {attempt.window} is logged as DISCARDED"
         rendering.print_error(f"{message}, the next run starts with it")
 
 
@@ -105,7 +105,7 @@ def _print_summary(summary: RunSummary) -> None:
 def _cells(summary: RunSummary) -> "list[str | Text]":
     counts: list[str | Text] = []
     for status in ("SUCCESS", "FAILURE", "SKIPPED", "REFUSED"):
-        count = summary.count(status)
+        count = summary.failed if status == "FAILURE" else summary.count(status)
         counts.append(rendering.state(status, rendering.number(count)) if count else "–")
     counts += map(rendering.number, (summary.rows_read, summary.rows_written))
     return [*counts, rendering.seconds(summary.seconds)]

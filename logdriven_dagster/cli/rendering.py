@@ -26,6 +26,9 @@ _COLOURS = {
     "FAILURE": "bold red",
     "RUNNING": "cyan",
     "SKIPPED": "dim",
+    "DISCARDED": "yellow",
+    "READY": "dim",
+    "LOST": "red",
     "REFUSED": "yellow",
 }
 _FILE_WIDTH = 160

@@ -8,6 +8,7 @@ from datetime import datetime
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
+    WindowLost,
     WindowRefused,
     WindowSkipped,
     WindowStarted,
@@ -25,7 +26,8 @@ class WindowResult:
     data_range_start: datetime
     data_range_end: datetime
     status: str
-    """SUCCESS, FAILURE, SKIPPED (not attempted) or REFUSED (asked for, but may not run)."""
+    """SUCCESS, FAILURE, LOST (somebody else ended it), SKIPPED (not attempted) or REFUSED (asked
+    for, but may not run)."""
     job_id: int | None = None
     attempt_number: int | None = None
     rows_read: int | None = None
@@ -66,6 +68,16 @@ def window_result(event: WindowEvent) -> WindowResult | None:
                 seconds=round(seconds, 3),
                 step=step,
                 reason=error,
+            )
+        case WindowLost(attempt=attempt, reason=why):
+            return WindowResult(
+                attempt.table,
+                attempt.window.start,
+                attempt.window.end,
+                "LOST",
+                attempt.job_id,
+                attempt.attempt_number,
+                reason=str(why),
             )
         case WindowRefused(table=table, window=window, reason=refusal):
             return WindowResult(table, window.start, window.end, "REFUSED", reason=str(refusal))
@@ -114,15 +126,21 @@ class RunSummary:
         return _sum(result.rows_written for result in self.results)
 
     @property
+    def failed(self) -> int:
+        """Windows that this run began and did not finish."""
+        return self.count("FAILURE") + self.count("LOST")
+
+    @property
     def exit_code(self) -> int:
         """1 if a window failed; one that somebody else runs or has done is no failure."""
-        return 1 if self.count("FAILURE") else 0
+        return 1 if self.failed else 0
 
     def as_json(self) -> dict[str, object]:
         """The object that `run --json` and `refresh --json` print."""
         return {
             "done": self.count("SUCCESS"),
             "failed": self.count("FAILURE"),
+            "lost": self.count("LOST"),
             "skipped": self.count("SKIPPED"),
             "refused": self.count("REFUSED"),
             "rows_read": self.rows_read or 0,

@@ -14,6 +14,7 @@ from logdriven_dagster.cli.options import (
     FromStepOption,
     JsonOption,
     NowOption,
+    OnRunningOption,
     OverrideOption,
     ProjectOption,
     TablesArgument,
@@ -52,6 +53,7 @@ def run(
     override: OverrideOption = None,
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
+    on_running: OnRunningOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
@@ -65,7 +67,7 @@ def run(
     from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
     from logdriven_dagster.execution.local import open_runner
 
-    arguments = RunArguments(overrides, from_step, parse_names(exclude_steps))
+    arguments = RunArguments(overrides, from_step, parse_names(exclude_steps), on_running)
     for name in names:
         chosen_steps(loaded.tables[name], arguments)
     limit = max_windows or _job_limit(loaded, tables)
@@ -103,6 +105,7 @@ def refresh(
     override: OverrideOption = None,
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
+    on_running: OnRunningOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
@@ -119,7 +122,7 @@ def refresh(
     first, last = parse_time(loaded, start, "--from"), parse_time(loaded, end, "--to")
     if first.timestamp() >= last.timestamp():
         raise typer.BadParameter("it must be later than --from", param_hint="--to")
-    arguments = RunArguments(overrides, from_step, parse_names(exclude_steps))
+    arguments = RunArguments(overrides, from_step, parse_names(exclude_steps), on_running)
     chosen_steps(config, arguments)
     runner, span = open_runner(loaded), TimeWindow(first, last)
     windows = runner.windows(table, span)
@@ -160,7 +163,7 @@ def _watch(
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM leave by way of the running window, which is logged as FAILURE then.
+    """Let SIGTERM leave by way of the running window, which is logged as DISCARDED then.
 
     A second one raises again, because Python swallows what is raised inside a finalizer.
     """

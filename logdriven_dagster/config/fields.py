@@ -35,9 +35,16 @@ def _period(value: Any) -> Any:
 
 
 def _duration(value: Any) -> Any:
-    """Minutes as a number, or the same words as a period without calendar units."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return value
+    return parse_duration(value)
+
+
+def parse_duration(value: int | str) -> timedelta:
+    """Minutes as a number, seconds, or the words of a period without calendar units.
+
+    ValueError says what can be written.
+    """
     if value in (0, "0"):
         return timedelta(0)
     if match := re.fullmatch(r"\s*(\d+)\s*(s|secs?|seconds?)\s*", str(value)):

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from logdriven_dagster.config.fields import (
     DurationField,
@@ -17,6 +17,7 @@ from logdriven_dagster.config.fields import (
     ZoneField,
 )
 from logdriven_dagster.config.steps import CheckConfig, Option, StepConfig, Target
+from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.periods import Grid, Unit
 
 
@@ -70,6 +71,15 @@ class TableConfig(Model):
     catch_up: CatchUp = "all"
     retries: int = Field(0, ge=0, description="tries after the first, for transient errors")
     retry_interval: DurationField = timedelta(0)
+    timeout: DurationField | None = Field(None, description="the longest an attempt should take")
+    timeout_strategy: Literal["warn", "fail", "both"] = Field(
+        "fail", description="what happens then: a warning, or the attempt is stopped and fails"
+    )
+    on_running: OnRunning = Field(
+        OnRunning.SKIP,
+        description="what a start does about a window that is running elsewhere: "
+        "skip it, fail, or replace the other attempt",
+    )
     depends_on: tuple[DependencyField, ...] = ()
     on_upstream_refresh: Literal["rerun", "ignore"] = "rerun"
     variables: dict[str, Option] = Field(default_factory=dict)
@@ -160,6 +170,9 @@ class Defaults(Model):
     delay: DurationField | None = None
     retries: int | None = None
     retry_interval: DurationField | None = None
+    timeout: DurationField | None = None
+    timeout_strategy: Literal["warn", "fail", "both"] | None = None
+    on_running: OnRunning | None = None
     ordered: bool | None = None
     on_upstream_refresh: Literal["rerun", "ignore"] | None = None
 
@@ -170,6 +183,12 @@ class SensorConfig(Model):
     enabled: bool = Field(False, description="whether a new deployment starts with it running")
     interval: DurationField = timedelta(minutes=1)
     max_windows: int = Field(200, ge=1, description="the most windows one requested run attempts")
+
+
+def _long_enough(lease: timedelta) -> timedelta:
+    if lease < timedelta(seconds=1):
+        raise ValueError("it must be at least 1 s; less than a few heartbeats ends healthy runs")
+    return lease
 
 
 class ProjectConfig(Model):
@@ -189,3 +208,7 @@ class ProjectConfig(Model):
     connections: dict[str, ConnectionConfig] = Field(default_factory=dict)
     defaults: Defaults = Defaults()
     sensor: SensorConfig = SensorConfig()
+    lease: Annotated[DurationField, AfterValidator(_long_enough)] = Field(
+        timedelta(minutes=1),
+        description="how long a runner may be silent before others take its windows over",
+    )

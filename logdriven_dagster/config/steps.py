@@ -146,6 +146,9 @@ class StepConfig(Model):
     )
     target: Target | None = None
     on_empty: Literal["continue", "skip_following_steps"] = "continue"
+    can_recover: bool = Field(
+        True, description="false: an attempt that is taken over never starts with this step"
+    )
 
     @model_validator(mode="after")
     def _has_an_origin(self) -> "StepConfig":

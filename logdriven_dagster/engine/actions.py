@@ -1,7 +1,9 @@
 """Spark work that can be interrupted, and the numbers that Spark kept of it."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -12,6 +14,21 @@ Result = TypeVar("Result")
 
 _POLL_SECONDS = 0.1
 _PATIENCE_SECONDS = 10
+
+_checks: ContextVar[tuple[Callable[[], None], ...]] = ContextVar("checks", default=())
+
+
+@contextmanager
+def watched_by(check: Callable[[], None]) -> Iterator[None]:
+    """Call `check` about ten times a second while Spark works within this block.
+
+    What it raises ends the work like an interruption, and goes on to the caller.
+    """
+    token = _checks.set((*_checks.get(), check))
+    try:
+        yield
+    finally:
+        _checks.reset(token)
 
 
 class Action(Generic[Result]):
@@ -38,6 +55,8 @@ class Action(Generic[Result]):
         try:
             while thread.is_alive():
                 thread.join(_POLL_SECONDS)
+                for check in _checks.get():
+                    check()
         except BaseException:
             # Again and again, because a query that is still being planned starts its jobs later.
             for _ in range(int(_PATIENCE_SECONDS / _POLL_SECONDS)):

@@ -5,6 +5,7 @@ partition overwrite over `_window_start`, and a process killed in the middle may
 The window is then unfinished in the run log, and running it again repairs the table.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.steps import CatalogTarget
@@ -18,6 +19,7 @@ from logdriven_dagster.engine.staging import (
     StagedRows,
     Stamp,
     data_files,
+    parquet_is_whole,
     read_files,
     remove_folder,
     staging_folder,
@@ -57,15 +59,32 @@ class CatalogTable:
             raise
         files = tuple(location(path) for path, count in rows.items() if count)
         return StagedRows(
-            stamp, str(folder), frame.schema, counts.source, sum(rows.values()), files
+            stamp,
+            str(folder),
+            frame.schema,
+            counts.source,
+            sum(rows.values()),
+            files,
+            stamp.fencing_token,
         )
 
     def staged_frame(self, staged: StagedRows) -> "DataFrame":
         """The staged files."""
         return read_files(self._spark, "parquet", staged.files, staged.schema)
 
-    def publish(self, staged: StagedRows) -> Published:
-        """Insert the rows in place of their window's."""
+    def holds(self, staged: StagedRows) -> bool:
+        """Whether all staged files are there and whole."""
+        return parquet_is_whole(staged)
+
+    def fence(self, stamp: Stamp) -> None:
+        """Nothing can be: a runner frozen during its insert finishes it when it wakes up."""
+
+    def publish(self, staged: StagedRows, verify: Callable[[], None]) -> Published:
+        """Insert the rows in place of their window's; not atomic, so `verify` comes right before.
+
+        Spark's own insert is no compare-and-swap.
+        """
+        verify()
         rows = self.staged_frame(staged)
         run_action(
             self._spark, f"{staged.stamp.label}: publish", lambda: self._insert(rows, staged)

@@ -11,6 +11,7 @@ from typing import Any
 
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import (
+    AttemptLostError,
     LogdrivenError,
     StepError,
     TerminalStepError,
@@ -50,9 +51,14 @@ _TRANSIENT_ERRNO = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errn
 
 @contextmanager
 def step_errors() -> Iterator[None]:
-    """Whatever fails inside is raised as a StepError whose text holds no secret."""
+    """Whatever fails inside is raised as a StepError whose text holds no secret.
+
+    A lost attempt is no failure of the step: AttemptLostError goes on as it is.
+    """
     try:
         yield
+    except AttemptLostError:
+        raise
     except StepError as error:
         raise type(error)(redact(str(error))) from None
     except Exception as error:  # noqa: BLE001 - whatever it is, a step failed

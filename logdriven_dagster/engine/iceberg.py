@@ -5,11 +5,14 @@ A killed commit leaves the old rows or the new ones, never both (DESIGN §9).
 
 import random
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.steps import IcebergTarget
 from logdriven_dagster.engine.creation import create
 from logdriven_dagster.engine.iceberg_catalog import PROPERTIES, evolve, forget_old_snapshots
@@ -23,6 +26,13 @@ from logdriven_dagster.engine.iceberg_files import (
     parquet_rows,
     within,
 )
+from logdriven_dagster.engine.iceberg_history import (
+    identity,
+    is_out_of_date,
+    origin,
+    refuse_superseded,
+    snapshot_of,
+)
 from logdriven_dagster.engine.iceberg_schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, window_column
@@ -32,7 +42,7 @@ from logdriven_dagster.engine.staging import (
     StagedRows,
     Stamp,
     data_files,
-    is_newer,
+    parquet_is_whole,
     read_files,
     remove_folder,
     staging_folder,
@@ -41,7 +51,7 @@ from logdriven_dagster.engine.staging import (
 from logdriven_dagster.engine.upsert import merge, refuse_duplicate_keys
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import Published
-from logdriven_dagster.model.windows import TimeWindow, range_text
+from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -63,15 +73,25 @@ class Change:
     """Rows to delete from files that otherwise stay."""
 
 
+def identifier(name: str) -> tuple[str, ...]:
+    """What the catalog calls a table."""
+    parts = tuple(name.split("."))
+    return parts if len(parts) > 1 else ("default", *parts)
+
+
+def table_folder(project: Project, name: str) -> Path:
+    """Where the files of a table are."""
+    return Path(project.warehouse, *identifier(name))
+
+
 class IcebergTable:
     """A target of type `iceberg`; see `Store`."""
 
     def __init__(self, place: Place, table: str, target: IcebergTarget) -> None:
         self._place, self._target = place, target
         self._name = target.name or table
-        parts = tuple(self._name.split("."))
-        self._identifier = parts if len(parts) > 1 else ("default", *parts)
-        self._folder = Path(place.project.warehouse, *self._identifier)
+        self._identifier = identifier(self._name)
+        self._folder = table_folder(place.project, self._name)
 
     @property
     def _catalog(self) -> Any:
@@ -89,7 +109,15 @@ class IcebergTable:
             rows = {path: parquet_rows(path) for path in data_files(folder)}
             files = tuple(location(path) for path, count in rows.items() if count)
             total = sum(rows.values())
-            staged = StagedRows(stamp, str(folder), frame.schema, counts.source, total, files)
+            staged = StagedRows(
+                stamp,
+                str(folder),
+                frame.schema,
+                counts.source,
+                total,
+                files,
+                stamp.fencing_token,
+            )
             if self._target.mode == "upsert":
                 refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
         except BaseException:
@@ -101,29 +129,71 @@ class IcebergTable:
         """The staged files, read with their exact schema."""
         return read_files(self._place.spark, "parquet", staged.files, staged.schema)
 
-    def publish(self, staged: StagedRows) -> Published:
-        """Commit once; a snapshot that names this staging folder proves that it was done."""
+    def holds(self, staged: StagedRows) -> bool:
+        """Whether all staged files are there and whole."""
+        return parquet_is_whole(staged)
+
+    def publish(self, staged: StagedRows, verify: Callable[[], None]) -> Published:
+        """Commit once; a snapshot that names this staging folder proves that it was done.
+
+        The commit is a compare-and-swap on the snapshot that was current when `verify` was called.
+        """
         change = self._merged if self._target.mode == "upsert" else self._replacing
-        table = self._create_or_load(staged.schema)
+        for table in self._tries(staged.schema):
+            refuse_superseded(table, staged.stamp)
+            if self._target.mode == "overwrite" and is_out_of_date(table, staged.stamp):
+                return Published(staged.stamp.step_id, self._name, rows=0)
+            if not snapshot_of(table, staged):
+                made = change(table, staged)
+                verify()
+                if not self._commit(table, staged, made):
+                    continue
+            rows = None if self._target.mode == "upsert" else staged.rows
+            done = snapshot_of(table, staged)
+            return Published(staged.stamp.step_id, self._name, done, rows)
+        raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")
+
+    def fence(self, stamp: Stamp) -> None:
+        """Commit a snapshot that changes no row: a commit that began before it fails."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        for table in self._tries():
+            refuse_superseded(table, stamp)
+            try:
+                with table.transaction() as transaction:
+                    update = transaction.update_snapshot(snapshot_properties=identity(stamp))
+                    with update.fast_append():
+                        pass
+                    forget_old_snapshots(table, transaction)
+            except CommitFailedException:
+                continue
+            return
+        if self._existing() is not None:
+            raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")
+
+    def _tries(self, schema: "StructType | None" = None) -> "Iterator[Table]":
+        """The table as it is, again and again, with a pause before each further try.
+
+        One that is not there is made with the schema; without a schema nothing comes.
+        """
         for attempt in range(_COMMIT_TRIES):
             if attempt:
-                pause = random.uniform(0.01, 0.05)  # no secret, only spread  # noqa: S311 - spreads the retries
+                pause = random.uniform(0.01, 0.05)  # noqa: S311 - spreads the retries
                 time.sleep(pause * 2**attempt)
-                table = self._catalog.load_table(self._identifier)
-            if self._is_superseded(table, staged):
-                return Published(staged.stamp.step_id, self._name, rows=0)
-            if self._snapshot(table, staged) or self._commit(table, staged, change(table, staged)):
-                rows = None if self._target.mode == "upsert" else staged.rows
-                done = self._snapshot(table, staged)
-                return Published(staged.stamp.step_id, self._name, done, rows)
-        raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")
+            table = self._existing()
+            if table is None and schema is not None:
+                self._create(schema)
+                table = self._existing()
+            if table is None:
+                return
+            yield table
 
     def _commit(self, table: "Table", staged: StagedRows, change: Change) -> bool:
         """One atomic commit; False if another writer was faster and the change may be stale."""
         from pyiceberg.exceptions import CommitFailedException, ValidationException
         from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
-        properties = self._properties(staged)
+        properties = identity(staged.stamp) | origin(staged)
         try:
             with table.transaction() as transaction:
                 evolve(transaction, staged.schema)
@@ -141,34 +211,6 @@ class IcebergTable:
         except (CommitFailedException, ValidationException):
             return False
         return True
-
-    def _properties(self, staged: StagedRows) -> dict[str, str]:
-        stamp = staged.stamp
-        return {
-            "job_id": str(stamp.job_id),
-            "table": stamp.table,
-            "step": stamp.step_id,
-            "data_range_start": range_text(stamp.window.start),
-            "data_range_end": range_text(stamp.window.end),
-            "staging": Path(staged.location).name,
-        }
-
-    def _snapshot(self, table: "Table", staged: StagedRows) -> str | None:
-        """The snapshot that published these rows, if there is one."""
-        wanted = self._properties(staged).items()
-        for snapshot in reversed(table.metadata.snapshots):
-            summary = snapshot.summary.additional_properties if snapshot.summary else {}
-            if wanted <= summary.items():
-                return str(snapshot.snapshot_id)
-        return None
-
-    def _is_superseded(self, table: "Table", staged: StagedRows) -> bool:
-        """Whether the whole table is what a newer window made of it."""
-        snapshot = table.current_snapshot()
-        if self._target.mode != "overwrite" or snapshot is None or snapshot.summary is None:
-            return False
-        text = snapshot.summary.additional_properties.get("data_range_start")
-        return text is not None and is_newer(text, staged.stamp.window)
 
     def discard(self, staged: StagedRows) -> None:
         """Remove the staging folder."""
@@ -224,30 +266,27 @@ class IcebergTable:
         from pyiceberg.exceptions import NoSuchTableError
 
         try:
-            return self._catalog.load_table(self._identifier)  # type: ignore[no-any-return]
+            table: Table = self._catalog.load_table(self._identifier)
         except NoSuchTableError:
             return None
+        # PyIceberg would try a lost commit again on what has happened since, past our looks at it.
+        table.metadata.properties["commit.retry.num-retries"] = "0"
+        return table
 
-    def _create_or_load(self, schema: "StructType") -> "Table":
-        from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+    def _create(self, schema: "StructType") -> None:
+        from pyiceberg.exceptions import TableAlreadyExistsError
 
-        try:
-            return self._catalog.load_table(self._identifier)  # type: ignore[no-any-return]
-        except NoSuchTableError:
-            pass
         for length in range(1, len(self._identifier)):
             namespace = self._identifier[:length]
             create(partial(self._catalog.create_namespace_if_not_exists, namespace))
-        try:
-            return self._catalog.create_table(  # type: ignore[no-any-return]
+        with suppress(TableAlreadyExistsError):
+            self._catalog.create_table(
                 self._identifier,
                 iceberg_schema(schema),
                 location=location(self._folder),
                 partition_spec=self._layout(schema),
                 properties=PROPERTIES,
             )
-        except TableAlreadyExistsError:
-            return self._catalog.load_table(self._identifier)  # type: ignore[no-any-return]
 
     def _layout(self, schema: "StructType") -> Any:
         """Partitions by the window that wrote a row, so that windows never share a file."""

@@ -6,12 +6,22 @@ says which attempt published each window.
 """
 
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.steps import JdbcTarget
+from logdriven_dagster.engine.commit_markers import (
+    grow_markers,
+    has_newer,
+    is_published,
+    mark,
+    markers_in,
+    publishing_transaction,
+    take,
+)
 from logdriven_dagster.engine.connections import (
     custom_schema,
     database,
@@ -22,10 +32,6 @@ from logdriven_dagster.engine.creation import create
 from logdriven_dagster.engine.database_tables import (
     column_of,
     define,
-    has_newer,
-    is_published,
-    mark,
-    markers_in,
     reflected,
     schema_of,
     utc_text,
@@ -44,6 +50,11 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Engine, Table
 
 _LONGEST_NAME = 63
+
+
+def staging_prefix(table: str, suffix: str) -> str:
+    """As much of a table's name as databases allow before a suffix."""
+    return table[: _LONGEST_NAME - len(suffix)]
 
 
 class JdbcTable:
@@ -89,7 +100,14 @@ class JdbcTable:
             # Spark keeps no number of rows for JDBC; the staging table knows them.
             rows = conn.scalar(select(func.count()).select_from(staging))
             self._refuse_bad_keys(conn, staging)
-        return StagedRows(stamp, staging.name, frame.schema, counts.source, rows)
+        return StagedRows(
+            stamp,
+            staging.name,
+            frame.schema,
+            counts.source,
+            rows,
+            staged_by=stamp.fencing_token,
+        )
 
     def _refuse_bad_keys(self, conn: "Connection", staging: "Table") -> None:
         from sqlalchemy import func, or_, select
@@ -113,22 +131,46 @@ class JdbcTable:
             table = self._quoted(self._define(staged.location, staged.schema), engine)
         return self._reader(table, custom_schema(staged.schema))
 
-    def publish(self, staged: StagedRows) -> Published:
-        """Move the rows in one transaction, whose marker makes repeating it harmless."""
+    def holds(self, staged: StagedRows) -> bool:
+        """Whether the staging table is there with all its rows."""
+        from sqlalchemy import func, select
+
+        with database(self._connection) as engine, engine.connect() as conn:
+            staging = self._define(staged.location, staged.schema)
+            if not engine.dialect.has_table(conn, staging.name, schema=self._schema):
+                return False
+            return conn.scalar(select(func.count()).select_from(staging)) == staged.rows
+
+    def fence(self, stamp: Stamp) -> None:
+        """Put the new token into the window's marker."""
+        with database(self._connection) as engine:
+            markers = self._markers(engine)
+            with publishing_transaction(engine) as conn:
+                take(conn, markers, stamp, self._target.table)
+
+    def _markers(self, engine: "Engine") -> "Table":
+        markers = markers_in(self._schema)
+        create(lambda: grow_markers(engine, markers))
+        return markers
+
+    def publish(self, staged: StagedRows, verify: Callable[[], None]) -> Published:
+        """Move the rows in one transaction, whose marker makes repeating it harmless.
+
+        The marker is locked first, under the attempt's token; `verify` comes after that.
+        """
         done = Published(
             staged.stamp.step_id,
             self._target.table,
             rows=None if self._target.mode == "upsert" else staged.rows,
         )
         with database(self._connection) as engine:
-            markers, staging = (
-                markers_in(self._schema),
-                self._define(staged.location, staged.schema),
-            )
+            staging = self._define(staged.location, staged.schema)
             # Changing a table commits by itself in MariaDB, so it happens before the transaction.
-            create(lambda: markers.create(engine, checkfirst=True))
+            markers = self._markers(engine)
             target = create(lambda: self._grown(engine, staged.schema))
-            with engine.begin() as conn:
+            with publishing_transaction(engine) as conn:
+                take(conn, markers, staged.stamp, self._target.table)
+                verify()
                 if self._target.mode == "overwrite" and has_newer(
                     conn, markers, self._target.table, staged.stamp.window
                 ):
@@ -261,7 +303,7 @@ class JdbcTable:
     def _staging_name(self, stamp: Stamp) -> str:
         """`<table>__staging_<job_id>_…`, never used before: it also names the publication."""
         suffix = f"__staging_{stamp.job_id}_{uuid.uuid4().hex[:6]}"
-        return self._name[: _LONGEST_NAME - len(suffix)] + suffix
+        return staging_prefix(self._name, suffix) + suffix
 
     def _quoted(self, table: "Table", engine: "Engine") -> str:
         return str(engine.dialect.identifier_preparer.format_table(table))

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,8 +10,9 @@ from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.actions import Action
+from logdriven_dagster.engine.iceberg_files import parquet_rows
 from logdriven_dagster.engine.metrics import QueryCounts, query_counts
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import AttemptLostError, TerminalStepError
 from logdriven_dagster.model.runs import Published
 from logdriven_dagster.model.windows import TimeWindow, parse_range_text
 
@@ -40,6 +41,15 @@ class Stamp:
     table: str
     step_id: str
     window: TimeWindow
+    fencing_token: int
+    """Of the attempt; targets refuse smaller ones of the same window."""
+
+    def superseded(self, token: int) -> AttemptLostError:
+        """What to raise when the target knows a greater token of the window."""
+        return AttemptLostError(
+            f"job {self.job_id}, {self.table} {self.window}: step {self.step_id} is not published, "
+            f"since a newer attempt has the window (token {token} over {self.fencing_token})"
+        )
 
     @property
     def label(self) -> str:
@@ -59,6 +69,28 @@ class StagedRows:
     rows: int | None
     files: tuple[str, ...] = ()
     """Paths of the files that hold rows."""
+    staged_by: int = 0
+    """The fencing token of the attempt that staged them; another one may have taken them over."""
+
+    def state(self) -> dict[str, Any]:
+        """What another process needs to take them over, as JSON values."""
+        return {
+            "location": self.location,
+            "schema": self.schema.jsonValue(),
+            "source_rows": self.source_rows,
+            "rows": self.rows,
+            "files": list(self.files),
+            "staged_by": self.staged_by,
+        }
+
+    @classmethod
+    def of(cls, stamp: Stamp, state: Mapping[str, Any]) -> "StagedRows":
+        """The rows of a `state`, to be published by the attempt of this stamp."""
+        from pyspark.sql.types import StructType
+
+        schema = StructType.fromJson(state["schema"])
+        known = {name: state[name] for name in ("location", "source_rows", "rows", "staged_by")}
+        return cls(stamp, schema=schema, files=tuple(state["files"]), **known)
 
 
 class Store(Protocol):
@@ -72,8 +104,21 @@ class Store(Protocol):
         """The staged rows, for later steps and checks."""
         ...
 
-    def publish(self, staged: StagedRows) -> Published:
-        """Make the staged rows visible, all at once; doing it twice is doing it once."""
+    def holds(self, staged: StagedRows) -> bool:
+        """Whether all that was staged is still there, nothing less."""
+        ...
+
+    def publish(self, staged: StagedRows, verify: Callable[[], None]) -> Published:
+        """Make the staged rows visible, all at once; doing it twice is doing it once.
+
+        `verify` raises AttemptLostError if the run log says that the attempt is not ours any more.
+        It is called inside the store's critical section: what happens between it and the switch
+        makes the switch fail, or wins over it.
+        """
+        ...
+
+    def fence(self, stamp: Stamp) -> None:
+        """Refuse publications of this window with a smaller token from here on."""
         ...
 
     def discard(self, staged: StagedRows) -> None:
@@ -149,6 +194,15 @@ def local_path(text: str, field: str) -> Path:
 def data_files(folder: Path) -> list[Path]:
     """The files that Spark wrote into a folder."""
     return sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._")
+
+
+def parquet_is_whole(staged: StagedRows) -> bool:
+    """Whether all staged Parquet files can be read and have their rows."""
+    try:
+        counts = [parquet_rows(Path(path.removeprefix("file://"))) for path in staged.files]
+    except (OSError, ValueError):
+        return False
+    return Path(staged.location).is_dir() and sum(counts) == staged.rows
 
 
 def remove_folder(folder: str | Path) -> None:

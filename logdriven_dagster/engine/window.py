@@ -1,5 +1,6 @@
 """One window in Spark: every step staged, checked, and published."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -51,7 +52,7 @@ class Engine:
     def window(self, run: WindowRun) -> Iterator["WindowSession"]:
         """A session of its own for one attempt; its views are gone afterwards.
 
-        Whatever is staged and not published at the end is removed.
+        What is staged stays: `discard` removes it, when the log holds how the attempt ended.
         """
         spark = self._spark.newSession()
         for name, value in session_settings(self._project).items():
@@ -61,7 +62,6 @@ class Engine:
         try:
             yield session
         finally:
-            session.discard()
             session.close()
 
     def read(self, table: str, window: TimeWindow | None = None) -> "DataFrame":
@@ -137,13 +137,38 @@ class WindowSession:
             rows = "1 violation" if number == 1 else f"{number} violations"
             raise TerminalStepError(f"check {check.check}: {rows}, such as\n{shown}")
 
-    def publish(self, step_id: str) -> Published:
-        """Make the rows of a staged step visible, all at once."""
+    def publish(self, step_id: str, verify: Callable[[], None]) -> Published:
+        """Make the rows of a staged step visible, all at once.
+
+        `verify` raises AttemptLostError if the attempt is not ours any more; see `Store.publish`.
+        """
         if step_id not in self._published:
             keeper, staged = self._staged[step_id]
             with step_errors():
-                self._published[step_id] = keeper.publish(staged)
+                self._published[step_id] = keeper.publish(staged, verify)
         return self._published[step_id]
+
+    def fence(self) -> None:
+        """Shut out every older attempt at this window from all targets of the table."""
+        for step in self._table.steps:
+            if step.target is not None:
+                with step_errors():
+                    self._store(step.target).fence(self._stamp(step.step))
+
+    def restore(self, step: StepConfig, state: str) -> Staged | None:
+        """Take over what a dead attempt staged, as if it had been staged here.
+
+        None if it is not there any more as a whole.
+        """
+        assert step.target is not None
+        told = json.loads(state)
+        keeper = self._store(step.target)
+        with step_errors():
+            staged = StagedRows.of(self._stamp(step.step), told["rows"])
+            if not keeper.holds(staged):
+                return None
+            files = tuple(told["current_files"])
+            return self._keep(keeper, staged, step.target, told["source_type"], files)
 
     def discard(self) -> None:
         """Remove what is staged and not published."""
@@ -208,13 +233,28 @@ class WindowSession:
         source_type: str | None,
         files: tuple[str, ...],
     ) -> Staged:
-        if isinstance(target, JdbcTarget):
-            statements = tuple(render(sql, self._run) for sql in target.pre_sql)
-            target = target.model_copy(update={"pre_sql": statements})
-        keeper = store(self._place, self._run.table, target)
-        stamp = Stamp(self._run.job_id, self._run.table, step_id, self._run.window)
-        staged = keeper.stage(in_few_files(self._placed(frame, target)), stamp)
+        keeper = self._store(target)
+        placed = in_few_files(self._placed(frame, target))
+        return self._keep(
+            keeper, keeper.stage(placed, self._stamp(step_id)), target, source_type, files
+        )
+
+    def _keep(
+        self,
+        keeper: Store,
+        staged: StagedRows,
+        target: Target,
+        source_type: str | None,
+        files: tuple[str, ...],
+    ) -> Staged:
+        """Remember what is staged, and let later steps and checks see it."""
+        step_id = staged.stamp.step_id
         self._staged[step_id] = (keeper, staged)
+        state = {
+            "rows": staged.state(),
+            "source_type": source_type,
+            "current_files": list(files),
+        }
         self._views.register(step_id, keeper.staged_frame(staged).drop(WINDOW_START))
         return Staged(
             step_id,
@@ -225,7 +265,19 @@ class WindowSession:
             files,
             f"staged {staged.rows} rows in {staged.location}",
             staged.location,
+            json.dumps(state),
         )
+
+    def _store(self, target: Target) -> Store:
+        """The store of a target, its statements with the values of the window."""
+        if isinstance(target, JdbcTarget):
+            statements = tuple(render(sql, self._run) for sql in target.pre_sql)
+            target = target.model_copy(update={"pre_sql": statements})
+        return store(self._place, self._run.table, target)
+
+    def _stamp(self, step_id: str) -> Stamp:
+        run = self._run
+        return Stamp(run.job_id, run.table, step_id, run.window, run.fencing_token)
 
     def _placed(self, frame: "DataFrame", target: Target) -> "DataFrame":
         """The frame with what places its rows in the window, refusing rows that lie outside."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.model.attempts import OnRunning
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +17,14 @@ class RunArguments:
     """Variables that win over the project's and the table's."""
     from_step: str | None = None
     exclude_steps: frozenset[str] = frozenset()
+    on_running: OnRunning | None = None
+    """Wins over the tables' own."""
 
     def recorded(self) -> dict[str, str]:
         """As `job_log.runtime_args` holds them."""
         record = dict(self.overrides)
         record |= {"--from-step": self.from_step} if self.from_step else {}
+        record |= {"--on-running": self.on_running.value} if self.on_running else {}
         excluded = ",".join(sorted(self.exclude_steps))
         return record | ({"--exclude-steps": excluded} if excluded else {})
 

@@ -1,12 +1,13 @@
 """The steps of one attempt: stage all, check, publish all, finish. Every transition is logged.
 
 Source: Kettle, transformation template (pre-SQL, read, write, metrics); Sharp ETL, step_log;
-Kylin, chained executables.
+Kylin, chained executables: each transition is persisted before the next action, and a chain goes on
+at its first unfinished step.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from sqlalchemy.engine import Connection
@@ -15,8 +16,16 @@ from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine import Engine, WindowSession
-from logdriven_dagster.errors import AttemptLostError, LogdrivenError, TransientStepError
+from logdriven_dagster.engine.actions import watched_by
+from logdriven_dagster.errors import (
+    AttemptLostError,
+    LogdrivenError,
+    RunLogError,
+    TransientStepError,
+)
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
+from logdriven_dagster.execution.leases import HeldLease
+from logdriven_dagster.execution.timeouts import Timeout
 from logdriven_dagster.model.attempts import (
     Attempt,
     AttemptOutcome,
@@ -25,7 +34,10 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
 )
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
-from logdriven_dagster.runlog import RunLog, attempts
+from logdriven_dagster.planning.resuming import resumable_steps
+from logdriven_dagster.runlog import RunLog, attempts, steps
+
+_LOOKS_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +52,43 @@ class Work:
 
 @dataclass
 class Chain:
-    """One attempt on its way through its steps. `execute` never raises for a failed step."""
+    """One attempt on its way through its steps. `execute` never raises for a failed step.
+
+    AttemptLostError leaves what is staged alone: somebody else may go on with it.
+    """
 
     run_log: RunLog
     attempt: Attempt
     work: Work
+    lease: HeldLease
     started: float = field(default_factory=time.monotonic)
     current_step: str = ""
     staged: dict[str, Staged] = field(default_factory=dict)
+    durable: set[str] = field(default_factory=set)
+    """Steps of whose results the log knows."""
     ended: set[str] = field(default_factory=set)
     """Steps whose end the log holds already: views, and what was skipped."""
     published: list[Published] = field(default_factory=list)
     error_count: int = 0
     application_id: str | None = None
+    session: WindowSession | None = None
 
     def __post_init__(self) -> None:
         self.current_step = self.work.steps[0].step
+        what = f"{self.attempt.table} {self.attempt.window}"
+        self.timeout = Timeout(self.work.table, what)
 
     def execute(self, engine: Callable[[], Engine]) -> WindowSucceeded | WindowFailed:
         """Run the steps, with the retries of the table; the log holds how it ended."""
         try:
             spark_engine = engine()
             self.application_id = spark_engine.application_id
-            with spark_engine.window(self.work.run) as session:
-                self._run_with_retries(session)
+            with (
+                watched_by(self._check),
+                spark_engine.window(self.work.run) as self.session,
+            ):
+                self._take_over()
+                self._run_with_retries()
         except AttemptLostError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a step raises is how it failed
@@ -75,61 +100,101 @@ class Chain:
             tuple(self.published),
             time.monotonic() - self.started,
             self.error_count,
+            self.timeout.overdue,
         )
 
     def interrupted(self, cause: BaseException) -> None:
-        """Log the attempt as FAILURE because its runner is being stopped."""
-        self._log_failure(f"interrupted: {type(cause).__name__}")
+        """Log the attempt as DISCARDED, because its runner is being stopped, and clean up."""
+        self._end(Status.DISCARDED, f"interrupted: {type(cause).__name__}")
 
-    def _run_with_retries(self, session: WindowSession) -> None:
+    def lost(self) -> None:
+        """Clean up after an attempt that somebody else ended, unless they go on with its steps."""
+        if self.session is None:
+            return
+        with suppress(RunLogError), self.run_log.read() as conn:
+            if not steps.staged(conn, self.attempt.job_id):
+                self.session.discard()
+
+    def _check(self) -> None:
+        self.lease.check()
+        self.timeout.check()
+
+    def _take_over(self) -> None:
+        """After an attempt that did not end well: shut it out, and go on where it stopped."""
+        session = self._session
+        if self.attempt.previous not in (None, Status.SUCCESS):
+            session.fence()
+        for step in resumable_steps(self.work.steps, self.attempt.staged):
+            if step.target is None:
+                self._stage_step(step)
+                continue
+            restored = session.restore(step, self.attempt.staged[step.step])
+            if restored is None:
+                return
+            note = f"taken over from an earlier attempt; {restored.output}"
+            self._advance(step)
+            self.staged[step.step] = replace(restored, output=note)
+
+    def _run_with_retries(self) -> None:
         while True:
             try:
-                self._stage(session)
-                self._publish(session)
+                self._stage()
+                self._publish()
                 return
             except Exception as error:
-                self.error_count += 1
                 retries = self.work.table.retries
+                self.error_count += 1
                 if not isinstance(error, TransientStepError) or self.error_count > retries:
                     raise
-                session.discard()
-                time.sleep(self.work.table.retry_interval.total_seconds())
+                self._note_errors()
+                self._pause(self.work.table.retry_interval.total_seconds())
 
-    def _stage(self, session: WindowSession) -> None:
-        self.staged.clear()
-        steps = iter(self.work.steps)
-        for step in steps:
-            self._start(step)
-            staged = self.work.stage(session, step)
-            self.staged[step.step] = staged
-            if step.target is None:
-                self._record(step.step, _succeeded(staged))
-            elif staged.counts.target == 0 and step.on_empty == "skip_following_steps":
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._check()
+            time.sleep(min(left, _LOOKS_SECONDS))
+
+    def _stage(self) -> None:
+        """Stage what is not staged yet; a retry goes on at the step that failed."""
+        for number, step in enumerate(self.work.steps):
+            if step.step not in self.staged:
+                self._stage_step(step)
+            if self._is_empty(step):
+                self._skip(self.work.steps[number + 1 :], "the step before found no rows")
                 break
-        self._skip(steps, "the step before found no rows")
-        if not self._skipped():
-            self._check(session)
+        self._persist_staged()
+        if len(self.staged) == len(self.work.steps):
+            self._check_rows()
 
-    def _check(self, session: WindowSession) -> None:
+    def _stage_step(self, step: StepConfig) -> None:
+        self._advance(step)
+        staged = self.work.stage(self._session, step)
+        self.staged[step.step] = staged
+        if step.target is None:
+            self._record(step.step, _succeeded(staged))
+
+    def _is_empty(self, step: StepConfig) -> bool:
+        nothing = self.staged[step.step].counts.target == 0
+        return nothing and step.target is not None and step.on_empty == "skip_following_steps"
+
+    def _check_rows(self) -> None:
         written = [step.step for step in self.work.steps if step.target]
         self.current_step = written[-1]  # a violation is a failure of what it keeps from readers
         for check in self.work.table.checks:
-            session.check(check)
+            self._session.check(check)
 
-    def _skipped(self) -> bool:
-        return len(self.staged) < len(self.work.steps)
+    def _skip(self, following: Sequence[StepConfig], reason: str) -> None:
+        for step in following:
+            if step.step not in self.ended:
+                self._record(step.step, StepOutcome(Status.SKIPPED, output=reason))
 
-    def _skip(self, steps: Iterator[StepConfig], reason: str) -> None:
-        for step in steps:
-            self._start(step)
-            self._record(step.step, StepOutcome(Status.SKIPPED, output=reason))
-
-    def _publish(self, session: WindowSession) -> None:
+    def _publish(self) -> None:
         self.published.clear()
         for step in self.work.steps:
             if step.target is not None and step.step in self.staged:
                 self.current_step = step.step
-                self.published.append(session.publish(step.step))
+                self.published.append(self._session.publish(step.step, self.lease.verify))
 
     def _finish(self) -> None:
         """One transaction: the published steps and the attempt succeed together."""
@@ -150,18 +215,19 @@ class Chain:
         text = redact(str(error) or type(error).__name__)
         if not isinstance(error, LogdrivenError):
             text = f"{type(error).__name__}: {text}"
-        self._log_failure(text)
+        self._end(Status.FAILURE, text)
         return WindowFailed(self.attempt, self.current_step, text, time.monotonic() - self.started)
 
-    def _log_failure(self, error: str) -> None:
-        outcome = StepOutcome(Status.FAILURE, Counts(success=0), error=error)
+    def _end(self, status: Status, error: str) -> None:
+        """Log an end without success, then remove what was staged: a zombie never gets there."""
+        outcome = StepOutcome(status, Counts(success=0), error=error)
         if staged := self.staged.get(self.current_step):
             # Written, but no reader will ever see it. Source: Sharp ETL.
             counts = Counts(staged.counts.source, 0, success=0, failure=staged.counts.target)
-            outcome = replace(_succeeded(staged), status=Status.FAILURE, counts=counts, error=error)
-        ended = AttemptOutcome(
-            Status.FAILURE, self.application_id, error_count=max(self.error_count, 1)
-        )
+            outcome = replace(_succeeded(staged), status=status, counts=counts, error=error)
+        failed = status is Status.FAILURE
+        errors = max(self.error_count, 1) if failed else self.error_count
+        ended = AttemptOutcome(status, self.application_id, error_count=errors)
 
         def work(conn: Connection) -> None:
             if self.current_step not in self.ended:
@@ -169,17 +235,44 @@ class Chain:
             attempts.finish(conn, self.attempt, ended)
 
         self.run_log.write(work)
+        if self.session is not None:
+            self.session.discard()
 
-    def _start(self, step: StepConfig) -> None:
+    def _advance(self, step: StepConfig) -> None:
+        """Log in one transaction that the steps before are durable and that this one runs."""
         self.current_step = step.step
         if step is self.work.steps[0] and not self.error_count:
             return  # the claim's transaction started it
-        self.run_log.write(lambda conn: attempts.start_step(conn, self.attempt, step.step))
+
+        def work(conn: Connection) -> None:
+            self._log_staged(conn)
+            attempts.start_step(conn, self.attempt, step.step)
+
+        self.run_log.write(work)
+        self.durable = set(self.staged)
         self.ended.discard(step.step)
+
+    def _persist_staged(self) -> None:
+        """The last steps are durable, and the lease is as fresh as can be, before publication."""
+        self.run_log.write(self._log_staged)
+        self.durable = set(self.staged)
+
+    def _log_staged(self, conn: Connection) -> None:
+        for step_id, staged in self.staged.items():
+            if staged.state is not None and step_id not in self.durable:
+                attempts.stage_step(conn, self.attempt, step_id, staged.state)
+
+    def _note_errors(self) -> None:
+        self.run_log.write(lambda conn: attempts.note_errors(conn, self.attempt, self.error_count))
 
     def _record(self, step_id: str, outcome: StepOutcome) -> None:
         self.run_log.write(lambda conn: attempts.finish_step(conn, self.attempt, step_id, outcome))
         self.ended.add(step_id)
+
+    @property
+    def _session(self) -> WindowSession:
+        assert self.session is not None
+        return self.session
 
 
 def _succeeded(staged: Staged) -> StepOutcome:
@@ -198,6 +291,7 @@ def logged_interruption(chain: Chain) -> Iterator[None]:
     try:
         yield
     except AttemptLostError:
+        chain.lost()
         raise
     except BaseException as cause:
         chain.interrupted(cause)

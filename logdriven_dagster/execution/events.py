@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from logdriven_dagster.errors import RefusedError
+from logdriven_dagster.errors import AttemptLostError, RefusedError
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.model.windows import TimeWindow
@@ -25,6 +25,8 @@ class WindowSucceeded:
     published: tuple[Published, ...]
     seconds: float
     error_count: int = 0
+    overdue: bool = False
+    """Whether it took longer than the table's `timeout`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,17 @@ class WindowFailed:
     error: str
     """As in `step_log.error`: free of secrets."""
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class WindowLost:
+    """The attempt is not this runner's any more: discarded, replaced, or taken over.
+
+    Nothing of it was published after that.
+    """
+
+    attempt: Attempt
+    reason: AttemptLostError
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,5 +70,5 @@ class WindowSkipped:
 
 
 WindowEvent: TypeAlias = (
-    WindowStarted | WindowSucceeded | WindowFailed | WindowRefused | WindowSkipped
+    WindowStarted | WindowSucceeded | WindowFailed | WindowLost | WindowRefused | WindowSkipped
 )

@@ -31,12 +31,16 @@ def is_dead(owner: Owner) -> bool:
 
 
 def _host() -> str:
-    """The host name and, on Linux, the process namespace: containers number processes anew."""
+    """The host name and, on Linux, this boot and the process namespace.
+
+    Cloned machines share names, and containers number processes anew.
+    """
     try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
         namespace = Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
         return socket.gethostname()
-    return f"{socket.gethostname()}/{namespace}"
+    return f"{socket.gethostname()}/{boot}.{namespace}"
 
 
 def _started(process: psutil.Process) -> int:

@@ -1,12 +1,13 @@
 """The order of one catch-up: the plan, and what has happened since it was made."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from logdriven_dagster.config.models import CatchUp, TableConfig
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
+    WindowLost,
     WindowRefused,
     WindowSkipped,
     WindowStarted,
@@ -26,14 +27,17 @@ class CatchUpQueue:
         read_logs: Callable[[Collection[str]], dict[str, TableLog]],
         now: datetime,
         selected: Sequence[str],
+        *,
         mode: CatchUp | None,
+        backoff: timedelta | None,
     ) -> None:
         """`read_logs` gives the logs of tables and of their upstreams, as they are now."""
-        self._tables, self._read_logs, self._now, self._mode = tables, read_logs, now, mode
+        self._tables, self._read_logs, self._now = tables, read_logs, now
+        self._mode, self._backoff = mode, backoff
         self._open = list(selected)
         self._aside: set[tuple[str, datetime]] = set()
         self._failures: dict[str, TimeWindow] = {}
-        self._logs = read_logs(selected)
+        self.logs = read_logs(selected)
         self._fresh = True
         self._downstream: dict[str, set[str]] = {}
         for name in selected:
@@ -48,7 +52,7 @@ class CatchUpQueue:
         if self._fresh:
             return None
         # Somebody else may have finished what our tables were waiting for.
-        self._logs |= self._read_logs(self._open)
+        self.logs |= self._read_logs(self._open)
         self._fresh = True
         return self.next_ready()
 
@@ -65,7 +69,9 @@ class CatchUpQueue:
         match event:
             case WindowStarted() | WindowRefused() | WindowSkipped():
                 return
-            case WindowFailed(attempt=attempt) if self._ordered(attempt.table):
+            case WindowFailed(attempt=attempt) | WindowLost(attempt=attempt) if self._ordered(
+                attempt.table
+            ):
                 self._failures[attempt.table] = attempt.window
                 self._open.remove(attempt.table)
             case _:
@@ -83,17 +89,19 @@ class CatchUpQueue:
     def held(self) -> Iterator[WindowEvent]:
         """The windows behind failed ones. Source: Sharp ETL, reported as skipped, not logged."""
         for name, failed in self._failures.items():
-            log = self._logs[name]
+            log = self.logs[name]
             for window in unfinished_windows(self._tables[name], log, self._now):
                 if window.start.timestamp() > failed.start.timestamp():
-                    yield WindowSkipped(name, window, f"{failed} failed")
+                    yield WindowSkipped(name, window, f"{failed} did not succeed")
 
     def _plan(self) -> Plan:
-        return plan(self._tables, self._logs, self._now, self._open, self._mode)
+        return plan(
+            self._tables, self.logs, self._now, self._open, mode=self._mode, backoff=self._backoff
+        )
 
     def _reload(self, name: str) -> None:
         names = [name, *sorted(self._downstream.get(name, ()))]
-        self._logs |= self._read_logs(names)
+        self.logs |= self._read_logs(names)
         self._fresh = False
 
     def _ordered(self, name: str) -> bool:

@@ -1,74 +1,44 @@
 """Running windows: claim, chain, log. Sources: Sharp ETL, log-driven job; Kylin, scheduler."""
 
+import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
-
-from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import CatchUp, TableConfig
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine import Engine, WindowSession
 from logdriven_dagster.errors import (
-    AlreadyDoneError,
+    AlreadyRunningError,
     AttemptLostError,
-    DependencyError,
-    EarlierWindowError,
-    NotDueError,
     RefusedError,
     UsageError,
 )
-from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
+from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.chain import Chain, Work, logged_interruption
+from logdriven_dagster.execution.claiming import claim_window, read_logs, replaceable
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
+    WindowLost,
     WindowRefused,
     WindowSkipped,
     WindowStarted,
 )
-from logdriven_dagster.execution.owners import is_dead
+from logdriven_dagster.execution.leases import HeldLease
+from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.queue import CatchUpQueue
-from logdriven_dagster.model.attempts import Attempt, Claim, Owner, Status, Trigger
+from logdriven_dagster.model.attempts import Attempt, OnRunning, Owner, Status, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import Staged, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning import (
-    Blocked,
-    DependenciesMissing,
-    EarlierUnfinished,
-    NotDue,
-    Plan,
-    obstacle,
-    plan,
-    read_range,
-)
-from logdriven_dagster.runlog import RunLog, attempts, history
+from logdriven_dagster.planning import Plan, plan
+from logdriven_dagster.runlog import RunLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_DIED = "its runner died"
-
-
-def _stage(session: WindowSession, step: StepConfig) -> Staged:
-    return session.stage(step)
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """One window to run, and how."""
-
-    table: TableConfig
-    window: TimeWindow
-    trigger: Trigger
-    now: datetime
-    arguments: RunArguments = RunArguments()
-    passed_over: Sequence[TimeWindow] = ()
-    stage: Callable[[WindowSession, StepConfig], Staged] = _stage
 
 
 class Runner:
@@ -76,7 +46,7 @@ class Runner:
 
     `engine` is called at the first window, so that a run with nothing to do never starts Spark.
     Methods that run windows are generators of events; closing one in mid-window logs the attempt
-    as FAILURE.
+    as DISCARDED.
     """
 
     def __init__(
@@ -88,11 +58,17 @@ class Runner:
         self._engine = engine
 
     def plan(
-        self, now: datetime, tables: Collection[str] | None = None, mode: CatchUp | None = None
+        self,
+        now: datetime,
+        tables: Collection[str] | None = None,
+        mode: CatchUp | None = None,
+        backoff: timedelta | None = None,
     ) -> Plan:
         """What the log leaves to do at `now`. Reads the log, changes nothing."""
         selected = self.project.select(tuple(tables or ()))
-        return plan(self.project.tables, self._logs(selected), now, selected, mode)
+        return plan(
+            self.project.tables, self._logs(selected), now, selected, mode=mode, backoff=backoff
+        )
 
     def catch_up(
         self,
@@ -102,14 +78,22 @@ class Runner:
         max_windows: int | None = None,
         mode: CatchUp | None = None,
         arguments: RunArguments = RunArguments(),
+        backoff: timedelta | None = None,
     ) -> Generator[WindowEvent]:
         """Run what is ready until nothing is, oldest first and upstreams before downstreams.
 
         A failed window holds its table: the later ones are reported as skipped and stay pending,
-        while unrelated tables go on. `mode` wins over the tables' own `catch_up`.
+        while unrelated tables go on. `mode` wins over the tables' own `catch_up`. `backoff` leaves
+        windows that keep failing alone for a while. AlreadyRunningError where `on_running` is
+        `fail` and a window of the table is running elsewhere.
         """
         selected = self.project.select(tuple(tables or ()))
-        queue = CatchUpQueue(self.project.tables, self._logs, now, selected, mode)
+
+        def read(names: Collection[str]) -> dict[str, TableLog]:
+            return self._replaceable(self._logs(names), arguments)
+
+        queue = CatchUpQueue(self.project.tables, read, now, selected, mode=mode, backoff=backoff)
+        self._refuse_running(queue.logs, selected, arguments)
         done = 0
         while max_windows is None or done < max_windows:
             planned = queue.next_ready()
@@ -163,9 +147,9 @@ class Runner:
         for n, window in enumerate(windows):
             for event in self.refresh_window(table, window, now, arguments):
                 yield event
-                if isinstance(event, WindowFailed):
+                if isinstance(event, (WindowFailed, WindowLost)):
                     for later in windows[n + 1 :]:
-                        yield WindowSkipped(table, later, f"{window} failed")
+                        yield WindowSkipped(table, later, f"{window} did not succeed")
                     return
 
     def write_frame(
@@ -177,7 +161,7 @@ class Runner:
             assert step.target is not None
             return session.stage_frame(step.step, frame, step.target)
 
-        yield from self._run(_Order(table, window, Trigger.REFRESH, now, stage=stage))
+        yield from self._run(Order(table, window, Trigger.REFRESH, now, stage=stage))
 
     def windows(self, table: str, span: TimeWindow) -> list[TimeWindow]:
         """The windows of a table that make up a range; UsageError if they do not."""
@@ -195,103 +179,64 @@ class Runner:
         trigger: Trigger,
         now: datetime,
         arguments: RunArguments,
-    ) -> _Order:
-        return _Order(self.project.table(table), window, trigger, now, arguments)
+    ) -> Order:
+        return Order(self.project.table(table), window, trigger, now, arguments)
 
-    def _run(self, order: _Order) -> Generator[WindowEvent]:
-        steps = chosen_steps(order.table, order.arguments)
-        attempt = self._claim(order, steps[0].step)
+    def _run(self, order: Order) -> Generator[WindowEvent]:
+        steps = order.steps
+        began = time.monotonic()
+        attempt = self.run_log.write(
+            lambda conn: claim_window(conn, self.project, order, self.owner)
+        )
         for window in order.passed_over:
             yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
-        run = self._window_run(order.table, attempt, order.arguments)
-        chain = Chain(self.run_log, attempt, Work(order.table, steps, run, order.stage))
-        with logged_interruption(chain):
-            yield WindowStarted(attempt)
-            outcome = chain.execute(self._engine)
+        work = Work(order.table, steps, self._window_run(order, attempt), order.stage)
+        with HeldLease(self.run_log, attempt, began).kept() as lease:
+            chain = Chain(self.run_log, attempt, work, lease)
+            try:
+                with logged_interruption(chain):
+                    yield WindowStarted(attempt)
+                    outcome: WindowEvent = chain.execute(self._engine)
+            except AttemptLostError as reason:
+                outcome = WindowLost(attempt, reason)
         yield outcome
 
-    def _claim(self, order: _Order, first_step: str) -> Attempt:
-        """One transaction: bury the dead, pass over, check the order, claim, start a step."""
-        table, window = order.table, order.window
-        claim = Claim(
-            table=table.table,
-            window=window,
-            period_minutes=table.period.minutes,
-            incremental_type=table.incremental_type,
-            project=self.project.name,
-            trigger=order.trigger,
-            owner=self.owner,
-            now=order.now,
-            runtime_args=order.arguments.recorded(),
+    def _window_run(self, order: Order, attempt: Attempt) -> WindowRun:
+        table = order.table
+        return WindowRun(
+            attempt.job_id,
+            table.table,
+            attempt.window,
+            attempt.fencing_token,
+            {**self.project.variables(table), **order.arguments.overrides},
+            attempt.claim.reads,
         )
-        tables = {**self.project.tables, table.table: table}
-
-        def work(conn: Connection) -> Attempt:
-            self._bury_dead(conn, table)
-            attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
-            logs = history.table_logs(conn, _with_upstreams(table, tables))
-            finished = any(done.contains(window) for done in logs[table.table].finished)
-            if finished and order.trigger is Trigger.PENDING:
-                raise AlreadyDoneError(f"{table.table} {window} is done already")
-            if not finished and (blocked := obstacle(table, window, tables, logs, order.now)):
-                raise _refusal(table.table, window, blocked)
-            attempt = attempts.claim(conn, claim)
-            attempts.start_step(conn, attempt, first_step)
-            return attempt
-
-        return self.run_log.write(work)
-
-    def _bury_dead(self, conn: Connection, table: TableConfig) -> None:
-        for item in history.open_windows(conn, [table]).get(table.table, ()):
-            if item.owner and item.status is Status.RUNNING and is_dead(item.owner):
-                with suppress(AttemptLostError):  # another runner was faster
-                    attempts.abandon(conn, item.job_id, item.owner, _DIED)
-
-    def _window_run(
-        self, table: TableConfig, attempt: Attempt, arguments: RunArguments
-    ) -> WindowRun:
-        reads = {
-            dependency.table: read_range(
-                self.project.tables[dependency.table], dependency, attempt.window
-            )
-            for dependency in table.managed_dependencies
-        }
-        variables = {**self.project.variables(table), **arguments.overrides}
-        return WindowRun(attempt.job_id, table.table, attempt.window, variables, reads)
 
     def _logs(self, names: Collection[str]) -> dict[str, TableLog]:
-        """The logs of the tables and their upstreams; attempts of dead runners count as failed."""
-        wanted = {
-            upstream.table: upstream
-            for name in names
-            for upstream in _with_upstreams(self.project.tables[name], self.project.tables)
-        }
         with self.run_log.read() as conn:
-            logs = history.table_logs(conn, list(wanted.values()))
-        return {name: _without_dead(log) for name, log in logs.items()}
+            return read_logs(conn, self.project, names)
 
+    def _on_running(self, table: str, arguments: RunArguments) -> OnRunning:
+        return arguments.on_running or self.project.tables[table].on_running
 
-def _with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> list[TableConfig]:
-    return [table, *(tables[dependency.table] for dependency in table.managed_dependencies)]
+    def _replaceable(
+        self, logs: dict[str, TableLog], arguments: RunArguments
+    ) -> dict[str, TableLog]:
+        return {
+            name: replaceable(log)
+            if self._on_running(name, arguments) is OnRunning.REPLACE
+            else log
+            for name, log in logs.items()
+        }
 
-
-def _without_dead(log: TableLog) -> TableLog:
-    items = tuple(
-        replace(item, status=Status.FAILURE, error=_DIED)
-        if item.status is Status.RUNNING and item.owner and is_dead(item.owner)
-        else item
-        for item in log.open
-    )
-    return replace(log, open=items)
-
-
-def _refusal(table: str, window: TimeWindow, blocked: Blocked) -> RefusedError:
-    what = f"{table} {window} may not run yet"
-    match blocked:
-        case EarlierUnfinished(window=earlier, reason=reason):
-            fix = f"run {earlier} first, or `logdriven run {table}` to catch up in order"
-            return EarlierWindowError(f"{what}: it {reason}; {fix}")
-        case DependenciesMissing(reason=reason):
-            return DependencyError(f"{what}: it {reason}; run those first, or `logdriven run`")
-        case NotDue(reason=reason):
-            return NotDueError(f"{what}: it is {reason}")
+    def _refuse_running(
+        self, logs: Mapping[str, TableLog], selected: Sequence[str], arguments: RunArguments
+    ) -> None:
+        """Source: Sharp ETL, AnotherJobIsRunning."""
+        for name in selected:
+            for item in logs[name].open:
+                running = item.status is Status.RUNNING
+                if running and self._on_running(name, arguments) is OnRunning.FAIL:
+                    by = f"job {item.job_id} of {item.owner}"
+                    fix = "on_running: skip would leave it alone, replace would end it"
+                    raise AlreadyRunningError(f"{name} {item.window} is running in {by}; {fix}")

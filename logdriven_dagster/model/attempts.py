@@ -2,20 +2,57 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 
 from logdriven_dagster.model.windows import TimeWindow
 
 
 class Status(str, Enum):
-    """`job_log.status` and `step_log.status`. Source: Sharp ETL; SKIPPED is ours."""
+    """`job_log.status` and `step_log.status`. Sources: Sharp ETL; Kylin, executable states."""
 
+    READY = "READY"
+    """A step whose turn has not come."""
     RUNNING = "RUNNING"
+    """Of an attempt: it holds the lease of its window."""
     SUCCESS = "SUCCESS"
     FAILURE = "FAILURE"
+    DISCARDED = "DISCARDED"
+    """Stopped on purpose: interrupted, terminated, or discarded by an operator."""
     SKIPPED = "SKIPPED"
     """Passed over on purpose (`latest_only`): recorded, so never lost."""
+
+
+TRANSITIONS: Mapping[Status, frozenset[Status]] = {
+    Status.READY: frozenset({Status.RUNNING, Status.SKIPPED, Status.DISCARDED}),
+    Status.RUNNING: frozenset(
+        {Status.SUCCESS, Status.FAILURE, Status.DISCARDED, Status.SKIPPED, Status.RUNNING}
+    ),
+    Status.SUCCESS: frozenset(),
+    Status.FAILURE: frozenset(),
+    Status.DISCARDED: frozenset(),
+    Status.SKIPPED: frozenset(),
+}
+"""What may follow on what within one row; every write of a status is guarded by it.
+
+RUNNING follows itself where a step is tried again. Source: Kylin, READY → RUNNING → an end.
+"""
+
+
+def before(status: Status) -> frozenset[Status]:
+    """The states from which a row may come to this one."""
+    return frozenset(first for first, then in TRANSITIONS.items() if status in then)
+
+
+class OnRunning(str, Enum):
+    """What a start does about a window that is running elsewhere. Source: Sharp ETL, S10."""
+
+    SKIP = "skip"
+    """Leave it to the other runner."""
+    FAIL = "fail"
+    """Refuse to start."""
+    REPLACE = "replace"
+    """End the other attempt, which can neither publish nor finish then, and start anew."""
 
 
 class Trigger(str, Enum):
@@ -44,6 +81,15 @@ class Owner:
     def __str__(self) -> str:
         return f"{self.host}:{self.pid}:{self.started}"
 
+    @classmethod
+    def parse(cls, text: str | None, dagster_run_id: str | None = None) -> "Owner | None":
+        """The owner in a `job_log` row; None for one that was written by hand."""
+        host, _, numbers = (text or "").partition(":")
+        pid, _, started = numbers.partition(":")
+        if not (pid.isdigit() and started.isdigit()):
+            return None
+        return cls(host, int(pid), int(started), dagster_run_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -58,17 +104,34 @@ class Claim:
     owner: Owner
     now: datetime
     """The data clock that the window was planned with."""
+    steps: tuple[str, ...]
+    """The steps that the attempt will take, in order; the first is RUNNING, the others READY."""
     runtime_args: Mapping[str, str] = field(default_factory=dict)
+    lease: timedelta = timedelta(minutes=1)
+    """How long the attempt may go without a heartbeat before others take its window over."""
+    on_running: OnRunning = OnRunning.SKIP
+    definition: str | None = None
+    """A digest of all that decides what the steps do; an attempt of the same one can be resumed."""
+    reads: Mapping[str, TimeWindow | None] = field(default_factory=dict)
+    """Upstream table → the range that is read of it; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A claimed window: one `job_log` row in status RUNNING that this process owns."""
+    """A claimed window: one `job_log` row in status RUNNING, which is the lease on the window."""
 
     job_id: int
     claim: Claim
     attempt_number: int
     """1 for the first attempt at the window."""
+    fencing_token: int
+    """Greater than that of any earlier attempt at the window; guards every later write."""
+    previous: Status | None = None
+    """How the attempt before this one ended."""
+    replaced: Owner | None = None
+    """Whose running attempt this one ended."""
+    staged: Mapping[str, str] = field(default_factory=dict)
+    """Step → the durable result that a dead attempt left behind, `step_log.staged`."""
 
     @property
     def table(self) -> str:

@@ -1,7 +1,7 @@
 """What the run log says about a table, compressed for planning."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.windows import TimeWindow
@@ -18,6 +18,12 @@ class OpenWindow:
     """Of a RUNNING attempt."""
     error: str | None = None
     """The first line of a failed attempt's error."""
+    expired: bool = False
+    """Whether a RUNNING attempt's lease is over, by the database's clock."""
+    failures: int = 0
+    """How often in a row the window has failed, not counting a RUNNING attempt."""
+    quiet_for: timedelta | None = None
+    """How long ago the attempt ended or had its last heartbeat, by the database's clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ class WindowRun:
     job_id: int
     table: str
     window: TimeWindow
+    fencing_token: int
+    """Of the attempt; greater than that of any earlier one at the window."""
     variables: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """Project and table variables and `--override` values, the later ones winning."""
     reads: Mapping[str, TimeWindow | None] = field(default_factory=dict)
@@ -42,6 +44,8 @@ class Staged:
     output: str = ""
     location: str | None = None
     """The staging folder or staging table."""
+    state: str | None = None
+    """JSON with which another process can take over what is staged; None for a view."""
 
 
 @dataclass(frozen=True, slots=True)

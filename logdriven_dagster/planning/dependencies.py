@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.ranges import uncovered
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning.ranges import uncovered
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.periods import Grid
+from logdriven_dagster.model.ranges import uncovered, union
 from logdriven_dagster.model.windows import TimeWindow, in_zone
-from logdriven_dagster.planning.ranges import uncovered, union
 
 
 class Windows(Sequence[TimeWindow]):

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from heapq import merge
 
 from logdriven_dagster.config.models import CatchUp, TableConfig
 from logdriven_dagster.model.attempts import Status, Trigger
-from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning.backoff import resting
 from logdriven_dagster.planning.dependencies import awaited_range
 from logdriven_dagster.planning.pending import Windows, reruns, unfinished_windows, watermark
 from logdriven_dagster.planning.readiness import (
@@ -73,6 +74,8 @@ class Plan:
     """The tables asked for, upstreams first."""
     known: Mapping[str, TableConfig]
     logs: Mapping[str, TableLog]
+    backoff: timedelta | None = None
+    """The first pause after a failure; None: failed windows are ready at once."""
 
     def windows(self) -> Iterator[PlannedWindow]:
         """All pending windows in running order: oldest end first, upstreams before downstreams.
@@ -109,7 +112,7 @@ class Plan:
                 f" by {attempt.owner}" if attempt.owner else ""
             )
             return PlannedWindow(name, window, State.RUNNING, reason, trigger)
-        blocked = self._blocked(plan, window, trigger, first)
+        blocked = self._blocked(plan, window, trigger, first) or self._resting(attempt)
         if blocked:
             return PlannedWindow(name, window, State.BLOCKED, blocked, trigger)
         return PlannedWindow(name, window, State.READY, self._cause(plan, window, trigger), trigger)
@@ -121,6 +124,16 @@ class Plan:
             return earlier_unfinished(first, plan.log).reason
         missing = dependencies_missing(plan.table, window, self.known, self.logs)
         return missing.reason if missing else None
+
+    def _resting(self, attempt: OpenWindow | None) -> str | None:
+        if attempt is None or self.backoff is None:
+            return None
+        left = resting(attempt, self.backoff)
+        if not left:
+            return None
+        seconds = timedelta(seconds=round(left.total_seconds()))
+        error = f": {attempt.error}" if attempt.error else ""
+        return f"failed {attempt.failures} times in a row{error}; tried again in {seconds}"
 
     def _cause(self, plan: TablePlan, window: TimeWindow, trigger: Trigger) -> str:
         match trigger:
@@ -150,18 +163,21 @@ def plan(
     logs: Mapping[str, TableLog],
     now: datetime,
     selected: Sequence[str] | None = None,
+    *,
     mode: CatchUp | None = None,
+    backoff: timedelta | None = None,
 ) -> Plan:
     """The pending queues of the selected tables (all by default).
 
     `tables` holds every table of the project, upstreams first; `logs` those of the selected tables
-    and their upstreams (an absent one is empty). `mode` wins over the tables' own `catch_up`.
+    and their upstreams (an absent one is empty). `mode` wins over the tables' own `catch_up`. With
+    `backoff`, the first pause after a failure, windows that keep failing are not always ready.
     """
     chosen = {
         name: _table_plan(tables[name], logs.get(name, TableLog()), now, mode)
         for name in (tables if selected is None else selected)
     }
-    return Plan(now, chosen, tables, logs)
+    return Plan(now, chosen, tables, logs, backoff)
 
 
 def _table_plan(

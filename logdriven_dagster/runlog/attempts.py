@@ -1,65 +1,59 @@
-"""Writing the run log: claim, steps, finish. Every guarded write proves that it hit one row."""
+"""One attempt's writes: claim, steps, finish. Every one proves that the attempt is still ours."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, insert, select, update
-from sqlalchemy.engine import Connection
+from sqlalchemy import case, func, insert, select, update
+from sqlalchemy.engine import Connection, Row
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.sql.dml import Update
 
-from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError, AttemptLostError
+from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
 from logdriven_dagster.model.attempts import (
     Attempt,
     AttemptOutcome,
     Claim,
+    OnRunning,
     Owner,
     Status,
     StepOutcome,
     Trigger,
 )
 from logdriven_dagster.model.windows import range_text
+from logdriven_dagster.runlog import coverage, leases, steps
 from logdriven_dagster.runlog.clock import utc_now
-from logdriven_dagster.runlog.schema import job_log, step_log
+from logdriven_dagster.runlog.schema import job_log, job_log_archive
+from logdriven_dagster.runlog.texts import stored
 
-_ERROR_LENGTH = 5000
-"""Source: Sharp ETL, error texts are cut to 5,000 characters."""
-_OUTPUT_LENGTH = 16_000
-"""MariaDB's TEXT holds 65,535 bytes, four for a character."""
 _FILES_LENGTH = 1024
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def claim(conn: Connection, request: Claim) -> Attempt:
-    """Start an attempt at a window: its new latest `job_log` row, RUNNING.
+    """Start an attempt at a window: its new latest `job_log` row, RUNNING, with its steps.
 
-    AlreadyRunningError if another attempt is running, AlreadyDoneError if the latest one succeeded
-    and the trigger is PENDING. Of two claims at the same instant the unique index of
-    `(job_schedule_id, latest)` lets one through.
+    A running attempt whose lease is over is taken over: it ends as FAILURE, and the new attempt
+    gets what it had staged. AlreadyRunningError if another attempt is running (unless the request
+    replaces it), AlreadyDoneError if the latest one succeeded and the trigger is PENDING. Of two
+    claims at the same instant the unique index of `(job_schedule_id, latest)` lets one through.
     """
-    previous = conn.execute(
-        select(job_log.c.job_id, job_log.c.status, job_log.c.attempt_number, job_log.c.owner).where(
-            job_log.c.job_schedule_id == schedule_id(request), job_log.c.latest == 1
-        )
-    ).one_or_none()
-    what = f"{request.table} {request.window}"
-    if previous is not None and previous.status == Status.RUNNING.value:
-        by = f"job {previous.job_id} of {previous.owner}"
-        raise AlreadyRunningError(f"{what} is already running in {by}")
-    if (
-        previous is not None
-        and previous.status == Status.SUCCESS.value
-        and request.trigger is Trigger.PENDING
-    ):
-        raise AlreadyDoneError(f"{what} is done already, by job {previous.job_id}")
-    number = previous.attempt_number + 1 if previous is not None else 1
+    previous = _latest(conn, request)
+    replaced = _make_way(conn, request, previous) if previous is not None else None
+    number, token, failures = _next(conn, request, previous)
     try:
         if previous is not None:
-            _demote(conn, previous.job_id, what)
-        job_id = _insert(conn, request, Status.RUNNING, number)
+            _demote(conn, previous.job_id, request)
+        lease = {"fencing_token": token, **leases.lease_for(request.lease)}
+        job_id = _insert(conn, request, Status.RUNNING, number, failures=failures, **lease)
     except IntegrityError:
-        raise AlreadyRunningError(f"{what} has just been started by another runner") from None
-    return Attempt(job_id, request, number)
+        raise _just_started(request) from None
+    steps.add(conn, job_id, request.steps)
+    staged = _resumable(conn, request, previous) if previous is not None else {}
+    before = Status(previous.status) if previous is not None else None
+    if before is Status.RUNNING:
+        before = Status.FAILURE  # it has just been taken over or replaced
+    return Attempt(job_id, request, number, token, before, replaced, staged)
 
 
 def skip(conn: Connection, requests: Sequence[Claim]) -> None:
@@ -69,112 +63,64 @@ def skip(conn: Connection, requests: Sequence[Claim]) -> None:
     """
     kept = [status.value for status in (Status.RUNNING, Status.SUCCESS, Status.SKIPPED)]
     for request in requests:
-        previous = conn.execute(
-            select(job_log.c.job_id, job_log.c.status, job_log.c.attempt_number).where(
-                job_log.c.job_schedule_id == schedule_id(request), job_log.c.latest == 1
-            )
-        ).one_or_none()
-        if previous is not None and previous.status in kept:
+        previous = _latest(conn, request)
+        if previous is not None and previous.status in kept and not previous.expired:
             continue
+        if previous is not None and previous.expired:
+            leases.take_over(conn, previous, str(request.owner))
         if previous is not None:
-            _demote(conn, previous.job_id, f"{request.table} {request.window}")
-        number = previous.attempt_number + 1 if previous is not None else 1
-        _insert(conn, request, Status.SKIPPED, number)
+            _demote(conn, previous.job_id, request)
+        number, _, _ = _next(conn, request, previous)
+        _insert(conn, request, Status.SKIPPED, number, covered=1)
+        coverage.cover(conn, request.table, Status.SKIPPED, request.window)
 
 
 def start_step(conn: Connection, attempt: Attempt, step_id: str) -> None:
-    """Log a step as RUNNING; one that is started again (a retry) begins anew.
+    """Log a step as RUNNING; one that is started again (a retry) begins anew."""
+    leases.renew(conn, attempt)
+    steps.start(conn, attempt.job_id, step_id)
 
-    AttemptLostError if somebody else has ended the attempt.
-    """
-    ours = update(job_log).where(_held(attempt)).values(last_update_time=utc_now())
-    _exactly_one(conn, ours, f"job {attempt.job_id}")
-    started: dict[str, Any] = {
-        **dict.fromkeys(("source_count", "target_count", "success_count", "failure_count")),
-        "status": Status.RUNNING.value,
-        "start_time": utc_now(),
-        "end_time": utc_now(),
-        "duration": 0,
-        "output": "",
-        "error": None,
-    }
-    again = (
-        update(step_log)
-        .where(step_log.c.job_id == attempt.job_id, step_log.c.step_id == step_id)
-        .values(**started)
-    )
-    if conn.execute(again).rowcount == 0:
-        conn.execute(insert(step_log).values(job_id=attempt.job_id, step_id=step_id, **started))
+
+def stage_step(conn: Connection, attempt: Attempt, step_id: str, state: str) -> None:
+    """Log that a step's result is durable."""
+    leases.renew(conn, attempt)
+    steps.stage(conn, attempt.job_id, step_id, state)
 
 
 def finish_step(conn: Connection, attempt: Attempt, step_id: str, outcome: StepOutcome) -> None:
-    """Log how a running step ended; AttemptLostError if it is not running any more."""
-    row = (step_log.c.job_id == attempt.job_id) & (step_log.c.step_id == step_id)
-    _exactly_one(
-        conn,
-        update(step_log)
-        .where(row, step_log.c.status == Status.RUNNING.value)
-        .values(
-            status=outcome.status.value,
-            end_time=utc_now(),
-            duration=_seconds_since_start(conn, row),
-            output=_clean(outcome.output, _OUTPUT_LENGTH),
-            source_count=outcome.counts.source,
-            target_count=outcome.counts.target,
-            success_count=outcome.counts.success,
-            failure_count=outcome.counts.failure,
-            error=_clean(outcome.error, _ERROR_LENGTH) if outcome.error is not None else None,
-            source_type=outcome.source_type,
-            target_type=outcome.target_type,
-        ),
-        f"step {step_id} of job {attempt.job_id}",
-    )
+    """Log how a running step ended."""
+    leases.renew(conn, attempt)
+    steps.finish(conn, attempt.job_id, step_id, outcome)
+
+
+def note_errors(conn: Connection, attempt: Attempt, number: int) -> None:
+    """Log how many tries have failed so far. Source: Kettle, `error_count`, kept by a success."""
+    counted = update(job_log).where(leases.held(attempt)).values(error_count=number)
+    leases.write_held(conn, attempt, counted)
 
 
 def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
-    """Log how an attempt ended; AttemptLostError if somebody else has ended it.
+    """Log how an attempt ended, which releases its lease; AttemptLostError if somebody else did.
 
-    A failed attempt closes the steps that were still running.
+    An attempt that did not succeed closes the steps that were still running.
     """
-    _exactly_one(
-        conn,
-        update(job_log)
-        .where(_held(attempt))
-        .values(
-            status=outcome.status.value,
-            job_end_time=utc_now(),
-            last_update_time=utc_now(),
-            application_id=outcome.application_id,
-            current_file=_clean(outcome.current_file, _FILES_LENGTH)
-            if outcome.current_file is not None
-            else None,
-            error_count=outcome.error_count,
-        ),
-        f"job {attempt.job_id}",
-    )
-    if outcome.status is Status.FAILURE:
-        _close_steps(conn, attempt.job_id)
-
-
-def abandon(conn: Connection, job_id: int, owner: Owner, reason: str) -> None:
-    """Log the attempt of a dead runner as FAILURE; AttemptLostError if it is not RUNNING by it."""
-    _exactly_one(
-        conn,
-        update(job_log)
-        .where(
-            job_log.c.job_id == job_id,
-            job_log.c.status == Status.RUNNING.value,
-            job_log.c.owner == str(owner),
-        )
-        .values(
-            status=Status.FAILURE.value,
-            job_end_time=utc_now(),
-            last_update_time=utc_now(),
-            error_count=job_log.c.error_count + 1,
-        ),
-        f"job {job_id}",
-    )
-    _close_steps(conn, job_id, reason)
+    done = outcome.status is Status.SUCCESS
+    files = outcome.current_file
+    ended = {
+        "status": outcome.status.value,
+        "job_end_time": utc_now(),
+        "last_update_time": utc_now(),
+        "application_id": outcome.application_id,
+        "current_file": None if files is None else stored(files, _FILES_LENGTH),
+        "error_count": outcome.error_count,
+        "covered": 1 if done else None,
+    }
+    leases.write_held(conn, attempt, update(job_log).where(leases.held(attempt)).values(**ended))
+    if done:
+        coverage.cover(conn, attempt.table, Status.SUCCESS, attempt.window)
+    else:
+        steps.close_steps(conn, attempt.job_id, outcome.status)
+    steps.forget_staged(conn, attempt.job_id)
 
 
 def schedule_id(request: Claim) -> str:
@@ -182,21 +128,105 @@ def schedule_id(request: Claim) -> str:
     return f"{request.table}-{range_text(request.window.start)}"
 
 
-def _demote(conn: Connection, job_id: int, what: str) -> None:
-    demoted = conn.execute(
-        update(job_log)
-        .where(
-            job_log.c.job_id == job_id,
-            job_log.c.latest == 1,
-            job_log.c.status != Status.RUNNING.value,
-        )
-        .values(latest=None)
+def _latest(conn: Connection, request: Claim) -> Row[Any] | None:
+    """The latest row of the window; `expired` says that it is RUNNING without a lease."""
+    over = (job_log.c.status == Status.RUNNING.value) & leases.expired()
+    mine = (job_log.c.job_schedule_id == schedule_id(request)) & (job_log.c.latest == 1)
+    query = select(job_log, case((over, 1), else_=0).label("expired")).where(mine)
+    return conn.execute(query).one_or_none()
+
+
+def _make_way(conn: Connection, request: Claim, previous: Row[Any]) -> Owner | None:
+    """Refuse a window that is running or done; whose attempt was ended, if one was."""
+    what = f"{request.table} {request.window}"
+    if previous.expired:
+        if not leases.take_over(conn, previous, str(request.owner)):
+            raise _just_started(request)
+        return None
+    if previous.status == Status.RUNNING.value:
+        if request.on_running is not OnRunning.REPLACE:
+            by = f"job {previous.job_id} of {previous.owner}"
+            raise AlreadyRunningError(f"{what} is already running in {by}")
+        if not leases.replace(conn, previous.job_id, request.owner):
+            raise _just_started(request)
+        return Owner.parse(previous.owner, previous.dagster_run_id)
+    if previous.status == Status.SUCCESS.value and request.trigger is Trigger.PENDING:
+        raise AlreadyDoneError(f"{what} is done already, by job {previous.job_id}")
+    return None
+
+
+def _next(conn: Connection, request: Claim, previous: Row[Any] | None) -> tuple[int, int, int]:
+    """Attempt number, fencing token and failures in a row of the attempt that follows.
+
+    The clock makes the token grow even where a run log starts anew beside old targets.
+    """
+    archived = select(func.max(job_log_archive.c.attempt_number)).where(
+        job_log_archive.c.job_schedule_id == schedule_id(request)
     )
-    if demoted.rowcount != 1:
-        raise AlreadyRunningError(f"{what} has just been started by another runner")
+    row = conn.execute(select(utc_now().label("now"), archived.scalar_subquery().label("n"))).one()
+    token = (row.now.replace(tzinfo=timezone.utc) - _EPOCH) // timedelta(microseconds=1)
+    if previous is None:
+        if row.n:
+            _demote_archived(conn, request)
+        return (row.n or 0) + 1, token, 0
+    failed = previous.status in (Status.FAILURE.value, Status.RUNNING.value)
+    token = max(token, (previous.fencing_token or 0) + 1)
+    return previous.attempt_number + 1, token, previous.failures + 1 if failed else 0
 
 
-def _insert(conn: Connection, request: Claim, status: Status, number: int) -> int:
+def _demote_archived(conn: Connection, request: Claim) -> None:
+    mine = job_log_archive.c.job_schedule_id == schedule_id(request)
+    conn.execute(update(job_log_archive).where(mine).values(latest=None))
+
+
+def _demote(conn: Connection, job_id: int, request: Claim) -> None:
+    demoted = update(job_log).where(
+        job_log.c.job_id == job_id,
+        job_log.c.latest == 1,
+        job_log.c.status != Status.RUNNING.value,
+    )
+    if conn.execute(demoted.values(latest=None)).rowcount != 1:
+        raise _just_started(request)
+
+
+def _just_started(request: Claim) -> AlreadyRunningError:
+    what = f"{request.table} {request.window}"
+    return AlreadyRunningError(f"{what} has just been started by another runner")
+
+
+def _resumable(conn: Connection, request: Claim, previous: Row[Any]) -> Mapping[str, str]:
+    """What the attempt before left staged, if this one would make the same of the same inputs."""
+    if request.definition is None or previous.definition != request.definition:
+        return {}
+    if previous.data_range_end != range_text(request.window.end):
+        return {}
+    found = steps.staged(conn, previous.job_id)
+    return found if found and not _newer_inputs(conn, request, previous.job_id) else {}
+
+
+def _newer_inputs(conn: Connection, request: Claim, job_id: int) -> bool:
+    """Whether a window that the steps read was run again since that attempt began."""
+    for upstream, span in request.reads.items():
+        overlapping = (
+            []
+            if span is None
+            else [
+                job_log.c.window_start < int(span.end.timestamp()),
+                job_log.c.window_end > int(span.start.timestamp()),
+            ]
+        )
+        newer = select(job_log.c.job_id).where(
+            job_log.c.job_name == upstream,
+            job_log.c.latest == 1,
+            job_log.c.job_id > job_id,
+            *overlapping,
+        )
+        if conn.execute(newer.limit(1)).first() is not None:
+            return True
+    return False
+
+
+def _insert(conn: Connection, request: Claim, status: Status, number: int, **fields: Any) -> int:
     row = insert(job_log).values(
         job_name=request.table,
         job_period=request.period_minutes,
@@ -207,7 +237,6 @@ def _insert(conn: Connection, request: Claim, status: Status, number: int) -> in
         job_end_time=None if status is Status.RUNNING else utc_now(),
         status=status.value,
         create_time=utc_now(),
-        last_update_time=utc_now(),
         incremental_type=request.incremental_type,
         project_name=request.project,
         run_trigger=request.trigger.value,
@@ -219,47 +248,9 @@ def _insert(conn: Connection, request: Claim, status: Status, number: int) -> in
         window_start=int(request.window.start.timestamp()),
         window_end=int(request.window.end.timestamp()),
         latest=1,
+        definition=request.definition,
+        **{"last_update_time": utc_now(), **fields},
     )
     key = conn.execute(row).inserted_primary_key
     assert key is not None
     return int(key[0])
-
-
-def _close_steps(conn: Connection, job_id: int, reason: str | None = None) -> None:
-    """Steps of an attempt that ended without them; no error of their own hides the real one."""
-    running = (step_log.c.job_id == job_id) & (step_log.c.status == Status.RUNNING.value)
-    for step_id in conn.execute(select(step_log.c.step_id).where(running)).scalars().all():
-        row = running & (step_log.c.step_id == step_id)
-        ended = {
-            "status": Status.FAILURE.value,
-            "end_time": utc_now(),
-            "duration": _seconds_since_start(conn, row),
-            "error": reason,
-        }
-        conn.execute(update(step_log).where(row).values(**ended))
-
-
-def _seconds_since_start(conn: Connection, row: ColumnElement[bool]) -> int:
-    times = conn.execute(select(step_log.c.start_time, utc_now().label("now")).where(row)).first()
-    return max(0, round((times.now - times.start_time).total_seconds())) if times else 0
-
-
-def _held(attempt: Attempt) -> ColumnElement[bool]:
-    """The attempt's row while it runs and is ours."""
-    return and_(
-        job_log.c.job_id == attempt.job_id,
-        job_log.c.status == Status.RUNNING.value,
-        job_log.c.owner == str(attempt.claim.owner),
-    )
-
-
-def _exactly_one(conn: Connection, statement: Update, what: str) -> None:
-    if conn.execute(statement).rowcount != 1:
-        raise AttemptLostError(f"{what} is not running by us any more; somebody else ended it")
-
-
-def _clean(text: str, length: int) -> str:
-    """Text that every database can store: no NUL, no half characters, cut with a note."""
-    note = " … (cut)"
-    text = text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
-    return text if len(text) <= length else text[: length - len(note)] + note

@@ -1,8 +1,9 @@
 """The database server's clock, in UTC: workers' clocks drift, and one log needs one time."""
 
+from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import DateTime
+from sqlalchemy import DateTime, Float, literal
 from sqlalchemy.dialects import mysql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
@@ -16,6 +17,16 @@ class utc_now(FunctionElement[Any]):  # noqa: N801 - reads as the SQL function t
 
     type = Moment
     inherit_cache = True
+
+
+class utc_from_now(FunctionElement[Any]):  # noqa: N801 - as above
+    """The server's present moment and some time."""
+
+    type = Moment
+    inherit_cache = True
+
+    def __init__(self, later: timedelta) -> None:
+        super().__init__(literal(later.total_seconds(), Float))
 
 
 @compiles(utc_now, "sqlite")
@@ -32,3 +43,22 @@ def _postgresql(_element: utc_now, _compiler: Any, **_kw: Any) -> str:
 @compiles(utc_now, "mariadb")
 def _mysql(_element: utc_now, _compiler: Any, **_kw: Any) -> str:
     return "UTC_TIMESTAMP(6)"
+
+
+@compiles(utc_from_now, "sqlite")
+def _sqlite_later(element: utc_from_now, compiler: Any, **kw: Any) -> str:
+    seconds = compiler.process(element.clauses, **kw)
+    return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', {seconds} || ' seconds')"
+
+
+@compiles(utc_from_now, "postgresql")
+def _postgresql_later(element: utc_from_now, compiler: Any, **kw: Any) -> str:
+    seconds = compiler.process(element.clauses, **kw)
+    return f"timezone('utc', clock_timestamp()) + make_interval(secs => {seconds})"
+
+
+@compiles(utc_from_now, "mysql")
+@compiles(utc_from_now, "mariadb")
+def _mysql_later(element: utc_from_now, compiler: Any, **kw: Any) -> str:
+    seconds = compiler.process(element.clauses, **kw)
+    return f"UTC_TIMESTAMP(6) + INTERVAL CAST({seconds} * 1000000 AS SIGNED) MICROSECOND"

@@ -6,91 +6,58 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Select, and_, case, func, select
+from sqlalchemy import Subquery, and_, case, func, select, union_all
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import OpenWindow, Settled, TableLog
+from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import TimeWindow, in_zone
-from logdriven_dagster.runlog.schema import job_log, step_log
+from logdriven_dagster.runlog import coverage, leases
+from logdriven_dagster.runlog.clock import utc_now
+from logdriven_dagster.runlog.schema import job_log, job_log_archive, step_log
 
 _DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
+_OPEN = [Status.RUNNING.value, Status.FAILURE.value, Status.DISCARDED.value]
 
 
 def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
-    """What planning needs to know about each of the tables; an unknown one has an empty log."""
+    """What planning needs to know about each of the tables; an unknown one has an empty log.
+
+    The cost follows what is open, not the length of the history.
+    """
     zones = {table.table: table.grid.zone for table in tables}
-    finished: dict[str, list[TimeWindow]] = {name: [] for name in zones}
-    skipped: dict[str, list[TimeWindow]] = {name: [] for name in zones}
-    for row in conn.execute(_islands(list(zones))):
-        kind = finished if row.status == _DONE else skipped
-        kind[row.job_name].append(_window(row, zones[row.job_name]))
+    covered: dict[tuple[str, str], list[TimeWindow]] = {}
+    for row in coverage.ranges(conn, list(zones)):
+        covered.setdefault((row.job_name, row.status), []).append(_window(row, zones[row.job_name]))
     opened = open_windows(conn, tables)
     stale = _stale_windows(conn, tables)
-    return {
-        table.table: TableLog(
-            tuple(finished[table.table]),
-            tuple(skipped[table.table]),
-            tuple(opened.get(table.table, ())),
+    found = {}
+    for table in tables:
+        name = table.table
+        unfinished = opened.get(name, [])
+        holes = [item.window for item in unfinished]
+        finished = without(union(covered.get((name, _DONE), [])), holes)
+        skipped = without(union(covered.get((name, _SKIPPED), [])), union(holes, finished))
+        found[name] = TableLog(
+            tuple(finished),
+            tuple(skipped),
+            tuple(unfinished),
             tuple(_settled(conn, table)),
-            tuple(stale.get(table.table, ())),
+            tuple(stale.get(name, ())),
         )
-        for table in tables
-    }
-
-
-def _islands(names: list[str]) -> Select[Any]:
-    """Adjoining windows as one range, found by the database: gaps and islands."""
-    group = (job_log.c.job_name, job_log.c.status)
-    windows = (
-        select(
-            *group,
-            job_log.c.window_start,
-            job_log.c.window_end,
-            func.lag(job_log.c.window_end)
-            .over(partition_by=group, order_by=job_log.c.window_start)
-            .label("reached"),
-        )
-        .where(
-            job_log.c.latest == 1,
-            job_log.c.status.in_([_DONE, _SKIPPED]),
-            job_log.c.job_name.in_(names),
-            job_log.c.window_start.is_not(None),
-        )
-        .subquery()
-    )
-    begins = case((windows.c.reached >= windows.c.window_start, 0), else_=1)
-    numbered = select(
-        windows,
-        func.sum(begins)
-        .over(
-            partition_by=(windows.c.job_name, windows.c.status),
-            order_by=windows.c.window_start,
-            rows=(None, 0),
-        )
-        .label("island"),
-    ).subquery()
-    return (
-        select(
-            numbered.c.job_name,
-            numbered.c.status,
-            func.min(numbered.c.window_start).label("window_start"),
-            func.max(numbered.c.window_end).label("window_end"),
-        )
-        .group_by(numbered.c.job_name, numbered.c.status, numbered.c.island)
-        .order_by("job_name", "window_start")
-    )
+    return found
 
 
 def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[OpenWindow]]:
-    """The running and failed windows of the tables that have any, oldest first."""
+    """The unfinished windows of the tables that have been tried, oldest first."""
     zones = {table.table: table.grid.zone for table in tables}
-    # These two words, which an index serves: a window with any other one is pending all the same.
+    over = case((leases.expired(), 1), else_=0).label("expired")
     rows = conn.execute(
-        select(job_log)
+        select(job_log, over, utc_now().label("read_at"))
         .where(
-            job_log.c.status.in_([Status.RUNNING.value, Status.FAILURE.value]),
+            job_log.c.status.in_(_OPEN),
             job_log.c.latest == 1,
             job_log.c.window_start.is_not(None),
         )
@@ -100,16 +67,33 @@ def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str,
     errors = _errors(conn, [row.job_id for row in rows])
     found: dict[str, list[OpenWindow]] = {}
     for row in rows:
-        running = row.status == Status.RUNNING.value
-        item = OpenWindow(
-            _window(row, zones[row.job_name]),
-            row.job_id,
-            Status(row.status),
-            _owner(row) if running else None,
-            errors.get(row.job_id),
-        )
+        item = _open_window(row, zones[row.job_name], errors.get(row.job_id))
         found.setdefault(row.job_name, []).append(item)
     return found
+
+
+def _open_window(row: Any, zone: ZoneInfo, error: str | None) -> OpenWindow:
+    status, window = Status(row.status), _window(row, zone)
+    if status is Status.RUNNING:
+        seen = row.heartbeat_at or row.last_update_time
+        return OpenWindow(
+            window,
+            row.job_id,
+            status,
+            Owner.parse(row.owner, row.dagster_run_id),
+            error,
+            bool(row.expired),
+            row.failures,
+            row.read_at - seen,
+        )
+    return OpenWindow(
+        window,
+        row.job_id,
+        status,
+        error=error,
+        failures=row.failures + (1 if status is Status.FAILURE else 0),
+        quiet_for=row.read_at - (row.job_end_time or row.last_update_time),
+    )
 
 
 def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
@@ -175,16 +159,13 @@ def _is_full(tables: Mapping[str, TableConfig], name: str) -> bool:
 
 
 def _outdated(conn: Connection, table: TableConfig, upstreams: list[str]) -> list[TimeWindow]:
-    up, down = job_log.alias("up"), job_log.alias("down")
+    up, down = job_log.alias("up"), _live_and_archived(table.table)
     query = (
         select(down.c.window_start, down.c.window_end)
         .join_from(
             up,
             down,
             and_(
-                down.c.job_name == table.table,
-                down.c.latest == 1,
-                down.c.status == _DONE,
                 down.c.window_start < up.c.window_end,
                 down.c.window_end > up.c.window_start,
                 down.c.job_id < up.c.job_id,
@@ -200,6 +181,17 @@ def _outdated(conn: Connection, table: TableConfig, upstreams: list[str]) -> lis
         .order_by(down.c.window_start)
     )
     return [_window(row, table.grid.zone) for row in conn.execute(query)]
+
+
+def _live_and_archived(name: str) -> Subquery:
+    """The latest successes of a table, old ones included."""
+    parts = [
+        select(log.c.job_id, log.c.window_start, log.c.window_end).where(
+            log.c.job_name == name, log.c.latest == 1, log.c.status == _DONE
+        )
+        for log in (job_log, job_log_archive)
+    ]
+    return union_all(*parts).subquery("down")
 
 
 def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
@@ -256,11 +248,3 @@ def _plain(row: Any) -> dict[str, Any]:
 
 def _window(row: Any, zone: ZoneInfo) -> TimeWindow:
     return TimeWindow(in_zone(row.window_start, zone), in_zone(row.window_end, zone))
-
-
-def _owner(row: Any) -> Owner | None:
-    host, _, numbers = (row.owner or "").partition(":")
-    pid, _, started = numbers.partition(":")
-    if not (pid.isdigit() and started.isdigit()):
-        return None
-    return Owner(host, int(pid), int(started), row.dagster_run_id)

@@ -4,8 +4,12 @@ All moments are naive UTC by the database's clock. A new log starts with this sc
 bring older ones to it.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
+    CheckConstraint,
     Column,
     ForeignKey,
     Index,
@@ -17,13 +21,34 @@ from sqlalchemy import (
     Text,
     text,
 )
+from sqlalchemy.dialects import mysql
 
+from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.runlog.clock import Moment
 
 metadata = MetaData()
 
 _Id = BigInteger().with_variant(Integer, "sqlite")
 _NOW = text("CURRENT_TIMESTAMP")
+_LongText = Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+_INNODB: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+}
+
+
+def _one_of(statuses: Iterable[Status]) -> str:
+    return "status IN ({})".format(", ".join(f"'{status.value}'" for status in statuses))
+
+
+STATUS_CHECKS = {
+    "job_log": _one_of(status for status in Status if status is not Status.READY),
+    "step_log": _one_of(Status),
+}
+"""What the databases hold by themselves: there are no other states."""
+LEASE_CHECK = "status <> 'RUNNING' OR fencing_token IS NOT NULL"
+"""No lease without its fencing token."""
 
 job_log = Table(
     "job_log",
@@ -36,7 +61,7 @@ job_log = Table(
     Column("data_range_end", String(1024)),
     Column("job_start_time", Moment),
     Column("job_end_time", Moment),
-    Column("status", String(32), nullable=False, comment="RUNNING, SUCCESS, FAILURE, SKIPPED"),
+    Column("status", String(32), nullable=False, comment="RUNNING, then one of the others"),
     Column("create_time", Moment, nullable=False, server_default=_NOW),
     Column("last_update_time", Moment, nullable=False, server_default=_NOW),
     Column("incremental_type", String(16)),
@@ -55,10 +80,17 @@ job_log = Table(
     Column("window_start", BigInteger, comment="epoch seconds"),
     Column("window_end", BigInteger, comment="epoch seconds"),
     Column("latest", SmallInteger, comment="1 for the newest attempt at its window, else NULL"),
+    # The lease; a RUNNING row without an expiry has none.
+    Column("fencing_token", BigInteger, comment="greater than any earlier one of the window"),
+    Column("heartbeat_at", Moment),
+    Column("lease_expires_at", Moment),
+    Column("failures", Integer, nullable=False, server_default="0", comment="in a row before"),
+    Column("definition", String(64), comment="digest of what the steps do"),
+    Column("covered", SmallInteger, comment="1 if log_range holds the window, else NULL"),
+    CheckConstraint(STATUS_CHECKS["job_log"], name="ck_job_log_status"),
+    CheckConstraint(LEASE_CHECK, name="ck_job_log_lease"),
     sqlite_autoincrement=True,
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mysql_collate="utf8mb4_bin",
+    **_INNODB,
 )
 # NULLs differ from each other in a unique index: one latest attempt per window, any number of
 # older ones. This index is what makes a second start impossible.
@@ -74,6 +106,7 @@ Index(
 Index("ix_job_log_status", job_log.c.status, job_log.c.latest)
 Index("ix_job_log_again", job_log.c.latest, job_log.c.attempt_number)
 Index("ix_job_log_name", job_log.c.job_name, job_log.c.job_id)
+Index("ix_job_log_uncovered", job_log.c.latest, job_log.c.covered, job_log.c.status)
 
 step_log = Table(
     "step_log",
@@ -92,9 +125,41 @@ step_log = Table(
     Column("error", String(10000)),
     Column("source_type", String(256)),
     Column("target_type", String(256)),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mysql_collate="utf8mb4_bin",
+    Column("staged", _LongText, comment="JSON: a durable result that is not published yet"),
+    CheckConstraint(STATUS_CHECKS["step_log"], name="ck_step_log_status"),
+    **_INNODB,
+)
+
+log_range = Table(
+    "log_range",
+    metadata,
+    Column("range_id", _Id, primary_key=True, autoincrement=True),
+    Column("job_name", String(128), nullable=False),
+    Column("status", String(32), nullable=False, comment="SUCCESS or SKIPPED"),
+    Column("window_start", BigInteger, nullable=False, comment="epoch seconds"),
+    Column("window_end", BigInteger, nullable=False, comment="epoch seconds"),
+    **_INNODB,
+)
+"""What the covered rows of `job_log` add up to: planning reads this, not the history."""
+Index("ix_log_range_end", log_range.c.job_name, log_range.c.status, log_range.c.window_end)
+
+
+def _archive_of(table: Table) -> Table:
+    """A table for old rows of another one: the same columns, no sequence and no constraints."""
+    columns = [
+        Column(c.name, c.type, primary_key=c.primary_key, autoincrement=False, nullable=c.nullable)
+        for c in table.columns
+    ]
+    return Table(f"{table.name}_archive", metadata, *columns, **_INNODB)
+
+
+job_log_archive, step_log_archive = _archive_of(job_log), _archive_of(step_log)
+Index("ix_job_log_archive_id", job_log_archive.c.job_schedule_id, job_log_archive.c.attempt_number)
+Index(
+    "ix_job_log_archive_windows",
+    job_log_archive.c.job_name,
+    job_log_archive.c.latest,
+    job_log_archive.c.window_start,
 )
 
 VIEWS = {

@@ -1,5 +1,6 @@
 """Opening the run log: engine, transactions, schema."""
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -13,17 +14,21 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from logdriven_dagster.config.secrets import redact, remember
 from logdriven_dagster.errors import RunLogError
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest migration; a test proves that it is."""
 
 VERSION_TABLE = "logdriven_version"
 """Not Alembic's default name: the log may share a database with Dagster's own storage."""
 
 _EXTRAS = {"psycopg": "postgres", "pymysql": "mysql", "MySQLdb": "mysql"}
+_MYSQL_AWAY = {1053, 2002, 2003, 2006, 2013, 2055}
+"""Shutting down, and the ways of not reaching the server."""
 _WRITES = "logdriven_writes"
 _BUSY_SECONDS = 60
-_PAUSES = [0.05 * 2**n for n in range(7)]
-"""At most so many seconds before a deadlock's victim tries again."""
+_PATIENCE_SECONDS = 30.0
+"""How long a server may be away, for a restart."""
+_IDLE_SECONDS = 60
+"""A server ends a transaction that does nothing for so long: its runner is frozen."""
 
 T = TypeVar("T")
 
@@ -59,16 +64,35 @@ class RunLog:
         with self._connected({_WRITES: True}) as conn, conn.begin():
             yield conn
 
-    def write(self, work: Callable[[Connection], T]) -> T:
-        """Do some work in one transaction, again if the database ended it to resolve a deadlock."""
-        for pause in _PAUSES:
+    def write(self, work: Callable[[Connection], T], patience: float = _PATIENCE_SECONDS) -> T:
+        """Do some work in one transaction; again if a deadlock or a lost connection undid it.
+
+        A server that is away may come back within `patience` seconds. If it goes while it commits,
+        nobody knows whether it did: that is a RunLogError, and the lease says later who goes on.
+        """
+        until = time.monotonic() + patience
+        for pause in _pauses():
             try:
-                with self.begin() as conn:
-                    return work(conn)
+                return self._write_once(work)
             except _DeadlockError:
                 time.sleep(pause * random.random())  # noqa: S311 - spreads the victims
-        with self.begin() as conn:
-            return work(conn)
+            except UnreachableError:
+                if time.monotonic() + pause > until:
+                    raise
+                time.sleep(pause)
+        raise AssertionError("unreachable")
+
+    def _write_once(self, work: Callable[[Connection], T]) -> T:
+        commits = False
+        try:
+            with self.begin() as conn:
+                result = work(conn)
+                commits = True
+        except UnreachableError as error:
+            if commits:
+                raise RunLogError(f"{error}; it went away during a commit") from None
+            raise
+        return result
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -85,6 +109,7 @@ class RunLog:
             cause = error.orig if isinstance(error, DBAPIError) else error
             shown = self.engine.url.render_as_string(hide_password=True)
             kind = _DeadlockError if _is_deadlock(cause) else RunLogError
+            kind = UnreachableError if _is_unreachable(error) else kind
             raise kind(redact(f"cannot use the run log {shown}: {cause}")) from None
 
     def upgrade(self) -> str:
@@ -103,8 +128,33 @@ class RunLog:
             return conn.execute(query).scalar()
 
 
+class UnreachableError(RunLogError):
+    """The database server is away; it may come back."""
+
+
 class _DeadlockError(RunLogError):
     """The database ended one of two transactions that waited for each other."""
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds before the next try, from a twentieth to three."""
+    yield from (0.05 * 2**n for n in range(6))
+    yield from itertools.repeat(3.0)
+
+
+def _is_unreachable(error: SQLAlchemyError) -> bool:
+    """Whether no connection can be had, or one was lost; SQLite's file is always there."""
+    if not isinstance(error, DBAPIError):
+        return False
+    if error.connection_invalidated:
+        return True
+    cause: Any = error.orig
+    if "sqlstate" in dir(cause):
+        # psycopg knows no state where it got no answer; 57P is a server that stops or starts.
+        state = cause.sqlstate
+        away = state is None or str(state).startswith(("08", "57P"))
+        return away and type(cause).__name__ in ("OperationalError", "AdminShutdown")
+    return bool(cause is not None and cause.args) and cause.args[0] in _MYSQL_AWAY
 
 
 def _is_deadlock(cause: BaseException | None) -> bool:
@@ -118,7 +168,12 @@ def _engine(url: URL) -> Engine:
         if url.get_backend_name() == "sqlite":
             return _sqlite_engine(url)
         # Read committed: the checks of a claim must see what others have just finished.
-        return create_engine(url, isolation_level="READ COMMITTED", pool_pre_ping=True)
+        return create_engine(
+            url,
+            isolation_level="READ COMMITTED",
+            pool_pre_ping=True,
+            connect_args=_limits(url),
+        )
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get(str(error.name))
         fix = f"pip install 'logdriven_dagster[{extra}]'" if extra else "install it"
@@ -127,6 +182,17 @@ def _engine(url: URL) -> Engine:
     except NoSuchModuleError:
         known = "sqlite, postgresql, mysql and mariadb"
         raise RunLogError(f"the run log cannot be kept in {url.drivername}; use {known}") from None
+
+
+def _limits(url: URL) -> dict[str, Any]:
+    """A runner that is frozen in mid-transaction must not keep its locks for ever."""
+    if url.drivername == "postgresql+psycopg" and "options" not in url.query:
+        return {"options": f"-c idle_in_transaction_session_timeout={_IDLE_SECONDS}s"}
+    if url.get_driver_name() in ("pymysql", "mysqldb") and "init_command" not in url.query:
+        # The comment is a statement to MariaDB alone; MySQL has no such limit.
+        only_mariadb = f"/*M!, SESSION idle_transaction_timeout = {_IDLE_SECONDS} */"
+        return {"init_command": f"SET @logdriven = 1 {only_mariadb}"}
+    return {}
 
 
 def _sqlite_engine(url: URL) -> Engine:

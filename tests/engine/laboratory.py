@@ -18,6 +18,10 @@ TABLE = {"period": 1440, "default_start": "2022-01-01"}
 JOBS = count(1)
 
 
+def held() -> None:
+    """The lease is ours."""
+
+
 @dataclass
 class Ran:
     """What one window did."""
@@ -65,8 +69,10 @@ class Lab:
     def window_run(self, table: str, window: TimeWindow, **fields: Any) -> WindowRun:
         project = self.project
         config = project.table(table)
+        job_id = next(JOBS)
         values = {
-            "job_id": next(JOBS),
+            "job_id": job_id,
+            "fencing_token": job_id,
             "variables": project.variables(config),
             "reads": {dependency.table: window for dependency in config.depends_on},
         }
@@ -86,7 +92,7 @@ class Lab:
         for check in config.checks:
             session.check(check)
         targets = [step.step for step in config.steps if step.target]
-        return Ran(staged, [session.publish(step) for step in targets])
+        return Ran(staged, [session.publish(step, held) for step in targets])
 
     def rows(self, table: str, window: TimeWindow | None = None) -> list[tuple[Any, ...]]:
         """The published rows in order."""

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from logdriven_dagster.engine.jdbc import JdbcTable
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from tests.builders import day
-from tests.engine.laboratory import Lab
+from tests.engine.laboratory import Lab, held
 
 SECRET = "correct-horse"
 TARGET = {"type": "jdbc", "connection": "db", "table": "t"}
@@ -146,8 +146,8 @@ def test_a_runner_that_dies_after_the_commit_does_no_harm(db_lab: Lab, monkeypat
         keeper, staged = session._staged["step_1"]
         with monkeypatch.context() as patch:
             patch.setattr(sa.Table, "drop", lambda *_, **__: None)  # dead before the clean-up
-            keeper.publish(staged)
-        keeper.publish(staged)
+            keeper.publish(staged, held)
+        keeper.publish(staged, held)
     assert isinstance(keeper, JdbcTable)
     assert db_lab.rows("ods.t") == [(1, 1), (1, 2)]
 

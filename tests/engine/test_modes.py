@@ -10,7 +10,7 @@ import pytest
 from logdriven_dagster.engine import iceberg_catalog
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day, days, hours
-from tests.engine.laboratory import Lab
+from tests.engine.laboratory import Lab, held
 
 TARGETS: Mapping[str, Mapping[str, Any]] = {
     "iceberg": {"type": "iceberg"},
@@ -85,8 +85,8 @@ def test_publishing_twice_is_publishing_once(lab: Lab, target: Any):
         session.stage(lab.project.table("ods.t").steps[0])
         keeper, staged = session._staged["step_1"]
         if target["type"] not in ("table", "jdbc"):
-            assert keeper.publish(staged) == keeper.publish(staged)
-        assert session.publish("step_1") == session.publish("step_1")
+            assert keeper.publish(staged, held) == keeper.publish(staged, held)
+        assert session.publish("step_1", held) == session.publish("step_1", held)
     assert lab.rows("ods.t") == [(1, 1), (1, 2)]
 
 
@@ -153,7 +153,7 @@ def test_windows_that_publish_side_by_side_all_arrive(lab: Lab, kind: str):
         for session in sessions:
             session.stage(lab.project.table("ods.t").steps[0])
         with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda session: session.publish("step_1"), sessions))
+            list(pool.map(lambda session: session.publish("step_1", held), sessions))
     assert [row[0] for row in lab.rows("ods.t")] == [1, 1, 2, 2, 3, 3, 4, 4]
 
 

@@ -8,7 +8,7 @@ import pytest
 from logdriven_dagster.config.steps import IcebergTarget
 from logdriven_dagster.engine import session as sessions
 from tests.builders import day
-from tests.engine.laboratory import Lab
+from tests.engine.laboratory import Lab, held
 
 
 def test_importing_the_engine_imports_neither_spark_nor_iceberg():
@@ -27,7 +27,7 @@ def test_a_hand_written_frame_is_staged_and_published_like_a_result(lab: Lab):
     with lab.session("ods.t", day(1)) as session:
         target = IcebergTarget(type="iceberg")
         staged = session.stage_frame("step_1", frame, target)
-        session.publish("step_1")
+        session.publish("step_1", held)
     assert (staged.source_type, staged.counts.source, staged.counts.target) == ("dataframe", 3, 3)
     assert lab.rows("ods.t") == [(0,), (1,), (2,)]
 

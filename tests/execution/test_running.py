@@ -147,8 +147,10 @@ def test_a_finished_window_is_refused_unless_refreshed(world):
 def claim_elsewhere(world, owner):
     """As if another process had started the first window."""
     with world.runner.run_log.begin() as conn:
-        claim = Claim("ods.numbers", day(1), 1440, "time_window", "w", Trigger.PENDING, owner, NOW)
-        attempts.start_step(conn, attempts.claim(conn, claim), "load")
+        claim = Claim(
+            "ods.numbers", day(1), 1440, "time_window", "w", Trigger.PENDING, owner, NOW, ("load",)
+        )
+        attempts.claim(conn, claim)
 
 
 def test_a_window_that_runs_elsewhere_is_left_alone(world):
@@ -178,11 +180,11 @@ def test_a_process_number_that_came_again_is_not_the_same_process():
     assert not is_dead(Owner("another-host", 2**22 + 1, 1))
 
 
-def test_closing_in_mid_window_logs_a_failure(world):
+def test_closing_in_mid_window_discards_the_attempt_y06(world):
     events = world.runner.catch_up(NOW)
     assert isinstance(next(events), WindowStarted)
     events.close()
-    assert world.statuses("ods.numbers") == [("01", "FAILURE")]
+    assert world.statuses("ods.numbers") == [("01", "DISCARDED")]
     assert world.log()[0]["steps"][0]["error"] == "interrupted: GeneratorExit"
     assert isinstance(world.catch_up()[-1], WindowSucceeded)
 

@@ -31,3 +31,9 @@ def uncovered(whole: TimeWindow, covered: Iterable[TimeWindow]) -> Iterator[Time
         start = item.end
     if start.timestamp() < whole.end.timestamp():
         yield TimeWindow(start, whole.end)
+
+
+def without(ranges: Iterable[TimeWindow], holes: Iterable[TimeWindow]) -> list[TimeWindow]:
+    """The parts of the ranges that no hole holds; both ascend."""
+    covered = union(holes)
+    return [part for item in ranges for part in uncovered(item, covered)]

@@ -1,0 +1,136 @@
+"""The table `logdriven_commit` beside JDBC targets: who published each window, and its token."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.staging import StagedRows, Stamp, is_newer
+from logdriven_dagster.model.windows import TimeWindow, range_text
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection, Engine, Table
+
+NOTHING_YET = ""
+"""`staging` of a window that was fenced before anything was published."""
+
+_IDLE_SECONDS = 60
+
+
+@contextmanager
+def publishing_transaction(engine: "Engine") -> "Iterator[Connection]":
+    """A transaction whose locks the server releases if its runner is frozen for a minute."""
+    from sqlalchemy import text
+
+    with engine.begin() as conn:
+        if engine.dialect.name == "postgresql":
+            limit = f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'"
+            conn.execute(text(limit))
+        elif getattr(engine.dialect, "is_mariadb", False):
+            conn.execute(text(f"SET SESSION idle_transaction_timeout = {_IDLE_SECONDS}"))
+        yield conn
+
+
+def markers_in(schema: str | None) -> "Table":
+    """`logdriven_commit`: one row for each window of each target, with who published it."""
+    from sqlalchemy import BigInteger, Column, DateTime, MetaData, String, Table
+
+    return Table(
+        "logdriven_commit",
+        MetaData(),
+        Column("target_table", String(128), primary_key=True),
+        Column("data_range_start", String(32), primary_key=True),
+        Column("data_range_end", String(32), nullable=False),
+        Column("table_name", String(128), nullable=False),
+        Column("job_id", BigInteger, nullable=False),
+        Column("staging", String(64), nullable=False),
+        Column("row_count", BigInteger),
+        Column("committed_at", DateTime, nullable=False),
+        Column("fencing_token", BigInteger),
+        schema=schema,
+    )
+
+
+def grow_markers(engine: "Engine", markers: "Table") -> None:
+    """Create the table of markers, or give an older version's its new column."""
+    from sqlalchemy import inspect, text
+
+    markers.create(engine, checkfirst=True)
+    known = {column["name"] for column in inspect(engine).get_columns(markers.name, markers.schema)}
+    if markers.c.fencing_token.name not in known:
+        name = engine.dialect.identifier_preparer.format_table(markers)
+        with engine.begin() as conn:
+            conn.execute(text(f"ALTER TABLE {name} ADD COLUMN fencing_token BIGINT"))
+
+
+def is_published(conn: "Connection", markers: "Table", staged: StagedRows) -> bool:
+    """Whether these very rows were moved into place already."""
+    from sqlalchemy import select
+
+    mine = select(markers.c.job_id).where(markers.c.staging == staged.location)
+    return conn.execute(mine).first() is not None
+
+
+def has_newer(conn: "Connection", markers: "Table", target: str, window: TimeWindow) -> bool:
+    """Whether a newer window was published to this target."""
+    from sqlalchemy import select
+
+    published = (markers.c.target_table == target) & (markers.c.staging != NOTHING_YET)
+    starts = select(markers.c.data_range_start).where(published)
+    return any(is_newer(start, window) for start in conn.scalars(starts))
+
+
+def take(conn: "Connection", markers: "Table", stamp: Stamp, target: str) -> None:
+    """Lock the window's marker under the attempt's token, from here to the end of the transaction.
+
+    AttemptLostError if it has a greater one: a newer attempt has been here.
+    """
+    from sqlalchemy import func, insert, select, update
+    from sqlalchemy.exc import IntegrityError
+
+    mine = _of_window(markers, target, stamp.window)
+    known = func.coalesce(markers.c.fencing_token, 0)
+    taken = update(markers).where(*mine, known <= stamp.fencing_token)
+    values = {"fencing_token": stamp.fencing_token}
+    if conn.execute(taken.values(**values)).rowcount:
+        return
+    new = insert(markers).values(
+        target_table=target,
+        data_range_start=range_text(stamp.window.start),
+        data_range_end=range_text(stamp.window.end),
+        table_name=stamp.table,
+        job_id=stamp.job_id,
+        staging=NOTHING_YET,
+        committed_at=func.current_timestamp(),
+        **values,
+    )
+    with suppress(IntegrityError), conn.begin_nested():
+        conn.execute(new)
+        return
+    # It is there: with a greater token, or put there by another attempt a moment ago.
+    if conn.execute(taken.values(**values)).rowcount == 0:
+        token = conn.scalar(select(markers.c.fencing_token).where(*mine))
+        raise stamp.superseded(token or 0)
+
+
+def mark(conn: "Connection", markers: "Table", staged: StagedRows, target: str) -> None:
+    """Say in the same transaction that these rows are the window's."""
+    from sqlalchemy import func, update
+
+    window = staged.stamp.window
+    conn.execute(
+        update(markers)
+        .where(*_of_window(markers, target, window))
+        .values(
+            data_range_end=range_text(window.end),
+            table_name=staged.stamp.table,
+            job_id=staged.stamp.job_id,
+            staging=staged.location,
+            row_count=staged.rows,
+            committed_at=func.current_timestamp(),
+        )
+    )
+
+
+def _of_window(markers: "Table", target: str, window: TimeWindow) -> "list[ColumnElement[bool]]":
+    start = range_text(window.start)
+    return [markers.c.target_table == target, markers.c.data_range_start == start]

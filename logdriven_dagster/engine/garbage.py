@@ -1,0 +1,176 @@
+"""What neither readers nor running attempts need any more, found without starting Spark.
+
+Attempts that were killed leave staged rows; publications leave the files that they replaced;
+commits leave metadata. A reader that began before a table's last fifty commits may still hold such
+a file.
+"""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.steps import CatalogTarget, FileTarget, IcebergTarget, JdbcTarget
+from logdriven_dagster.engine.connections import database
+from logdriven_dagster.engine.files import files_folder
+from logdriven_dagster.engine.iceberg import identifier, table_folder
+from logdriven_dagster.engine.iceberg_catalog import open_catalog
+from logdriven_dagster.engine.jdbc import staging_prefix
+from logdriven_dagster.engine.pointers import Pointers
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+InUse = Callable[[int, str], bool]
+"""Whether an attempt needs what the job of this number staged at a location."""
+
+_STAGED = re.compile(r"(\d+)-.+")
+_STAGING_TABLE = re.compile(r"(.+)(__staging_(\d+)_[0-9a-f]{6})")
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """Something to remove."""
+
+    table: str
+    kind: str
+    """`rows` (a staging folder or table, or files that were replaced), `metadata`, `pointer`."""
+    location: str
+    bytes: int | None
+    """None in a database."""
+    modified: datetime | None
+    """None in a database, where only the run log says what is in use."""
+    remove: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Search:
+    """One look for garbage: whose, what is in use, and from when on files are too young."""
+
+    project: Project
+    in_use: InUse
+    before: datetime
+
+    def path(self, table: str, kind: str, path: Path) -> Iterator[Garbage]:
+        """A file or folder, if it is old enough; one that is gone meanwhile is no garbage."""
+        try:
+            parts = [path, *path.rglob("*")] if path.is_dir() else [path]
+            stats = [part.stat() for part in parts]
+        except FileNotFoundError:
+            return
+        modified = datetime.fromtimestamp(max(stat.st_mtime for stat in stats), timezone.utc)
+        if modified < self.before:
+            size = sum(s.st_size for p, s in zip(parts, stats, strict=True) if p.is_file())
+            yield Garbage(table, kind, str(path), size, modified, lambda: _remove(path))
+
+    def staging(self, table: str, folder: Path, needed: set[str]) -> Iterator[Garbage]:
+        """Staging folders below a folder, except the needed and those of running attempts."""
+        for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+            match = _STAGED.fullmatch(entry.name)
+            if match and entry.name not in needed and not self.in_use(int(match[1]), str(entry)):
+                yield from self.path(table, "rows", entry)
+
+
+def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iterator[Garbage]:
+    """The garbage of all configured targets; files younger than `older_than` are left alone."""
+    search = Search(project, in_use, datetime.now(timezone.utc) - older_than)
+    for name, config in project.tables.items():
+        for step in config.steps:
+            if step.target is not None:
+                yield from FINDERS[type(step.target)](search, name, step.target)
+
+
+def _of_files(search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
+    folder = files_folder(search.project, table, target)
+    pointers = Pointers(folder)
+    current = pointers.current().values()
+    needed = {name for pointer in current for name in (pointer.folder, pointer.previous) if name}
+    yield from search.staging(table, folder / "data", needed)
+    for path in [*pointers.superseded(), *folder.glob("_windows/*.draft")]:
+        yield from search.path(table, "pointer", path)
+
+
+def _of_iceberg(search: Search, table: str, target: IcebergTarget) -> Iterator[Garbage]:
+    from pyiceberg.exceptions import NoSuchTableError
+
+    name = target.name or table
+    folder = table_folder(search.project, name)
+    try:
+        data, metadata = _named(open_catalog(search.project).load_table(identifier(name)))
+    except NoSuchTableError:
+        data, metadata = set(), set(folder.glob("metadata/*"))
+    needed = {path.parent.name for path in data}
+    yield from search.staging(table, folder / "data", needed)
+    for path in sorted(folder.glob("data/*/*.parquet")):
+        if path.parent.name in needed and path not in data:
+            yield from search.path(table, "rows", path)
+    for path in sorted(folder.glob("metadata/*")):
+        if path not in metadata:
+            yield from search.path(table, "metadata", path)
+
+
+def _named(table: "Table") -> tuple[set[Path], set[Path]]:
+    """The data files and metadata files that the kept snapshots name."""
+    locations = [table.metadata_location]
+    locations += [entry.metadata_file for entry in table.metadata.metadata_log]
+    manifests: dict[str, Any] = {}
+    for snapshot in table.metadata.snapshots:
+        locations.append(snapshot.manifest_list)
+        manifests |= {manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)}
+    files = {
+        entry.data_file.file_path
+        for manifest in manifests.values()
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    }
+    return set(map(_path, files)), set(map(_path, [*locations, *manifests]))
+
+
+def _of_database(search: Search, table: str, target: JdbcTarget) -> Iterator[Garbage]:
+    from sqlalchemy import inspect
+
+    schema, _, name = target.table.rpartition(".")
+    with database(search.project.connection(target.connection)) as engine:
+        for found in sorted(inspect(engine).get_table_names(schema or None)):
+            match = _STAGING_TABLE.fullmatch(found)
+            if not match or staging_prefix(name, match[2]) != match[1]:
+                continue
+            if not search.in_use(int(match[3]), found):
+                yield Garbage(table, "rows", found, None, None, _dropper(search, target, found))
+
+
+def _dropper(search: Search, target: JdbcTarget, name: str) -> Callable[[], None]:
+    def drop() -> None:
+        from sqlalchemy import MetaData, Table
+
+        schema = target.table.rpartition(".")[0] or None
+        with database(search.project.connection(target.connection)) as engine:
+            Table(name, MetaData(), schema=schema).drop(engine, checkfirst=True)
+
+    return drop
+
+
+def _of_catalog(search: Search, table: str, _target: CatalogTarget) -> Iterator[Garbage]:
+    yield from search.staging(table, search.project.warehouse / "_staging" / table, set())
+
+
+def _path(location: str) -> Path:
+    return Path(location.removeprefix("file://"))
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+FINDERS: dict[type[Any], Callable[[Search, str, Any], Iterator[Garbage]]] = {
+    IcebergTarget: _of_iceberg,
+    FileTarget: _of_files,
+    JdbcTarget: _of_database,
+    CatalogTarget: _of_catalog,
+}

@@ -1,0 +1,145 @@
+"""The pointer files of a target of plain files: which folder holds which window's rows.
+
+A pointer `_windows/<data_range_start>.<fencing token>.json` is written once and never changed. Of a
+window's pointers the one with the greatest token counts, so that an attempt that was shut out can
+write what it likes: nobody looks at it. The one before stays until the next, for readers that have
+listed the folder at an unlucky moment. Pointers without a token were written by version 0.1.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from logdriven_dagster.errors import TransientStepError
+from logdriven_dagster.model.windows import TimeWindow, parse_range_text
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+ALL = "all"
+"""The name of the only pointer of a target that is replaced as a whole."""
+
+_NAME = re.compile(r"([^.]+)(?:\.(\d+))?\.json")
+_LISTINGS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """The contents of a pointer file."""
+
+    data_range_start: str
+    data_range_end: str
+    folder: str
+    """Below `data`; empty where a fence was put up before anything was published."""
+    files: tuple[str, ...]
+    job_id: int
+    step: str
+    rows: int | None
+    columns: str
+    """The schema, as Spark's JSON."""
+    previous: str | None = None
+    """The folder that this one replaced."""
+    fencing_token: int = 0
+    fences: str | None = None
+    """The newest `data_range_start` for which a fence was put up under this name."""
+
+    def window(self, zone: ZoneInfo) -> TimeWindow:
+        """The published window."""
+        return _window(self.data_range_start, self.data_range_end, zone)
+
+    def schema(self) -> "StructType":
+        """The columns of the files."""
+        from pyspark.sql.types import StructType
+
+        return StructType.fromJson(json.loads(self.columns))
+
+    @property
+    def rank(self) -> tuple[str, int]:
+        """What decides between two pointers of one name: the newer window, then the token.
+
+        The texts sort like the moments that they name.
+        """
+        return max(self.data_range_start, self.fences or ""), self.fencing_token
+
+
+class Pointers:
+    """The pointer files of one target."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "_windows"
+
+    def current(self) -> dict[str, Pointer]:
+        """Name → the pointer that counts, fences before the first publication included."""
+        newest: dict[str, Pointer] = {}
+        for name, _, pointer in self._listed():
+            known = newest.get(name)
+            if known is None or pointer.rank > known.rank:
+                newest[name] = pointer
+        return newest
+
+    def put(self, name: str, pointer: Pointer) -> None:
+        """Write a pointer; the rename is the moment at which it counts."""
+        path = self._folder / f"{name}.{pointer.fencing_token}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{os.getpid()}.draft")
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump(asdict(pointer), file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+
+    def forget(self, name: str, keep: int) -> None:
+        """Remove a name's pointers but the `keep` newest."""
+        for path in self._by_rank().get(name, [])[keep:]:
+            path.unlink(missing_ok=True)
+
+    def superseded(self) -> list[Path]:
+        """The pointers that nobody looks at any more; the last one before each is kept."""
+        return [path for paths in self._by_rank().values() for path in paths[2:]]
+
+    def _by_rank(self) -> dict[str, list[Path]]:
+        """Name → its pointers, the one that counts first."""
+        found: dict[str, list[tuple[tuple[str, int], Path]]] = {}
+        for name, path, pointer in self._listed():
+            found.setdefault(name, []).append((pointer.rank, path))
+        return {
+            name: [path for _, path in sorted(paths, reverse=True)] for name, paths in found.items()
+        }
+
+    def place(self, name: str) -> str:
+        """Where people find the pointers of a name."""
+        return f"{self._folder}/{name}.*json"
+
+    def _listed(self) -> Iterator[tuple[str, Path, Pointer]]:
+        for _ in range(_LISTINGS):
+            try:
+                yield from list(self._read())
+            except FileNotFoundError:
+                continue  # a pointer was replaced since the listing, so the listing is out of date
+            return
+        raise TransientStepError(f"{self._folder} changes faster than it can be read")
+
+    def _read(self) -> Iterator[tuple[str, Path, Pointer]]:
+        for entry in os.scandir(self._folder) if self._folder.is_dir() else ():
+            if match := _NAME.fullmatch(entry.name):
+                stat = entry.stat()
+                pointer = _pointer(entry.path, entry.inode(), stat.st_mtime_ns)
+                yield match[1], Path(entry.path), pointer
+
+
+@lru_cache(maxsize=100_000)
+def _pointer(path: str, _inode: int, _changed: int) -> Pointer:
+    """The pointer in a file of this identity, read once: a table may have thousands."""
+    values = json.loads(Path(path).read_text(encoding="utf-8"))
+    return replace(Pointer(**values), files=tuple(values["files"]))
+
+
+@lru_cache(maxsize=100_000)
+def _window(start: str, end: str, zone: ZoneInfo) -> TimeWindow:
+    return TimeWindow(parse_range_text(start, zone), parse_range_text(end, zone))

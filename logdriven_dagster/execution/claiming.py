@@ -1,0 +1,135 @@
+"""Claiming a window: one transaction that looks at the log as it is and takes the lease."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.errors import (
+    AlreadyDoneError,
+    DependencyError,
+    EarlierWindowError,
+    NotDueError,
+    RefusedError,
+)
+from logdriven_dagster.execution.orders import Order
+from logdriven_dagster.execution.owners import is_dead
+from logdriven_dagster.model.attempts import Attempt, Claim, Owner, Status, Trigger
+from logdriven_dagster.model.logs import OpenWindow, TableLog
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning import (
+    Blocked,
+    DependenciesMissing,
+    EarlierUnfinished,
+    NotDue,
+    obstacle,
+    read_range,
+)
+from logdriven_dagster.runlog import attempts, history, leases
+
+
+def claim_window(conn: Connection, project: Project, order: Order, owner: Owner) -> Attempt:
+    """Bury the dead, pass over, check the order, take the lease; RefusedError changes nothing."""
+    table, window = order.table, order.window
+    tables = {**project.tables, table.table: table}
+    claim = _claim(project, order, owner)
+    _bury_dead(conn, table)
+    attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
+    logs = history.table_logs(conn, with_upstreams(table, tables))
+    finished = any(done.contains(window) for done in logs[table.table].finished)
+    if finished and order.trigger is Trigger.PENDING:
+        raise AlreadyDoneError(f"{table.table} {window} is done already")
+    if not finished and (blocked := obstacle(table, window, tables, logs, order.now)):
+        raise _refusal(table.table, window, blocked)
+    return attempts.claim(conn, claim)
+
+
+def _claim(project: Project, order: Order, owner: Owner) -> Claim:
+    table = order.table
+    return Claim(
+        table=table.table,
+        window=order.window,
+        period_minutes=table.period.minutes,
+        incremental_type=table.incremental_type,
+        project=project.name,
+        trigger=order.trigger,
+        owner=owner,
+        now=order.now,
+        runtime_args=order.arguments.recorded(),
+        steps=tuple(step.step for step in order.steps),
+        lease=project.config.lease,
+        on_running=order.arguments.on_running or table.on_running,
+        definition=order.definition(project),
+        reads=reads(project, table, order.window),
+    )
+
+
+def reads(project: Project, table: TableConfig, window: TimeWindow) -> dict[str, TimeWindow | None]:
+    """Upstream table → the range of its windows that a window reads; None for all rows."""
+    return {
+        dependency.table: read_range(project.tables[dependency.table], dependency, window)
+        for dependency in table.managed_dependencies
+    }
+
+
+def with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> list[TableConfig]:
+    """The table and those that it depends on."""
+    return [table, *(tables[dependency.table] for dependency in table.managed_dependencies)]
+
+
+def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dict[str, TableLog]:
+    """The logs of tables and their upstreams; an attempt of a dead runner counts as failed."""
+    wanted = {
+        upstream.table: upstream
+        for name in names
+        for upstream in with_upstreams(project.tables[name], project.tables)
+    }
+    logs = history.table_logs(conn, list(wanted.values()))
+    return {
+        name: replace(log, open=tuple(map(_as_failed_if_dead, log.open)))
+        for name, log in logs.items()
+    }
+
+
+def replaceable(log: TableLog) -> TableLog:
+    """The log of a table whose running attempts are to be replaced: they count as failed."""
+    return replace(
+        log,
+        open=tuple(
+            replace(item, status=Status.FAILURE, failures=0, error="it is running elsewhere")
+            if item.status is Status.RUNNING
+            else item
+            for item in log.open
+        ),
+    )
+
+
+def _bury_dead(conn: Connection, table: TableConfig) -> None:
+    """End the attempts of this machine's dead runners now, without waiting for their leases."""
+    for item in history.open_windows(conn, [table]).get(table.table, ()):
+        if item.owner and item.status is Status.RUNNING and is_dead(item.owner):
+            leases.bury(conn, item.job_id, item.owner)
+
+
+def _as_failed_if_dead(item: OpenWindow) -> OpenWindow:
+    if item.status is not Status.RUNNING:
+        return item
+    if item.expired:
+        return replace(item, status=Status.FAILURE, error="its lease ran out")
+    if item.owner and is_dead(item.owner):
+        return replace(item, status=Status.FAILURE, error="its runner died")
+    return item
+
+
+def _refusal(table: str, window: TimeWindow, blocked: Blocked) -> RefusedError:
+    what = f"{table} {window} may not run yet"
+    match blocked:
+        case EarlierUnfinished(window=earlier, reason=reason):
+            fix = f"run {earlier} first, or `logdriven run {table}` to catch up in order"
+            return EarlierWindowError(f"{what}: it {reason}; {fix}")
+        case DependenciesMissing(reason=reason):
+            return DependencyError(f"{what}: it {reason}; run those first, or `logdriven run`")
+        case NotDue(reason=reason):
+            return NotDueError(f"{what}: it is {reason}")

@@ -1,0 +1,95 @@
+"""Keeping the lease of an attempt while its window runs."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from logdriven_dagster.errors import AttemptLostError, LeaseExpiredError, RunLogError
+from logdriven_dagster.model.attempts import Attempt
+from logdriven_dagster.runlog import RunLog, leases
+from logdriven_dagster.runlog.store import UnreachableError
+
+_OFTEN = timedelta(seconds=5)
+"""At least so often a runner looks whether its attempt was discarded."""
+_AGAIN = 0.5
+"""Seconds between tries while the run log cannot be reached."""
+
+logger = logging.getLogger(__name__)
+
+
+class HeldLease:
+    """Renews an attempt's lease from a thread of its own, and knows when it is lost.
+
+    The thread can be late, or the whole process frozen: what publishes asks `verify`, which asks
+    the run log. `check` costs nothing and is for everything that only should not go on in vain.
+    """
+
+    def __init__(self, run_log: RunLog, attempt: Attempt, claimed_at: float) -> None:
+        """`claimed_at` is a moment of `time.monotonic` not after the claim."""
+        self._run_log, self._attempt = run_log, attempt
+        self._duration = attempt.claim.lease.total_seconds()
+        self._deadline = claimed_at + self._duration
+        self._lost: AttemptLostError | None = None
+        self._released = threading.Event()
+        name = f"heartbeat of job {attempt.job_id}"
+        self._thread = threading.Thread(target=self._beat, name=name, daemon=True)
+
+    @contextmanager
+    def kept(self) -> Iterator["HeldLease"]:
+        """Renew the lease from here to the end of the block."""
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self._released.set()
+            self._thread.join(self._duration)
+
+    def check(self) -> None:
+        """AttemptLostError if the lease is known to be lost or could not be renewed in time."""
+        if self._lost is not None:
+            raise self._lost
+        if time.monotonic() > self._deadline:
+            what = f"job {self._attempt.job_id}, {self._attempt.table} {self._attempt.window}"
+            raise LeaseExpiredError(
+                f"{what}: the lease could not be renewed for {self._duration:g} s; "
+                "nothing more is published, whoever comes next goes on with it"
+            )
+
+    def verify(self) -> None:
+        """AttemptLostError unless the run log says that the lease is ours at this moment.
+
+        While the run log cannot be reached this waits, as long as the lease lasts.
+        """
+        while True:
+            self.check()
+            try:
+                with self._run_log.read() as conn:
+                    return leases.verify(conn, self._attempt)
+            except UnreachableError:
+                time.sleep(_AGAIN)
+
+    def _beat(self) -> None:
+        pause = min(self._duration / 3, _OFTEN.total_seconds())
+        while not self._released.wait(pause if self._renewed() else min(_AGAIN, pause)):
+            if self._lost is not None:
+                return
+
+    def _renewed(self) -> bool:
+        """Renew once; False if the run log could not be reached."""
+        began = time.monotonic()
+        try:
+            with self._run_log.begin() as conn:
+                leases.renew(conn, self._attempt)
+        except AttemptLostError as lost:
+            self._lost = lost
+        except (RunLogError, SQLAlchemyError) as error:
+            logger.warning("heartbeat_failed: job %s: %s", self._attempt.job_id, error)
+            return False
+        else:
+            self._deadline = began + self._duration
+        return True

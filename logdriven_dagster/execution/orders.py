@@ -1,0 +1,60 @@
+"""One window to run, and how."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.steps import StepConfig
+from logdriven_dagster.engine import WindowSession
+from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
+from logdriven_dagster.model.attempts import Trigger
+from logdriven_dagster.model.runs import Staged
+from logdriven_dagster.model.windows import TimeWindow
+
+
+def _stage(session: WindowSession, step: StepConfig) -> Staged:
+    return session.stage(step)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A window of a table, why it should run, and what this run changes about it."""
+
+    table: TableConfig
+    window: TimeWindow
+    trigger: Trigger
+    now: datetime
+    arguments: RunArguments = RunArguments()
+    passed_over: Sequence[TimeWindow] = ()
+    """Older windows to record as SKIPPED with it."""
+    stage: Callable[[WindowSession, StepConfig], Staged] = _stage
+
+    @property
+    def steps(self) -> tuple[StepConfig, ...]:
+        """The steps to take; UsageError if the arguments leave none."""
+        return chosen_steps(self.table, self.arguments)
+
+    def definition(self, project: Project) -> str | None:
+        """A digest of what the steps do; None where it is not known, for rows made outside."""
+        if self.stage is not _stage:
+            return None
+        folder = project.files[self.table.table].parent
+        told = [
+            self.table.model_dump_json(include={"table", "period", "steps", "checks"}),
+            *(project.step_sql(self.table, step) or "" for step in self.table.steps),
+            *(_code(folder, step.python) for step in self.table.steps),
+            json.dumps(project.variables(self.table), sort_keys=True, default=str),
+            json.dumps(self.arguments.recorded(), sort_keys=True),
+        ]
+        return hashlib.sha256("\0".join(told).encode()).hexdigest()
+
+
+def _code(folder: Path, reference: str | None) -> str:
+    """The text of a Python file beside the table; a module's is not known here."""
+    file = folder / (reference or "").rpartition(":")[0]
+    return file.read_text(encoding="utf-8") if reference and file.is_file() else ""

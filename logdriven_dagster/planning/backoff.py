@@ -1,0 +1,21 @@
+"""How long a window that keeps failing is left alone by what starts runs on its own."""
+
+from datetime import timedelta
+
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.logs import OpenWindow
+
+LONGEST = timedelta(hours=1)
+"""A repaired table is tried again within this time."""
+
+
+def resting(item: OpenWindow, first: timedelta) -> timedelta:
+    """For how much longer: `first` after one failure, then twice as long after each further one.
+
+    Zero if it may be tried. An attempt whose runner died is taken over at once, unless the window
+    had failed before: it may be what kills its runners.
+    """
+    if item.failures == 0 or item.quiet_for is None or item.status is Status.DISCARDED:
+        return timedelta(0)
+    doublings: int = 2 ** min(item.failures - 1, 16)
+    return max(min(first * doublings, LONGEST) - item.quiet_for, timedelta(0))

@@ -1,0 +1,69 @@
+"""Retention: old attempts move to the archive tables; what planning needs stays.
+
+Source: Kylin, "more and more jobs": its scheduler reads all of them every minute; ours reads none.
+"""
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from sqlalchemy import ColumnElement, and_, delete, or_, select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.runlog import coverage
+from logdriven_dagster.runlog.clock import utc_from_now
+from logdriven_dagster.runlog.schema import (
+    job_log,
+    job_log_archive,
+    step_log,
+    step_log_archive,
+)
+
+_AT_ONCE = 1000
+
+
+def archive(conn: Connection, tables: Collection[TableConfig], age: timedelta) -> int:
+    """Move up to a thousand attempts that ended longer ago than `age`; how many they were.
+
+    The watermark is a range by then and does not move. What stays: windows that are running or
+    unfinished, the newest ones of a table with `lookback`, and refreshed ones, by which stale
+    downstream windows are found.
+    """
+    coverage.absorb(conn)
+    kept = _looked_back_at(conn, tables)
+    old = select(job_log.c.job_id).where(_old(age), job_log.c.job_id.not_in(kept))
+    job_ids = conn.execute(old.order_by(job_log.c.job_id).limit(_AT_ONCE)).scalars().all()
+    if job_ids:
+        for log, archived in ((job_log, job_log_archive), (step_log, step_log_archive)):
+            rows = select(log).where(log.c.job_id.in_(job_ids))
+            names = [column.name for column in log.columns]
+            conn.execute(archived.insert().from_select(names, rows))
+        for log in (step_log, job_log):
+            conn.execute(delete(log).where(log.c.job_id.in_(job_ids)))
+    return len(job_ids)
+
+
+def _old(age: timedelta) -> ColumnElement[bool]:
+    finished = (
+        (job_log.c.covered == 1)
+        & job_log.c.status.in_(coverage.DONE)  # not one that somebody has set to FAILURE
+        & (job_log.c.attempt_number == 1)
+    )
+    superseded = job_log.c.latest.is_(None)
+    running = job_log.c.status == Status.RUNNING.value
+    ended = job_log.c.job_end_time < utc_from_now(-age)
+    return and_(~running, ended, or_(finished, superseded))
+
+
+def _looked_back_at(conn: Connection, tables: Collection[TableConfig]) -> list[int]:
+    kept: list[int] = []
+    for table in tables:
+        newest = select(job_log.c.job_id).where(
+            job_log.c.job_name == table.table,
+            job_log.c.latest == 1,
+            job_log.c.status == Status.SUCCESS.value,
+        )
+        newest = newest.order_by(job_log.c.window_start.desc()).limit(table.lookback + 1)
+        kept += conn.execute(newest).scalars().all() if table.lookback else []
+    return kept

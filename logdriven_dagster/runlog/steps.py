@@ -1,0 +1,145 @@
+"""The steps of an attempt: READY with its claim, then RUNNING, staged, and at an end.
+
+Sources: Sharp ETL, `step_log`; Kylin, chained executables. The attempt's own row guards them: these
+functions are called in a transaction that has proved that the attempt is ours.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, insert, select, union_all, update
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.errors import AttemptLostError
+from logdriven_dagster.model.attempts import Status, StepOutcome, before
+from logdriven_dagster.runlog.clock import utc_now
+from logdriven_dagster.runlog.schema import job_log, step_log
+from logdriven_dagster.runlog.texts import stored
+
+_ERROR_LENGTH = 5000
+"""Source: Sharp ETL, error texts are cut to 5,000 characters."""
+_OUTPUT_LENGTH = 16_000
+"""MariaDB's TEXT holds 65,535 bytes, four for a character."""
+
+
+def add(conn: Connection, job_id: int, step_ids: Sequence[str]) -> None:
+    """Log the steps that an attempt will take: the first is RUNNING, the others are READY."""
+    statuses = [Status.RUNNING, *[Status.READY] * (len(step_ids) - 1)]
+    rows = [
+        {"job_id": job_id, "step_id": step_id, "status": status.value} | _fresh()
+        for step_id, status in zip(step_ids, statuses, strict=True)
+    ]
+    conn.execute(insert(step_log).values(rows))
+
+
+def start(conn: Connection, job_id: int, step_id: str) -> None:
+    """READY → RUNNING; one that is tried again begins anew. AttemptLostError if it has ended."""
+    begun = _fresh() | {"status": Status.RUNNING.value, "error": None}
+    _move(conn, job_id, step_id, Status.RUNNING, begun)
+
+
+def stage(conn: Connection, job_id: int, step_id: str, state: str) -> None:
+    """The step's result is durable: whoever takes the attempt over need not do it again."""
+    _move(conn, job_id, step_id, Status.RUNNING, {"staged": state})
+
+
+def finish(conn: Connection, job_id: int, step_id: str, outcome: StepOutcome) -> None:
+    """How a step ended; AttemptLostError if it has ended before."""
+    counts = outcome.counts
+    ended = {
+        "status": outcome.status.value,
+        "end_time": utc_now(),
+        "duration": _seconds_since_start(conn, _row(job_id, step_id)),
+        "output": stored(outcome.output, _OUTPUT_LENGTH),
+        "source_count": counts.source,
+        "target_count": counts.target,
+        "success_count": counts.success,
+        "failure_count": counts.failure,
+        "error": None if outcome.error is None else stored(outcome.error, _ERROR_LENGTH),
+        "source_type": outcome.source_type,
+        "target_type": outcome.target_type,
+    }
+    _move(conn, job_id, step_id, outcome.status, ended)
+
+
+def close_steps(conn: Connection, job_id: int, status: Status, reason: str | None = None) -> None:
+    """End the steps of an attempt that ended without them; no error of theirs hides the real one.
+
+    After a failure, steps whose turn had not come stay READY. Source: Kylin, later steps untouched.
+    """
+    open_ones = [first.value for first in before(status)]
+    mine = (step_log.c.job_id == job_id) & step_log.c.status.in_(open_ones)
+    for step_id in conn.execute(select(step_log.c.step_id).where(mine)).scalars().all():
+        row = _row(job_id, step_id)
+        ended = {
+            "status": status.value,
+            "end_time": utc_now(),
+            "duration": _seconds_since_start(conn, row),
+            "error": None if reason is None else stored(reason, _ERROR_LENGTH),
+        }
+        conn.execute(update(step_log).where(mine, row).values(**ended))
+
+
+def staged(conn: Connection, job_id: int) -> Mapping[str, str]:
+    """Step → its durable result that was never published."""
+    query = select(step_log.c.step_id, step_log.c.staged).where(
+        step_log.c.job_id == job_id, step_log.c.staged.is_not(None)
+    )
+    return {row.step_id: row.staged for row in conn.execute(query)}
+
+
+def relied_on(conn: Connection, job_id: int, place: str) -> bool:
+    """Whether an attempt may need what a job staged in a folder or table of this name.
+
+    That is the job itself while it runs, and whoever runs its window next after it has died; the
+    one that went on with it has the same place among its own staged steps.
+    """
+    running = select(job_log.c.job_id).where(
+        job_log.c.job_id == job_id, job_log.c.status == Status.RUNNING.value
+    )
+    kept = (
+        select(job_log.c.job_id)
+        .join_from(job_log, step_log, job_log.c.job_id == step_log.c.job_id)
+        .where(
+            job_log.c.latest == 1,
+            job_log.c.status.in_([Status.RUNNING.value, Status.FAILURE.value]),
+            step_log.c.staged.contains(place, autoescape=True),
+        )
+    )
+    return conn.execute(union_all(running, kept).limit(1)).first() is not None
+
+
+def forget_staged(conn: Connection, job_id: int) -> None:
+    """What the attempt staged is published, or about to be removed: nobody may rely on it."""
+    mine = (step_log.c.job_id == job_id) & step_log.c.staged.is_not(None)
+    conn.execute(update(step_log).where(mine).values(staged=None))
+
+
+def _fresh() -> dict[str, Any]:
+    counts = ("source_count", "target_count", "success_count", "failure_count")
+    return {
+        **dict.fromkeys(counts),
+        "start_time": utc_now(),
+        "end_time": utc_now(),
+        "duration": 0,
+        "output": "",
+    }
+
+
+def _move(
+    conn: Connection, job_id: int, step_id: str, status: Status, values: Mapping[str, Any]
+) -> None:
+    allowed = step_log.c.status.in_([first.value for first in before(status)])
+    moved = update(step_log).where(_row(job_id, step_id), allowed).values(**values)
+    if conn.execute(moved).rowcount != 1:
+        what = f"step {step_id} of job {job_id}"
+        raise AttemptLostError(f"{what} cannot become {status.value}: somebody else ended it")
+
+
+def _row(job_id: int, step_id: str) -> ColumnElement[bool]:
+    return and_(step_log.c.job_id == job_id, step_log.c.step_id == step_id)
+
+
+def _seconds_since_start(conn: Connection, row: ColumnElement[bool]) -> int:
+    times = conn.execute(select(step_log.c.start_time, utc_now().label("now")).where(row)).first()
+    return max(0, round((times.now - times.start_time).total_seconds())) if times else 0
