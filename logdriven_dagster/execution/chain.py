@@ -54,7 +54,7 @@ class Work:
 class Chain:
     """One attempt on its way through its steps. `execute` never raises for a failed step.
 
-    AttemptLostError leaves what is staged alone: somebody else may go on with it.
+    AttemptLostError and RunLogError leave what is staged alone: somebody else may go on with it.
     """
 
     run_log: RunLog
@@ -89,7 +89,7 @@ class Chain:
             ):
                 self._take_over()
                 self._run_with_retries()
-        except AttemptLostError:
+        except (AttemptLostError, RunLogError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a step raises is how it failed
             return self._failed(error)
@@ -293,6 +293,8 @@ def logged_interruption(chain: Chain) -> Iterator[None]:
     except AttemptLostError:
         chain.lost()
         raise
+    except RunLogError:
+        raise  # nothing can be logged: whoever takes the lease over says how it ended
     except BaseException as cause:
         chain.interrupted(cause)
         raise

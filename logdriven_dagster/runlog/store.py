@@ -25,8 +25,6 @@ _MYSQL_AWAY = {1053, 2002, 2003, 2006, 2013, 2055}
 """Shutting down, and the ways of not reaching the server."""
 _WRITES = "logdriven_writes"
 _BUSY_SECONDS = 60
-_PATIENCE_SECONDS = 30.0
-"""How long a server may be away, for a restart."""
 _IDLE_SECONDS = 60
 """A server ends a transaction that does nothing for so long: its runner is frozen."""
 
@@ -35,6 +33,9 @@ T = TypeVar("T")
 
 class RunLog:
     """A run log whose schema is up to date. Store functions get a connection and never commit."""
+
+    patience = 30.0
+    """For how many seconds a server may be away; a restart takes less."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -64,13 +65,13 @@ class RunLog:
         with self._connected({_WRITES: True}) as conn, conn.begin():
             yield conn
 
-    def write(self, work: Callable[[Connection], T], patience: float = _PATIENCE_SECONDS) -> T:
+    def write(self, work: Callable[[Connection], T]) -> T:
         """Do some work in one transaction; again if a deadlock or a lost connection undid it.
 
-        A server that is away may come back within `patience` seconds. If it goes while it commits,
+        A server that is away may come back within `patience`. If it goes while it commits,
         nobody knows whether it did: that is a RunLogError, and the lease says later who goes on.
         """
-        until = time.monotonic() + patience
+        until = time.monotonic() + self.patience
         for pause in _pauses():
             try:
                 return self._write_once(work)

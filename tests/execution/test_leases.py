@@ -191,7 +191,7 @@ def test_a_runner_that_cannot_reach_the_log_stops_before_it_publishes(
         return unreachable(self) if away else reachable(self, options)
 
     monkeypatch.setattr(RunLog, "_connected", connected)
-    monkeypatch.setattr("logdriven_dagster.runlog.store._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(RunLog, "patience", 0.2)
     after_stage("load", go_away)
     events = world.runner.catch_up(NOW, ["ods.numbers"], max_windows=1)
     with pytest.raises(Exception, match="the server is away"):
