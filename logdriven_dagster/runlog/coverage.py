@@ -1,21 +1,26 @@
 """What the finished windows add up to, kept as ranges, so that planning never reads the history.
 
 A row of `job_log` with `covered = 1` is part of a range of `log_range`; rows that people insert or
-change by hand are not, and are read one by one. Ranges only grow: a covered window that is running
-again, or that somebody has set to FAILURE, is taken out by its own latest row when they are read.
+change by hand are not, and are read one by one. Ranges only grow: a window that was finished and is
+running again, or that somebody has set to FAILURE, is taken out when they are read.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, delete, insert, select, union_all, update
-from sqlalchemy.engine import Connection, Result, Row
+from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog.schema import job_log, log_range
+from logdriven_dagster.runlog.schema import job_log, job_log_archive, log_range
 
+_AT_ONCE = 1000
 DONE = (Status.SUCCESS.value, Status.SKIPPED.value)
+OPEN = (Status.RUNNING.value, Status.FAILURE.value, Status.DISCARDED.value)
+_RANGES = select(
+    log_range.c.job_name, log_range.c.status, log_range.c.window_start, log_range.c.window_end
+)
 
 
 def cover(conn: Connection, table: str, status: Status, window: TimeWindow) -> None:
@@ -40,41 +45,64 @@ def cover(conn: Connection, table: str, status: Status, window: TimeWindow) -> N
 def ranges(conn: Connection, names: Collection[str]) -> list[Row[Any]]:
     """Rows (job_name, status, window_start, window_end) by ascending start; they may overlap.
 
-    What is running or failed again is still in them.
+    What was reopened is still in them.
     """
-    kept = select(
-        log_range.c.job_name, log_range.c.status, log_range.c.window_start, log_range.c.window_end
-    ).where(log_range.c.job_name.in_(names))
+    kept = _RANGES.where(log_range.c.job_name.in_(names))
     by_hand = _uncovered(job_log.c.job_name.in_(names))
-    return list(conn.execute(union_all(kept, by_hand).order_by("window_start")))
+    return _ascending(conn, kept, by_hand)
+
+
+def reopened(conn: Connection, names: Collection[str]) -> list[Row[Any]]:
+    """Rows (job_name, window_start, window_end) by ascending start: no longer finished windows.
+
+    They are in the ranges, but the latest attempts at them are running or did not succeed.
+    """
+    found = []
+    for log in (job_log.alias("older"), job_log_archive):
+        same = (log.c.job_schedule_id == job_log.c.job_schedule_id) & (log.c.covered == 1)
+        query = select(log.c.job_name, log.c.window_start, log.c.window_end)
+        found.append(
+            query.join_from(job_log, log, same).where(
+                job_log.c.status.in_(OPEN), job_log.c.latest == 1, job_log.c.job_name.in_(names)
+            )
+        )
+    return _ascending(conn, *found)
 
 
 def absorb(conn: Connection) -> None:
-    """Make ranges of the finished rows that people wrote, and one of ranges that touch."""
-    everything: Result[Any] = conn.execute(
-        union_all(
-            select(
-                log_range.c.job_name,
-                log_range.c.status,
-                log_range.c.window_start,
-                log_range.c.window_end,
-            ),
-            _uncovered(),
-        ).order_by("job_name", "status", "window_start")
-    )
+    """Make ranges of the finished rows that people wrote, and one of ranges that touch.
+
+    What others add or extend meanwhile stays as it is.
+    """
+    ranges = conn.execute(select(log_range).with_for_update()).all()
+    rows = conn.execute(_uncovered().add_columns(job_log.c.job_id)).all()
     merged: list[dict[str, Any]] = []
-    for row in everything:
-        last = merged[-1] if merged else None
-        same = last and (last["job_name"], last["status"]) == (row.job_name, row.status)
-        if last and same and row.window_start <= last["window_end"]:
-            last["window_end"] = max(last["window_end"], row.window_end)
-        else:
-            merged.append(dict(row._mapping))
-    conn.execute(delete(log_range))
-    if merged:
-        conn.execute(insert(log_range), merged)
-    finished = (job_log.c.latest == 1, job_log.c.covered.is_(None), job_log.c.status.in_(DONE))
-    conn.execute(update(job_log).where(*finished).values(covered=1))
+    last: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in sorted([*ranges, *rows], key=lambda row: row.window_start):
+        before = last.get((row.job_name, row.status))
+        if before and row.window_start <= before["window_end"]:
+            before["window_end"] = max(before["window_end"], row.window_end)
+            continue
+        names = ("job_name", "status", "window_start", "window_end")
+        last[row.job_name, row.status] = {name: row._mapping[name] for name in names}
+        merged.append(last[row.job_name, row.status])
+    if len(merged) == len(ranges) and not rows:
+        return
+    for ids in _chunks([row.range_id for row in ranges]):
+        conn.execute(delete(log_range).where(log_range.c.range_id.in_(ids)))
+    conn.execute(insert(log_range), merged)
+    for ids in _chunks([row.job_id for row in rows]):
+        conn.execute(update(job_log).where(job_log.c.job_id.in_(ids)).values(covered=1))
+
+
+def _chunks(ids: list[int]) -> Iterator[list[int]]:
+    for start in range(0, len(ids), _AT_ONCE):
+        yield ids[start : start + _AT_ONCE]
+
+
+def _ascending(conn: Connection, *queries: Select[Any]) -> list[Row[Any]]:
+    rows: Sequence[Row[Any]] = conn.execute(union_all(*queries)).all()
+    return sorted(rows, key=lambda row: row.window_start)
 
 
 def _uncovered(*conditions: ColumnElement[bool]) -> Select[Any]:

@@ -19,7 +19,6 @@ from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive, step_log
 
 _DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
-_OPEN = [Status.RUNNING.value, Status.FAILURE.value, Status.DISCARDED.value]
 
 
 def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
@@ -31,19 +30,21 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
     covered: dict[tuple[str, str], list[TimeWindow]] = {}
     for row in coverage.ranges(conn, list(zones)):
         covered.setdefault((row.job_name, row.status), []).append(_window(row, zones[row.job_name]))
+    reopened: dict[str, list[TimeWindow]] = {}
+    for row in coverage.reopened(conn, list(zones)):
+        reopened.setdefault(row.job_name, []).append(_window(row, zones[row.job_name]))
     opened = open_windows(conn, tables)
     stale = _stale_windows(conn, tables)
     found = {}
     for table in tables:
         name = table.table
-        unfinished = opened.get(name, [])
-        holes = [item.window for item in unfinished]
+        holes = reopened.get(name, [])
         finished = without(union(covered.get((name, _DONE), [])), holes)
         skipped = without(union(covered.get((name, _SKIPPED), [])), union(holes, finished))
         found[name] = TableLog(
             tuple(finished),
             tuple(skipped),
-            tuple(unfinished),
+            tuple(opened.get(name, ())),
             tuple(_settled(conn, table)),
             tuple(stale.get(name, ())),
         )
@@ -57,7 +58,7 @@ def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str,
     rows = conn.execute(
         select(job_log, over, utc_now().label("read_at"))
         .where(
-            job_log.c.status.in_(_OPEN),
+            job_log.c.status.in_(coverage.OPEN),
             job_log.c.latest == 1,
             job_log.c.window_start.is_not(None),
         )

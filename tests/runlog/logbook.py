@@ -1,0 +1,80 @@
+"""One word for each thing that runners and operators do to a log."""
+
+from sqlalchemy import text
+
+from logdriven_dagster.model.attempts import (
+    AttemptOutcome,
+    Claim,
+    Counts,
+    Owner,
+    Status,
+    StepOutcome,
+    Trigger,
+)
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.runlog import attempts, history
+from tests.builders import at, table
+
+ME = Owner("here", 10, 20, "run-1")
+
+ME = Owner("here", 10, 20, "run-1")
+
+
+def request(
+    window: TimeWindow,
+    trigger=Trigger.PENDING,
+    *,
+    name="ods.t",
+    owner=ME,
+    now="2022-02-01",
+    steps=("load",),
+    **fields,
+):
+    values = (name, window, 1440, "time_window", "project", trigger, owner, at(now), steps)
+    return Claim(*values, **fields)
+
+
+def start(log, window, trigger=Trigger.PENDING, **fields):
+    return log.write(lambda conn: attempts.claim(conn, request(window, trigger, **fields)))
+
+
+def end(log, attempt, status=Status.SUCCESS, error=None, rows=5):
+    counts = Counts(rows, rows, rows, 0)
+    outcome = StepOutcome(status, counts, "csv", "iceberg", "", error)
+
+    def work(conn):
+        attempts.finish_step(conn, attempt, "load", outcome)
+        attempts.finish(conn, attempt, AttemptOutcome(status, "app-1", "a.csv", 0))
+
+    log.write(work)
+
+
+def succeed(log, window, **fields):
+    end(log, start(log, window, **fields))
+
+
+def fail(log, window, error="broken", **fields):
+    end(log, start(log, window, **fields), Status.FAILURE, error)
+
+
+def table_log(log, *tables):
+    tables = tables or (table(),)
+    with log.read() as conn:
+        logs = history.table_logs(conn, tables)
+    return logs if len(tables) > 1 else logs[tables[0].table]
+
+
+def rows(log, query):
+    with log.read() as conn:
+        return [dict(row._mapping) for row in conn.execute(text(query))]
+
+
+def execute(log, statement):
+    with log.begin() as conn:
+        return conn.execute(text(statement)).rowcount
+
+
+def expire(log):
+    """Let every lease run out."""
+    over = "UPDATE job_log SET lease_expires_at = '2000-01-01 00:00:00.000000'"
+    return execute(log, f"{over} WHERE status = 'RUNNING'")
