@@ -147,9 +147,7 @@ def test_a_changed_definition_is_never_resumed(world, after_stage, monkeypatch):
     assert world.rows("many") == [(8,)]
 
 
-def test_what_read_upstream_rows_that_changed_since_is_never_resumed(
-    world, monkeypatch
-):
+def test_what_read_upstream_rows_that_changed_since_is_never_resumed(world, monkeypatch):
     world.catch_up(tables=["ods.numbers"], max_windows=1)
     with monkeypatch.context() as dying:
         dying.setattr(WindowSession, "publish", lambda *_: kill())

@@ -1,0 +1,113 @@
+"""Retention of the log on three databases: old rows go, what planning reads does not change."""
+
+from datetime import timedelta
+
+from logdriven_dagster.model.attempts import Trigger
+from logdriven_dagster.runlog.archive import archive
+from tests.builders import at, day, days, table
+from tests.runlog.logbook import execute, fail, rows, start, succeed, table_log
+
+DAY = timedelta(days=1)
+
+
+def age(log, pattern="%"):
+    """Two days ago the attempts at these windows ended."""
+    times = "job_end_time = '2020-01-01 00:00:00.000000'"
+    execute(log, f"UPDATE job_log SET {times} WHERE job_schedule_id LIKE '{pattern}'")
+
+
+def count(log, name="job_log"):
+    return rows(log, f"SELECT count(*) AS n FROM {name}")[0]["n"]
+
+
+def move(log, *tables):
+    return log.write(lambda conn: archive(conn, tables or [table()], DAY))
+
+
+def test_archiving_moves_no_watermark_and_makes_nothing_pending_y17(log):
+    for n in (1, 2, 3):
+        succeed(log, day(n))
+    fail(log, day(4))
+    before = table_log(log)
+    age(log)
+    assert move(log) == 3
+    after = table_log(log)
+    assert (after.finished, after.skipped) == (before.finished, before.skipped)
+    assert [item.window for item in after.open] == [day(4)]
+    assert (count(log), count(log, "job_log_archive")) == (1, 3)
+    assert (count(log, "step_log"), count(log, "step_log_archive")) == (1, 3)
+    assert move(log) == 0
+
+
+def test_what_is_young_or_unfinished_stays(log):
+    succeed(log, day(1))
+    fail(log, day(2))
+    start(log, day(3))
+    age(log, "%-20220102%")
+    assert move(log) == 0
+
+
+def test_attempts_before_the_latest_go_and_their_number_stays(log):
+    fail(log, day(1))
+    fail(log, day(1))
+    age(log)
+    assert move(log) == 1
+    assert start(log, day(1)).attempt_number == 3
+
+
+def test_a_refresh_of_an_archived_window_counts_on(log):
+    succeed(log, day(1))
+    succeed(log, day(2))
+    age(log)
+    move(log)
+    refreshed = start(log, day(1), Trigger.REFRESH)
+    assert refreshed.attempt_number == 2
+    assert table_log(log).finished == (day(2),)
+
+
+def test_a_window_that_somebody_set_to_failure_is_not_archived(log):
+    succeed(log, day(1))
+    execute(log, "UPDATE job_log SET status = 'FAILURE'")
+    age(log)
+    assert move(log) == 0
+    assert table_log(log).finished == ()
+
+
+def test_what_lookback_needs_stays(log):
+    for n in (1, 2, 3, 4):
+        succeed(log, day(n), now=f"2022-01-0{n + 1}")
+    age(log)
+    looking = table(lookback=1)
+    before = table_log(log, looking).settled
+    assert move(log, looking) == 2
+    assert table_log(log, looking).settled == before
+    assert [(item.window, item.now) for item in before] == [
+        (day(3), at("2022-01-04")),
+        (day(4), at("2022-01-05")),
+    ]
+
+
+def test_an_archived_window_over_a_refreshed_upstream_is_stale(log):
+    tables = table("a"), table("b", depends_on=["a"])
+    for n in (1, 2):
+        succeed(log, day(n), name="a")
+        succeed(log, day(n), name="b")
+    age(log)
+    move(log, *tables)
+    succeed(log, day(1), name="a", trigger=Trigger.REFRESH)
+    assert table_log(log, *tables)["b"].stale == (day(1),)
+    succeed(log, day(1), name="b", trigger=Trigger.UPSTREAM)
+    assert table_log(log, *tables)["b"].stale == ()
+
+
+def test_a_row_that_somebody_inserts_counts_and_is_absorbed(log):
+    succeed(log, day(1))
+    columns = "job_name, job_period, job_schedule_id, status, window_start, window_end, latest"
+    start_of_2, start_of_3 = (int(day(n).start.timestamp()) for n in (2, 3))
+    values = f"'ods.t', 1440, 'ods.t-20220102000000', 'SUCCESS', {start_of_2}, {start_of_3}, 1"
+    execute(log, f"INSERT INTO job_log ({columns}) VALUES ({values})")
+    assert table_log(log).finished == (days(1, 3),)
+    age(log)
+    assert move(log) == 2
+    assert table_log(log).finished == (days(1, 3),)
+    assert count(log, "log_range") == 1

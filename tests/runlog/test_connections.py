@@ -1,0 +1,95 @@
+"""A server that goes away in the middle of a transaction, and one that is frozen out."""
+
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.runlog import RunLog, attempts
+from logdriven_dagster.runlog.store import UnreachableError
+from tests.builders import day
+from tests.runlog.logbook import request, rows
+
+WHO = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}
+END = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
+
+
+@pytest.fixture(params=["postgres_url", "mariadb_url"])
+def log(request):
+    opened = RunLog.open(request.getfixturevalue(request.param))
+    yield opened
+    opened.engine.dispose()
+
+
+def kill_session(log, conn):
+    kind = log.engine.dialect.name.replace("mariadb", "mysql")
+    number = conn.execute(text(WHO[kind])).scalar()
+    with log.engine.connect() as other:
+        other.execute(text(END[kind].format(number)))
+
+
+def test_a_transaction_whose_connection_was_killed_is_done_again(log):
+    tries = []
+
+    def work(conn):
+        tries.append(1)
+        attempt = attempts.claim(conn, request(day(1)))
+        if len(tries) == 1:
+            kill_session(log, conn)
+            conn.execute(text("SELECT 1"))
+        return attempt
+
+    assert log.write(work).attempt_number == 1
+    assert len(tries) == 2
+    assert len(rows(log, "SELECT * FROM job_log")) == 1
+
+
+def test_a_connection_that_goes_during_the_commit_is_an_error_since_nobody_knows(log):
+    def work(conn):
+        attempts.claim(conn, request(day(1)))
+        kill_session(log, conn)
+
+    with pytest.raises(RunLogError, match="went away during a commit") as caught:
+        log.write(work)
+    assert not isinstance(caught.value, UnreachableError)
+
+
+def test_a_server_that_stays_away_is_an_error_after_some_patience(log, monkeypatch):
+    monkeypatch.setattr(RunLog, "patience", 0.3)
+    monkeypatch.setattr(log.engine, "connect", _refused(log))
+    began = time.monotonic()
+    with pytest.raises(UnreachableError):
+        log.write(lambda conn: None)
+    assert 0.1 < time.monotonic() - began < 5
+
+
+def _refused(log):
+    """Connects to where no server is."""
+    return create_engine(log.engine.url.set(port=1)).connect
+
+
+def test_a_frozen_transaction_does_not_keep_its_locks(log, monkeypatch):
+    monkeypatch.setattr("logdriven_dagster.runlog.store._IDLE_SECONDS", 1)
+    frozen = RunLog.open(log.engine.url)
+    held, done = threading.Event(), threading.Event()
+
+    def freeze():
+        with suppress(RunLogError), frozen.begin() as conn:
+            attempts.claim(conn, request(day(1)))
+            held.set()
+            done.wait(10)
+            conn.execute(text("SELECT 1"))
+
+    thread = threading.Thread(target=freeze)
+    thread.start()
+    assert held.wait(10)
+    began = time.monotonic()
+    with log.begin() as conn:
+        attempts.claim(conn, request(day(1)))
+    assert time.monotonic() - began < 5
+    done.set()
+    thread.join(10)
+    frozen.engine.dispose()
