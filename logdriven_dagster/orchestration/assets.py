@@ -21,6 +21,7 @@ from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
 from logdriven_dagster.execution.events import WindowRefused
 from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.endings import (
@@ -37,7 +38,6 @@ from logdriven_dagster.orchestration.reporting import (
     Reporter,
     asset_key,
     errors_as_failures,
-    failure,
 )
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
 
@@ -146,7 +146,8 @@ def _run_window(
     try:
         reporter.follow(runner.refresh(table, window, now))
     except (AlreadyDoneError, AlreadyRunningError) as refusal:
+        if runner.project.tables[table].on_running is OnRunning.FAIL:
+            raise
         # Somebody else does what was asked for: nothing is wrong, and nothing is ours.
         reporter.report(WindowRefused(table, window, refusal))
-    if reporter.failed:
-        raise failure(reporter.failed)
+    reporter.raise_failures()

@@ -1,9 +1,10 @@
 """The op job `catch_up`, and one job of the same kind per configured job."""
 
+from datetime import timedelta
+
 from dagster import (
     Config,
     DagsterInstance,
-    Failure,
     GraphDefinition,
     JobDefinition,
     OpDefinition,
@@ -20,7 +21,7 @@ from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.endings import interrupted_window_shown
 from logdriven_dagster.orchestration.partitions import partitions_of
-from logdriven_dagster.orchestration.reporting import Reporter, errors_as_failures, failure
+from logdriven_dagster.orchestration.reporting import Reporter, errors_as_failures
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
 from logdriven_dagster.planning import Plan
 
@@ -41,6 +42,8 @@ class CatchUpConfig(Config):
     """Pins the data clock: a date or time of the project's time zone."""
     max_windows: int | None = None
     """The most windows that the run attempts."""
+    backoff_seconds: float | None = None
+    """The first pause after a window's failure; windows that keep failing are left alone."""
 
 
 class JobRunConfig(Config):
@@ -121,20 +124,19 @@ def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConf
         now = data_clock(context.run, project, config.now)
         tables = config.tables or []
         add_partitions(context.instance, runner.plan(now, tables))
-        reporter.follow(runner.catch_up(now, tables, max_windows=config.max_windows))
+        seconds = config.backoff_seconds
+        backoff = None if seconds is None else timedelta(seconds=seconds)
+        limit = config.max_windows
+        reporter.follow(runner.catch_up(now, tables, max_windows=limit, backoff=backoff))
         context.log.info(_summary(reporter))
-        if reporter.failed:
-            raise Failure(
-                f"{_summary(reporter)}\n{failure(reporter.failed).description}",
-                metadata=failure(reporter.failed).metadata,
-                allow_retries=False,
-            )
+        reporter.raise_failures()
 
 
 def _summary(reporter: Reporter) -> str:
     parts = {
         "succeeded": len(reporter.succeeded),
         "failed": len(reporter.failed),
+        "lost": len(reporter.lost),
         "refused": len(reporter.refused),
         "skipped": reporter.skipped,
     }

@@ -13,6 +13,7 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.orchestration.assets import IO_MANAGER, build_assets, external_assets
 from logdriven_dagster.orchestration.catch_up import catch_up_job, configured_job, schedules
 from logdriven_dagster.orchestration.io_manager import table_io_manager
+from logdriven_dagster.orchestration.mirror import mirror_sensor
 from logdriven_dagster.orchestration.resources import (
     RUN_LOG,
     SPARK,
@@ -37,7 +38,7 @@ def build_definitions(project: Project) -> Definitions:
             assets=[*build_assets(project), *external_assets(project)],
             jobs=jobs,
             schedules=schedules(project, jobs),
-            sensors=[catch_up_sensor(project, catch_up)],
+            sensors=[catch_up_sensor(project, catch_up), mirror_sensor(project)],
             resources={
                 RUN_LOG: RunLogResource(),
                 SPARK: spark_resource(project),

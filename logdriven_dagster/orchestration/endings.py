@@ -7,13 +7,13 @@ own notion of a runless event. Measured on 1.13.27: finished windows are green, 
 red, and untouched ones are what they were before.
 
 A terminated run ends as CANCELED, which Dagster takes for "nothing happened" to its partitions. The
-log says FAILURE of the window that it was in, so that one is planned by a failed run of its own.
+log says DISCARDED of the window that it was in, so that one is planned by a failed run of its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from dagster import AssetKey, DagsterRun, DagsterRunStatus
+from dagster import AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 from dagster._core.utils import make_new_run_id
 
@@ -47,17 +47,32 @@ def interrupted_window_shown(reporter: Reporter) -> Iterator[None]:
 
 
 def _report_interrupted(context: StepContext, key: AssetKey, partition: str) -> None:
+    text = f"Run {context.run.run_id} was terminated in the middle of this partition's window."
+    tags = {INTERRUPTED_TAG: context.run.run_id}
+    name = context.run.job_name
+    report_failed(context.instance, key, partition, job_name=name, tags=tags, text=text)
+
+
+def report_failed(
+    instance: DagsterInstance,
+    key: AssetKey,
+    partition: str,
+    *,
+    job_name: str,
+    tags: Mapping[str, str],
+    text: str,
+) -> None:
+    """Show a partition as failed by the record of a run that meant to materialize it."""
     record = DagsterRun(
-        job_name=context.run.job_name,
+        job_name=job_name,
         run_id=make_new_run_id(),
         status=DagsterRunStatus.FAILURE,
         asset_selection=frozenset([key]),
-        tags={INTERRUPTED_TAG: context.run.run_id, PARTITION_NAME_TAG: partition},
+        tags={**tags, PARTITION_NAME_TAG: partition},
     )
-    context.instance.add_run(record)
-    report_planned(context, key, partition, record)
-    text = f"Run {context.run.run_id} was terminated in the middle of this partition's window."
-    context.instance.report_engine_event(text, record)
+    instance.add_run(record)
+    report_planned(instance, key, partition, record)
+    instance.report_engine_event(text, record)
 
 
 @contextmanager
@@ -76,7 +91,7 @@ def untried_windows_forgotten(reporter: Reporter, keys: Sequence[str]) -> Iterat
         for key in assets:
             for partition in keys:
                 if (key, partition) not in told:
-                    report_planned(context, key, partition, None)
+                    report_planned(context.instance, key, partition, None)
         raise
 
 
@@ -95,7 +110,7 @@ def _failed_before(
         (asset_key(name), partitions_of(table.table.grid).key(item.window))
         for name, table in plan.tables.items()
         for item in table.log.open
-        if item.status is Status.FAILURE
+        if item.status is not Status.RUNNING
     }
 
 

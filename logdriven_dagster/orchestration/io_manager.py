@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from dagster import (
+    Failure,
     InitResourceContext,
     InputContext,
     IOManager,
@@ -15,13 +16,13 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.errors import UsageError
-from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
+from logdriven_dagster.execution.events import WindowFailed, WindowLost, WindowSucceeded
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.hand_written import hand_written_table
-from logdriven_dagster.orchestration.metadata import success_metadata
+from logdriven_dagster.orchestration.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.partitions import partitions_of
-from logdriven_dagster.orchestration.reporting import errors_as_failures, failure
+from logdriven_dagster.orchestration.reporting import errors_as_failures, failure_text
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK, RunLogResource
 
 
@@ -53,7 +54,9 @@ class TableIOManager(IOManager):
             now = data_clock(run, project)
             for event in runner.write_frame(table, _window(context, table), obj, now):
                 if isinstance(event, WindowFailed):
-                    raise failure([event])
+                    raise Failure(failure_text(event), metadata=failure_metadata(event))
+                if isinstance(event, WindowLost):
+                    raise event.reason
                 if isinstance(event, WindowSucceeded):
                     context.add_output_metadata(success_metadata(event))
 

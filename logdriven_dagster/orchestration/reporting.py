@@ -9,6 +9,7 @@ from dagster import (
     AssetExecutionContext,
     AssetKey,
     AssetMaterialization,
+    DagsterInstance,
     DagsterRun,
     Failure,
     OpExecutionContext,
@@ -22,11 +23,13 @@ from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError, Logd
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
+    WindowLost,
     WindowRefused,
     WindowSkipped,
     WindowStarted,
     WindowSucceeded,
 )
+from logdriven_dagster.model.attempts import Owner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.partitions import partitions_of
@@ -47,6 +50,7 @@ class Reporter:
     project: Project
     succeeded: list[WindowSucceeded] = field(default_factory=list)
     failed: list[WindowFailed] = field(default_factory=list)
+    lost: list[WindowLost] = field(default_factory=list)
     refused: list[WindowRefused] = field(default_factory=list)
     skipped: int = 0
     tried: set[tuple[AssetKey, str]] = field(default_factory=set)
@@ -62,6 +66,8 @@ class Reporter:
                     "%s %s: job %s", attempt.table, attempt.window, attempt.job_id
                 )
                 self.running = self._planned(attempt.table, attempt.window)
+                if attempt.replaced is not None:
+                    self._terminate(attempt.replaced)
             case WindowSucceeded():
                 self.running = None
                 self.succeeded.append(event)
@@ -72,6 +78,10 @@ class Reporter:
                 self.context.log.error(failure_text(event), extra=failure_metadata(event))
                 # Again, because another run may have planned the same partition meanwhile.
                 self._planned(attempt.table, attempt.window)
+            case WindowLost():
+                self.running = None
+                self.lost.append(event)
+                self.context.log.error(redact(str(event.reason)))
             case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
                 self.context.log.info(redact(str(event.reason)))
             case WindowRefused():
@@ -88,13 +98,33 @@ class Reporter:
             for event in events:
                 self.report(event)
 
+    def raise_failures(self) -> None:
+        """Raise the Failure that ends a step some of whose windows failed or were lost."""
+        texts = [*map(failure_text, self.failed), *(redact(str(e.reason)) for e in self.lost)]
+        if texts:
+            metadata = failure_metadata(self.failed[0]) if self.failed else {}
+            raise Failure("\n".join(texts), metadata=metadata, allow_retries=False)
+
+    def _terminate(self, owner: Owner) -> None:
+        """End the Dagster run whose attempt was replaced; it can do no harm if that fails."""
+        run_id = owner.dagster_run_id
+        if run_id is None or run_id == self.context.run.run_id:
+            return
+        try:
+            done = self.context.instance.run_coordinator.cancel_run(run_id)
+        except Exception as error:  # noqa: BLE001 - launchers raise whatever they like
+            done = False
+            self.context.log.debug("%s", redact(str(error)))
+        told = "was told to end" if done else "cannot be ended from here; it is shut out"
+        self.context.log.info("Run %s, whose attempt was replaced, %s", run_id, told)
+
     def _planned(self, table: str, window: TimeWindow) -> tuple[AssetKey, str] | None:
         partition = self._partition(table, window)
         if partition is None:
             return None
         planned = (asset_key(table), partition)
         self.tried.add(planned)
-        report_planned(self.context, *planned, self.context.run)
+        report_planned(self.context.instance, *planned, self.context.run)
         return planned
 
     def _materialized(self, event: WindowSucceeded) -> None:
@@ -120,30 +150,23 @@ class Reporter:
 
 
 def report_planned(
-    context: StepContext, key: AssetKey, partition: str, run: DagsterRun | None
+    instance: DagsterInstance, key: AssetKey, partition: str, run: DagsterRun | None
 ) -> None:
     """Tell Dagster that a run means to materialize a partition; the run's end decides its colour.
 
     Without a run, nobody means to: Dagster forgets what an earlier event of this kind said.
     """
     job_name, run_id = (run.job_name, run.run_id) if run else (RUNLESS_JOB_NAME, RUNLESS_RUN_ID)
-    step_key = context.get_step_execution_context().step.key
     data = AssetMaterializationPlannedData(key, partition=partition)
+    step_key = "__".join(key.path)
     event = DagsterEvent.build_asset_materialization_planned_event(job_name, step_key, data)
-    context.instance.report_dagster_event(event, run_id)
+    instance.report_dagster_event(event, run_id)
 
 
 def failure_text(event: WindowFailed) -> str:
     """Where and why a window failed."""
     attempt = event.attempt
     return redact(f"{attempt.table} {attempt.window}: step {event.step_id} failed: {event.error}")
-
-
-def failure(events: list[WindowFailed]) -> Failure:
-    """The end of a step some of whose windows failed."""
-    metadata = failure_metadata(events[0])
-    text = "\n".join(map(failure_text, events))
-    return Failure(text, metadata=metadata, allow_retries=False)
 
 
 @contextmanager

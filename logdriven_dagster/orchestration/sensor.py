@@ -24,10 +24,12 @@ from dagster import (
 )
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.config.models import SensorConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.local import open_runner
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.orchestration.catch_up import CATCH_UP, PROJECT_TAG, add_partitions
+from logdriven_dagster.orchestration.reconciling import report_dead_runs
 from logdriven_dagster.planning import Plan, PlannedWindow, State
 
 _WAITING = [DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING]
@@ -42,8 +44,9 @@ _EXPLAINED = 3
 def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
     """Each tick: plan from the run log, and request one run of `catch_up` if something is ready.
 
-    There is one run at a time. What a run left unfinished is requested again, after a pause that
-    doubles as long as the same windows are ready.
+    There is one run at a time. A window that keeps failing is requested again after pauses that
+    double, and so is a run that ends before it has logged anything. Runs that Dagster shows as
+    working although they are dead are ended.
     """
     config = project.config.sensor
 
@@ -58,7 +61,9 @@ def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         now = datetime.now(project.zone)
-        plan = open_runner(project).plan(now)
+        runner = open_runner(project)
+        report_dead_runs(context.instance, project, runner.run_log)
+        plan = runner.plan(now, backoff=config.interval)
         add_partitions(context.instance, plan)
         runs = _latest_runs(context.instance, project)
         ready, reason = _ready(plan)
@@ -67,7 +72,7 @@ def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
             return SensorResult(skip_reason=SkipReason(redact(reason)), cursor=context.cursor)
         request = RunRequest(
             run_key=_digest(ready, runs[0].dagster_run.run_id if runs else ""),
-            run_config=_run_config(config.max_windows),
+            run_config=_run_config(config),
             tags={PROJECT_TAG: project.name},
         )
         return SensorResult(run_requests=[request], cursor=pause.next(now, config.interval))
@@ -151,5 +156,7 @@ def _digest(windows: Iterable[PlannedWindow], *others: str) -> str:
     return hashlib.sha256("\n".join([*parts, *others]).encode()).hexdigest()[:32]
 
 
-def _run_config(max_windows: int) -> dict[str, Any]:
-    return {"ops": {CATCH_UP: {"config": {"max_windows": max_windows}}}}
+def _run_config(config: SensorConfig) -> dict[str, Any]:
+    backoff = config.interval.total_seconds()
+    values = {"max_windows": config.max_windows, "backoff_seconds": backoff}
+    return {"ops": {CATCH_UP: {"config": values}}}

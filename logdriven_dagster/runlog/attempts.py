@@ -70,6 +70,8 @@ def skip(conn: Connection, requests: Sequence[Claim]) -> None:
             leases.take_over(conn, previous, str(request.owner))
         if previous is not None:
             _demote(conn, previous.job_id, request)
+            # It may have succeeded once, before somebody made it pending again.
+            coverage.carve(conn, request.table, Status.SUCCESS, request.window)
         number, _, _ = _next(conn, request, previous)
         _insert(conn, request, Status.SKIPPED, number, covered=1)
         coverage.cover(conn, request.table, Status.SKIPPED, request.window)
@@ -114,6 +116,7 @@ def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
         "current_file": None if files is None else stored(files, _FILES_LENGTH),
         "error_count": outcome.error_count,
         "covered": 1 if done else None,
+        "lease_expires_at": None,  # released; what somebody else ends keeps its expiry
     }
     leases.write_held(conn, attempt, update(job_log).where(leases.held(attempt)).values(**ended))
     if done:

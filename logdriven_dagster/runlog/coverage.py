@@ -42,6 +42,23 @@ def cover(conn: Connection, table: str, status: Status, window: TimeWindow) -> N
         conn.execute(insert(log_range).values(job_name=table, status=status.value, **values))
 
 
+def carve(conn: Connection, table: str, status: Status, window: TimeWindow) -> None:
+    """Take a window out of the ranges of a status."""
+    start, end = int(window.start.timestamp()), int(window.end.timestamp())
+    overlapping = select(log_range).where(
+        log_range.c.job_name == table,
+        log_range.c.status == status.value,
+        log_range.c.window_start < end,
+        log_range.c.window_end > start,
+    )
+    for row in conn.execute(overlapping.with_for_update()).all():
+        conn.execute(delete(log_range).where(log_range.c.range_id == row.range_id))
+        for first, last in ((row.window_start, start), (end, row.window_end)):
+            if first < last:
+                left = {"window_start": first, "window_end": last}
+                conn.execute(insert(log_range).values(job_name=table, status=status.value, **left))
+
+
 def ranges(conn: Connection, names: Collection[str]) -> list[Row[Any]]:
     """Rows (job_name, status, window_start, window_end) by ascending start; they may overlap.
 

@@ -1,7 +1,7 @@
 """Reading the run log: compressed for planning, whole for people."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -200,15 +200,21 @@ def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> li
 
     Moments are ISO 8601 in UTC, `runtime_args` is an object.
     """
-    query = select(job_log).order_by(job_log.c.job_id.desc()).limit(limit)
+    query = select(job_log.c.job_id).order_by(job_log.c.job_id.desc()).limit(limit)
     if table is not None:
         query = query.where(job_log.c.job_name == table)
-    rows = [_plain(row) for row in conn.execute(query)]
-    steps: dict[int, list[dict[str, Any]]] = {row["job_id"]: [] for row in rows}
-    wanted = select(step_log).where(step_log.c.job_id.in_(list(steps)))
+    return attempts_by_id(conn, conn.execute(query).scalars().all())
+
+
+def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:
+    """The same of certain attempts, in the order of the ids."""
+    found = conn.execute(select(job_log).where(job_log.c.job_id.in_(job_ids)))
+    rows = {row.job_id: _plain(row) for row in found}
+    steps: dict[int, list[dict[str, Any]]] = {job_id: [] for job_id in rows}
+    wanted = select(step_log).where(step_log.c.job_id.in_(job_ids))
     for step in conn.execute(wanted.order_by(step_log.c.start_time, step_log.c.step_id)):
         steps[step.job_id].append(_plain(step))
-    return [row | {"steps": steps[row["job_id"]]} for row in rows]
+    return [rows[job_id] | {"steps": steps[job_id]} for job_id in job_ids if job_id in rows]
 
 
 def latest_statuses(conn: Connection) -> dict[str, str]:

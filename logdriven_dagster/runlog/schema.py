@@ -80,7 +80,8 @@ job_log = Table(
     Column("window_start", BigInteger, comment="epoch seconds"),
     Column("window_end", BigInteger, comment="epoch seconds"),
     Column("latest", SmallInteger, comment="1 for the newest attempt at its window, else NULL"),
-    # The lease; a RUNNING row without an expiry has none.
+    # The lease. A RUNNING row without an expiry has none; an ended one with it did not end by
+    # itself.
     Column("fencing_token", BigInteger, comment="greater than any earlier one of the window"),
     Column("heartbeat_at", Moment),
     Column("lease_expires_at", Moment),
@@ -106,6 +107,8 @@ Index(
 Index("ix_job_log_status", job_log.c.status, job_log.c.latest)
 Index("ix_job_log_again", job_log.c.latest, job_log.c.attempt_number)
 Index("ix_job_log_name", job_log.c.job_name, job_log.c.job_id)
+Index("ix_job_log_ended", job_log.c.job_end_time)
+Index("ix_job_log_run", job_log.c.dagster_run_id, job_log.c.job_id)
 Index("ix_job_log_uncovered", job_log.c.latest, job_log.c.covered, job_log.c.status)
 
 step_log = Table(

@@ -50,6 +50,8 @@ def upgrade() -> None:
         batch.create_check_constraint("ck_job_log_lease", LEASE_CHECK)
     with op.batch_alter_table("step_log") as batch:
         batch.create_check_constraint("ck_step_log_status", STATUS_CHECKS["step_log"])
+    op.create_index("ix_job_log_ended", "job_log", ["job_end_time"])
+    op.create_index("ix_job_log_run", "job_log", ["dagster_run_id", "job_id"])
     op.create_index("ix_job_log_uncovered", "job_log", ["latest", "covered", "status"])
     coverage.absorb(connection)
     for view, query in VIEWS.items():
