@@ -129,7 +129,7 @@ def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConf
         limit = config.max_windows
         reporter.follow(runner.catch_up(now, tables, max_windows=limit, backoff=backoff))
         context.log.info(_summary(reporter))
-        reporter.raise_failures()
+        reporter.raise_failures(_summary(reporter))
 
 
 def _summary(reporter: Reporter) -> str:

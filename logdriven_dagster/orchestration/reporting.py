@@ -98,12 +98,12 @@ class Reporter:
             for event in events:
                 self.report(event)
 
-    def raise_failures(self) -> None:
+    def raise_failures(self, *heading: str) -> None:
         """Raise the Failure that ends a step some of whose windows failed or were lost."""
         texts = [*map(failure_text, self.failed), *(redact(str(e.reason)) for e in self.lost)]
         if texts:
             metadata = failure_metadata(self.failed[0]) if self.failed else {}
-            raise Failure("\n".join(texts), metadata=metadata, allow_retries=False)
+            raise Failure("\n".join([*heading, *texts]), metadata=metadata, allow_retries=False)
 
     def _terminate(self, owner: Owner) -> None:
         """End the Dagster run whose attempt was replaced; it can do no harm if that fails."""

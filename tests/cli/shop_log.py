@@ -28,12 +28,12 @@ class ShopLog:
         """This process begins to run a window."""
         owner, now = current_owner(), at("2022-01-04")
         claim = Claim(
-            table, window, 1440, "time_window", "shop", Trigger.PENDING, owner, now, {"a": "1"}
+            *(table, window, 1440, "time_window", "shop", Trigger.PENDING, owner, now),
+            steps=("load",),
+            runtime_args={"a": "1"},
         )
         with self._log.begin() as conn:
-            attempt = attempts.claim(conn, claim)
-            attempts.start_step(conn, attempt, "load")
-        return attempt
+            return attempts.claim(conn, claim)
 
     def succeed(self, table: str, window: TimeWindow) -> None:
         """A window of 24 rows is done."""

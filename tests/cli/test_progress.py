@@ -35,7 +35,11 @@ def _attempt(window: TimeWindow) -> Attempt:
     owner = Owner("here", 1, 2)
     return Attempt(
         7,
-        Claim("ods.t", window, 1440, "time_window", "p", Trigger.PENDING, owner, at("2022-02-01")),
+        Claim(
+            *("ods.t", window, 1440, "time_window", "p", Trigger.PENDING, owner, at("2022-02-01")),
+            steps=("load",),
+        ),
+        1,
         1,
     )
 

@@ -26,6 +26,7 @@ def test_run_json_with_nothing_to_do_is_an_empty_summary(shop, logdriven):
     assert summary == {
         "done": 0,
         "failed": 0,
+        "lost": 0,
         "skipped": 0,
         "refused": 0,
         "rows_read": 0,
@@ -81,7 +82,7 @@ def test_a_failed_window_holds_its_table_and_the_exit_code_is_1(shop):
     assert {json.dumps(row["runtime_args"]) for row in rows} == {'{"region": "eu"}'}
 
 
-def test_sigterm_logs_the_window_as_failed_and_leaves_with_143(shop):
+def test_sigterm_discards_the_window_and_leaves_with_143(shop):
     query = "SELECT java_method('java.lang.Thread', 'sleep', 60000L) AS slept FROM range(2)"
     steps = f'steps:\n  - {{step: wait, sql: "{query}", target: {{type: parquet}}}}\n'
     (shop / "tables/slow.yaml").write_text("table: slow\n" + steps)
@@ -92,10 +93,10 @@ def test_sigterm_logs_the_window_as_failed_and_leaves_with_143(shop):
         run.send_signal(signal.SIGTERM)
         _, err = run.communicate(timeout=30)
     assert run.returncode == 143
-    assert "interrupted; slow [2022-01-01, 2022-01-02) is logged as FAILURE" in err
+    assert "interrupted; slow [2022-01-01, 2022-01-02) is logged as DISCARDED" in err
     assert "Traceback" not in err
     (row,) = json.loads(_logdriven(shop, "log", "--json").stdout)
-    assert (row["status"], row["steps"][0]["status"]) == ("FAILURE", "FAILURE")
+    assert (row["status"], row["steps"][0]["status"]) == ("DISCARDED", "DISCARDED")
 
 
 def _logdriven(shop: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

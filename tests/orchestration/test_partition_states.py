@@ -135,7 +135,10 @@ def test_no_secret_reaches_dagster(world: World, monkeypatch: pytest.MonkeyPatch
 def claim_elsewhere(project: Project) -> None:
     now = datetime(2022, 1, 11, tzinfo=project.zone)
     owner = Owner("another-host", 1, 2)
-    claim = Claim("ods.events", day(1), 1440, "time_window", "world", Trigger.PENDING, owner, now)
+    steps = ("load",)
+    claim = Claim(
+        "ods.events", day(1), 1440, "time_window", "world", Trigger.PENDING, owner, now, steps
+    )
     with open_runner(project).run_log.begin() as conn:
         attempts.claim(conn, claim)
 

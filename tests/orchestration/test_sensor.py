@@ -42,7 +42,10 @@ def test_ready_windows_are_requested_once(world: World, tick: Tick) -> None:
     world.write(EVENTS, DAILY)
     first, second = tick(), tick()
     assert len(first.run_requests) == 1
-    assert first.run_requests[0].run_config["ops"]["catch_up"]["config"] == {"max_windows": 20}
+    assert first.run_requests[0].run_config["ops"]["catch_up"]["config"] == {
+        "max_windows": 20,
+        "backoff_seconds": 60.0,
+    }
     assert first.run_requests[0].run_key == second.run_requests[0].run_key
 
 
@@ -147,6 +150,8 @@ def add_run(world: World, status: DagsterRunStatus) -> DagsterRun:
 
 def claim(world: World, table: str, owner: Owner) -> None:
     now = datetime(2022, 1, 11, tzinfo=world.project.zone)
-    wanted = Claim(table, day(1), 1440, "time_window", "world", Trigger.PENDING, owner, now)
+    wanted = Claim(
+        table, day(1), 1440, "time_window", "world", Trigger.PENDING, owner, now, ("load",)
+    )
     with open_runner(world.project).run_log.begin() as conn:
         attempts.claim(conn, wanted)

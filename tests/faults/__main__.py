@@ -1,0 +1,89 @@
+"""`python -m tests.faults N --seed S`: N faults over both projects, and a report in Markdown."""
+
+import argparse
+import itertools
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.faults.driver import Driver, Report, random_fault
+from tests.faults.projects import make_scenario
+
+_DAYS = 14
+_AT_A_MOMENT = 0.3
+"""The share of faults that come at a random moment instead of a named point."""
+
+
+def rounds(number: int, seed: int, folder: Path) -> Iterator[tuple[str, Report]]:
+    """Scenario after scenario, each hurt until it is done, until there were enough faults."""
+    left = number
+    for turn in itertools.count():
+        name = ("lake", "database")[turn % 2]
+        driver = Driver(make_scenario(name, folder / str(turn), _DAYS), seed * 1000 + turn)
+        while driver.pending and sum(driver.report.faults.values()) < left:
+            if driver.random.random() < _AT_A_MOMENT:
+                driver.kill_after(driver.random.uniform(2.0, 9.0))
+            else:
+                driver.hurt(*random_fault(driver.random))
+        driver.finish()
+        left -= sum(driver.report.faults.values())
+        yield name, driver.report
+        if left <= 0:
+            return
+
+
+def main() -> int:
+    """Run and print; 1 if an invariant was violated."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("number", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    began, total = time.monotonic(), Report()
+    projects = {"lake": Report(), "database": Report()}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, report in rounds(given.number, given.seed, Path(folder)):
+            projects[name].add(report)
+            total.add(report)
+            done = sum(total.faults.values())
+            sys.stderr.write(f"{done} faults, {len(total.violations)} violations\n")
+    minutes = (time.monotonic() - began) / 60
+    heading = f"`make faults N={given.number} SEED={given.seed}`, {minutes:.0f} minutes"
+    sys.stdout.write(markdown(heading, projects, total))
+    return 1 if total.violations else 0
+
+
+def markdown(heading: str, projects: dict[str, Report], total: Report) -> str:
+    """The report, as `docs/reliability.md` keeps it."""
+    reports = [*projects.values(), total]
+    figures = {
+        "faults": [sum(r.faults.values()) for r in reports],
+        "processes started": [r.runs for r in reports],
+        "windows done": [r.windows for r in reports],
+        "attempts": [r.attempts for r in reports],
+        "steps taken over instead of done again": [r.resumed_steps for r in reports],
+        "zombies woken up": [r.zombies for r in reports],
+        "zombies refused": [r.zombies_refused for r in reports],
+        "longest time from death to takeover, s": [f"{r.slowest_takeover:.1f}" for r in reports],
+        "violations": [len(r.violations) for r in reports],
+    }
+    lines = [
+        f"{heading}, {platform.machine()}, Python {platform.python_version()}.",
+        "",
+        "| | " + " | ".join([*projects, "both"]) + " |",
+        "| --- |" + " ---: |" * len(reports),
+        *(f"| {name} | " + " | ".join(map(str, row)) + " |" for name, row in figures.items()),
+        "",
+        "| fault, point | times |",
+        "| --- | ---: |",
+        *(f"| {name} | {times} |" for name, times in sorted(total.faults.items()) if times),
+        "",
+        *(f"- VIOLATION: {text}" for text in total.violations),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

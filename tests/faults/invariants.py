@@ -1,0 +1,75 @@
+"""What must hold in the end, checked from the data and the log alone."""
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from sqlalchemy import select
+
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.schema import job_log, step_log
+from tests.faults.projects import Scenario
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a finished scenario comes to."""
+
+    found: list[str]
+    """Violations."""
+    windows: int
+    attempts: int
+    resumed_steps: int
+
+
+def violations(scenario: Scenario, run_log: RunLog) -> Checked:
+    """Compare the targets with what they must be, and the log with itself and with them."""
+    with run_log.read() as conn:
+        jobs = list(conn.execute(select(job_log).order_by(job_log.c.job_id)))
+        steps = list(conn.execute(select(step_log)))
+    found = [*_in_data(scenario), *_in_log(scenario, jobs), *_in_counts(scenario, jobs, steps)]
+    done = sum(job.latest == 1 and job.status == "SUCCESS" for job in jobs)
+    resumed = sum(step.output.startswith("taken over from") for step in steps)
+    return Checked(found, done, len(jobs), resumed)
+
+
+def _in_data(scenario: Scenario) -> list[str]:
+    """Every window's rows are in the target exactly once."""
+    actual, found = scenario.actual(), []
+    for name, rows in scenario.expected().items():
+        there, wanted = Counter(actual.get(name, [])), Counter(rows)
+        if there != wanted:
+            lost, more = (wanted - there).total(), (there - wanted).total()
+            found.append(f"{name}: {lost} rows lost, {more} too many")
+    return found
+
+
+def _in_log(scenario: Scenario, jobs: list[Any]) -> list[str]:
+    """Each window succeeded once, in order, with growing tokens, and nothing is left running."""
+    found = [f"job {job.job_id} is still RUNNING" for job in jobs if job.status == "RUNNING"]
+    for name in scenario.project.tables:
+        mine = [job for job in jobs if job.job_name == name]
+        done = {j.window_start: j for j in mine if j.latest == 1 and j.status == "SUCCESS"}
+        if len(done) != scenario.days or sum(j.status == "SUCCESS" for j in mine) != scenario.days:
+            found.append(f"{name}: {len(done)} of {scenario.days} windows are done, each once")
+        for job in mine:
+            before = done.get(job.window_start - 86_400)
+            if before is not None and before.job_end_time > job.job_start_time:
+                found.append(f"{name}: job {job.job_id} began before its predecessor was done")
+        for start in done:
+            tokens = [job.fencing_token for job in mine if job.window_start == start]
+            if any(a >= b for a, b in pairwise(tokens)):
+                found.append(f"{name}: fencing tokens do not grow: {tokens}")
+    return found
+
+
+def _in_counts(scenario: Scenario, jobs: list[Any], steps: list[Any]) -> list[str]:
+    """Counts in the log equal rows in the targets."""
+    latest = {job.job_id for job in jobs if job.latest == 1}
+    counted: Counter[str] = Counter()
+    for step in steps:
+        if step.job_id in latest and step.status == "SUCCESS":
+            counted[step.step_id] += step.target_count or 0
+    wanted = scenario.expected_counts()
+    return [] if counted == wanted else [f"counts are {dict(counted)}, not {wanted}"]

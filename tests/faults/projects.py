@@ -1,0 +1,188 @@
+"""Small projects whose every row is known, and their data read without Spark."""
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.engine.files import files_folder
+from logdriven_dagster.engine.iceberg import identifier
+from logdriven_dagster.engine.iceberg_catalog import open_catalog
+from logdriven_dagster.engine.pointers import Pointers
+from tests.builders import UTC
+
+SETTINGS = """
+    project: faults
+    lease: 2 s
+    run_log: "{run_log}"
+    connections: {{db: {{url: "{database}"}}}}
+    defaults: {{period: 1 day, default_start: 2022-01-01, end: 2022-01-{end:02}, retries: 1}}
+    spark:
+      master: local[1]
+      config:
+        spark.driver.memory: 1g
+        spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+"""
+_SOURCE = """
+            source:
+              type: csv
+              path: data/numbers.csv
+              header: true
+              columns: "day DATE, n INT"
+              window_column: day"""
+LAKE = {
+    "numbers": f"""
+        table: ods.numbers
+        steps:
+          - step: load{_SOURCE}
+            target: {{type: iceberg}}
+    """,
+    "twice": """
+        table: dwd.twice
+        depends_on: [ods.numbers]
+        steps:
+          - step: first
+            sql: SELECT day, n, n * 2 AS twice FROM ods.numbers
+            target: {type: iceberg, name: dwd.first}
+          - step: second
+            sql: SELECT day, twice FROM first
+            target: {type: parquet}
+    """,
+    "sums": """
+        table: dws.sums
+        depends_on: [dwd.twice]
+        steps:
+          - step: add
+            sql: SELECT day, sum(twice) AS total FROM dwd.twice GROUP BY day
+            target: {type: iceberg, mode: append}
+    """,
+}
+DATABASE = {
+    "state": f"""
+        table: ods.state
+        steps:
+          - step: load{_SOURCE}
+            sql: SELECT n % 5 AS id, day, n FROM source
+            target: {{type: jdbc, connection: db, table: state, mode: upsert, key: [id]}}
+    """,
+    "history": f"""
+        table: ods.history
+        depends_on: [ods.state]
+        steps:
+          - step: load{_SOURCE}
+            target: {{type: jdbc, connection: db, table: history}}
+    """,
+}
+NOW = datetime(2022, 2, 1, tzinfo=UTC)
+Rows = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A project in a folder, and what it must look like in the end."""
+
+    name: str
+    folder: Path
+    days: int
+
+    @property
+    def project(self) -> Project:
+        return load_project(self.folder)
+
+    @property
+    def numbers(self) -> list[tuple[date, int]]:
+        """Three rows a day."""
+        return [(date(2022, 1, d), d * 10 + n) for d in range(1, self.days + 1) for n in (1, 2, 3)]
+
+    def expected(self) -> dict[str, Rows]:
+        """Target → its rows, in order."""
+        if self.name == "database":
+            state = {n % 5: (n % 5, day, n) for day, n in self.numbers}
+            return {"state": sorted(state.values()), "history": list(self.numbers)}
+        totals = {d: sum(2 * n for day, n in self.numbers if day == d) for d, _ in self.numbers}
+        return {
+            "ods.numbers": list(self.numbers),
+            "dwd.first": [(day, n, 2 * n) for day, n in self.numbers],
+            "dwd.twice": [(day, 2 * n) for day, n in self.numbers],
+            "dws.sums": list(totals.items()),
+        }
+
+    def expected_counts(self) -> dict[str, int]:
+        """Step → rows written by the latest attempts, as the log must have them."""
+        if self.name == "database":
+            return {"load": 2 * len(self.numbers)}
+        rows = len(self.numbers)
+        return {"load": rows, "first": rows, "second": rows, "add": self.days}
+
+    def actual(self) -> dict[str, Rows]:
+        """The rows of the targets as they are."""
+        read = self._lake() if self.name == "lake" else self._database()
+        return {name: sorted(rows) for name, rows in read}
+
+    def _lake(self) -> Iterator[tuple[str, Rows]]:
+        from pyiceberg.exceptions import NoSuchTableError
+
+        project = self.project
+        catalog = open_catalog(project)
+        for name in ("ods.numbers", "dwd.first", "dws.sums"):
+            try:
+                yield name, _tuples(catalog.load_table(identifier(name)).scan().to_arrow())
+            except NoSuchTableError:
+                continue
+        target: Any = project.table("dwd.twice").output
+        yield "dwd.twice", list(_pointed(files_folder(project, "dwd.twice", target)))
+
+    def _database(self) -> Iterator[tuple[str, Rows]]:
+        engine = sa.create_engine(self.project.connection("db").url)
+        columns = {"state": "id, day, n", "history": "day, n"}
+        with engine.connect() as conn:
+            for name, listed in columns.items():
+                if sa.inspect(engine).has_table(name):
+                    found = conn.execute(sa.text(f"SELECT {listed} FROM {name}"))
+                    yield name, [tuple(map(_plain, row)) for row in found]
+        engine.dispose()
+
+
+def _plain(value: Any) -> Any:
+    return date.fromisoformat(value) if isinstance(value, str) else value
+
+
+def _tuples(table: Any) -> Rows:
+    shown = [name for name in table.column_names if not name.startswith("_")]
+    return [tuple(row.values()) for row in table.select(shown).to_pylist()]
+
+
+def _pointed(folder: Path) -> Iterator[tuple[Any, ...]]:
+    from pyarrow.parquet import read_table
+
+    for pointer in Pointers(folder).current().values():
+        for name in pointer.files:
+            yield from _tuples(read_table(folder / "data" / pointer.folder / name))
+
+
+def make_scenario(
+    name: str, folder: Path, days: int, run_log: str = "", database: str = ""
+) -> Scenario:
+    """Write a project; its run log and database are SQLite files unless URLs are given."""
+    scenario = Scenario(name, folder, days)
+    settings = SETTINGS.format(
+        run_log=run_log or "sqlite:///run_log.db",
+        database=database or "sqlite:///target.db",
+        end=days + 1,
+    )
+    _write(folder / "logdriven.yaml", settings)
+    for table, text in (LAKE if name == "lake" else DATABASE).items():
+        _write(folder / f"tables/{table}.yaml", text)
+    lines = [f"{day},{n}" for day, n in scenario.numbers]
+    _write(folder / "data/numbers.csv", "\n".join(["day,n", *lines]))
+    return scenario
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text).strip() + "\n")

@@ -1,0 +1,93 @@
+"""A runner that is hurt at a named point: `victim.py FOLDER FAULT POINT CALL HOST`.
+
+It catches up as the command line does, and prints `lost JOB` for every attempt that somebody else
+ended, and `failed JOB` for every one that failed.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+
+from logdriven_dagster.config import load_project
+from logdriven_dagster.engine import WindowSession
+from logdriven_dagster.execution import owners
+from logdriven_dagster.execution.chain import Chain
+from logdriven_dagster.execution.events import WindowFailed, WindowLost
+from logdriven_dagster.execution.leases import HeldLease
+from logdriven_dagster.execution.local import open_runner
+from tests.faults.projects import NOW
+
+POINTS: dict[str, tuple[Any, str, str]] = {
+    "claimed": (Chain, "execute", "before"),
+    "fenced": (WindowSession, "fence", "after"),
+    "staged": (WindowSession, "stage", "after"),
+    "persisted": (Chain, "_persist_staged", "after"),
+    "before publishing": (WindowSession, "publish", "before"),
+    "between verify and switch": (HeldLease, "verify", "after"),
+    "published": (WindowSession, "publish", "after"),
+    "finished": (Chain, "_finish", "after"),
+    "in the heartbeat": (HeldLease, "_renewed", "after"),
+}
+
+
+def kill() -> None:
+    """The process is gone, whatever it was doing."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_jvm() -> None:
+    """Spark is gone, Python goes on."""
+    for child in psutil.Process().children(recursive=True):
+        if child.name() == "java":
+            child.kill()
+
+
+def freeze() -> None:
+    """The process stands still until somebody continues it."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+FAULTS: dict[str, Callable[[], None]] = {"kill": kill, "jvm": kill_jvm, "freeze": freeze}
+
+
+def hurt_at(point: str, call: int, fault: Callable[[], None]) -> None:
+    """Let the fault happen at the given call of a point."""
+    owner, name, moment = POINTS[point]
+    original: Callable[..., Any] = getattr(owner, name)
+    calls = 0
+
+    def hurting(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        now = calls == call
+        if now and moment == "before":
+            fault()
+        result = original(*args, **kwargs)
+        if now and moment == "after":
+            fault()
+        return result
+
+    setattr(owner, name, hurting)
+
+
+def main(folder: str, fault: str, point: str, call: str, host: str) -> None:
+    """Catch up until nothing is ready, or until the fault."""
+    if host:
+        # As if on another machine: nobody can see that this process is gone.
+        owners._host = lambda: host  # noqa: SLF001
+    if fault:
+        hurt_at(point, int(call), FAULTS[fault])
+    for event in open_runner(load_project(folder)).catch_up(NOW):
+        if isinstance(event, WindowLost):
+            sys.stdout.write(f"lost {event.attempt.job_id}\n")
+        if isinstance(event, WindowFailed):
+            sys.stdout.write(f"failed {event.attempt.job_id}: {event.error[:200]}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

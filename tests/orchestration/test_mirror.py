@@ -1,0 +1,151 @@
+"""What runs outside of a Dagster instance, and what died inside of it, is shown in it."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, build_sensor_context
+from dagster._core.utils import make_new_run_id
+
+from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.owners import current_owner
+from logdriven_dagster.model.attempts import (
+    Attempt,
+    AttemptOutcome,
+    Claim,
+    Counts,
+    Owner,
+    Status,
+    StepOutcome,
+    Trigger,
+)
+from logdriven_dagster.orchestration.mirror import MIRROR
+from logdriven_dagster.orchestration.reconciling import report_dead_runs
+from logdriven_dagster.runlog import attempts, leases
+from tests.builders import at, day
+from tests.orchestration.world import EVENTS, World
+
+ELSEWHERE = Owner("elsewhere", 1, 2)
+
+
+def claim(world: World, n: int, owner: Owner = ELSEWHERE) -> Attempt:
+    wanted = Claim(
+        *("ods.events", day(n), 1440, "time_window", "world", Trigger.PENDING, owner),
+        now=at("2022-02-01"),
+        steps=("load",),
+    )
+    return open_runner(world.project).run_log.write(lambda conn: attempts.claim(conn, wanted))
+
+
+def end(world: World, attempt: Attempt, status: Status = Status.SUCCESS) -> None:
+    error = None if status is Status.SUCCESS else "broken"
+    outcome = StepOutcome(status, Counts(4, 3, 3, 0), "csv", "iceberg", error=error)
+
+    def work(conn: Any) -> None:
+        attempts.finish_step(conn, attempt, "load", outcome)
+        attempts.finish(conn, attempt, AttemptOutcome(status))
+
+    open_runner(world.project).run_log.write(work)
+
+
+def tick(world: World, cursor: str | None = None) -> str:
+    definition = world.definitions.resolve_sensor_def(MIRROR)
+    result: Any = definition(build_sensor_context(world.instance, cursor=cursor))
+    return str(result.cursor)
+
+
+def test_windows_of_other_runners_are_green_and_red_with_their_counts(world: World) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    end(world, claim(world, 2), Status.FAILURE)
+    claim(world, 3)
+    tick(world)
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"], "failed": ["2022-01-02"]}
+    key = world.definitions.resolve_asset_graph().get_all_asset_keys().pop()
+    (record,) = world.instance.fetch_materializations(key, limit=10).records
+    assert record.asset_materialization is not None
+    metadata = record.asset_materialization.metadata
+    assert metadata["dagster/row_count"].value == 3
+    assert metadata["source_count"].value == 4
+    assert metadata["owner"].value == "elsewhere:1:2"
+
+
+def test_each_window_is_shown_once_even_if_it_ends_late(world: World) -> None:
+    world.write(EVENTS)
+    slow = claim(world, 1)
+    end(world, claim(world, 2))
+    cursor = tick(world)
+    end(world, slow)
+    cursor = tick(world, cursor)
+    assert tick(world, cursor) == cursor
+    assert world.colours("ods.events") == {
+        "materialized": ["2022-01-01", "2022-01-02"],
+    }
+    assert {job_id for job_id, _ in json.loads(cursor)["recent"]} == {1, 2}
+
+
+def test_windows_of_this_instance_tell_of_themselves(world: World) -> None:
+    world.write(EVENTS)
+    run = working_run(world.instance)
+    end(world, claim(world, 1, Owner("elsewhere", 1, 2, run.run_id)))
+    tick(world)
+    assert world.colours("ods.events") == {}
+
+
+def working_run(instance: DagsterInstance) -> DagsterRun:
+    run = DagsterRun("catch_up", make_new_run_id(), status=DagsterRunStatus.STARTED)
+    return instance.add_run(run)
+
+
+def dead_runs(world: World) -> list[str]:
+    run_log = open_runner(world.project).run_log
+    return report_dead_runs(world.instance, world.project, run_log)
+
+
+def expire(world: World, ago: timedelta) -> None:
+    """The lease ran out so long ago."""
+    moment = f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '-{ago.total_seconds()} seconds')"
+    with open_runner(world.project).run_log.begin() as conn:
+        conn.exec_driver_sql(f"UPDATE job_log SET lease_expires_at = {moment}")
+
+
+def test_a_run_whose_process_is_gone_is_ended_in_dagster(world: World) -> None:
+    run, me = working_run(world.write(EVENTS).instance), current_owner()
+    claim(world, 1, Owner(me.host, me.pid, me.started - 5, run.run_id))
+    assert dead_runs(world) == [run.run_id]
+    ended = world.instance.get_run_by_id(run.run_id)
+    assert ended is not None
+    assert ended.status is DagsterRunStatus.FAILURE
+    assert dead_runs(world) == []
+
+
+def test_a_run_elsewhere_is_ended_when_its_lease_is_over_for_another_lease(world: World) -> None:
+    run = working_run(world.write(EVENTS).instance)
+    claim(world, 1, Owner("elsewhere", 1, 2, run.run_id))
+    assert dead_runs(world) == []
+    expire(world, timedelta(seconds=30))
+    assert dead_runs(world) == []
+    expire(world, timedelta(minutes=5))
+    assert dead_runs(world) == [run.run_id]
+
+
+def test_a_run_whose_window_was_taken_over_is_ended(world: World) -> None:
+    run = working_run(world.write(EVENTS).instance)
+    claim(world, 1, Owner("elsewhere", 1, 2, run.run_id))
+    expire(world, timedelta(minutes=5))
+    with open_runner(world.project).run_log.begin() as conn:
+        assert leases.bury_expired(conn, "somebody") == [1]
+    assert dead_runs(world) == [run.run_id]
+
+
+@pytest.mark.parametrize("status", [Status.SUCCESS, Status.FAILURE])
+def test_a_run_between_two_windows_is_left_alone(world: World, status: Status) -> None:
+    run = working_run(world.write(EVENTS).instance)
+    end(world, claim(world, 1, Owner("elsewhere", 1, 2, run.run_id)), status)
+    assert dead_runs(world) == []
+
+
+def test_a_run_without_an_attempt_is_left_alone(world: World) -> None:
+    working_run(world.write(EVENTS).instance)
+    assert dead_runs(world) == []
