@@ -78,7 +78,7 @@ def main(folder: str, fault: str, point: str, call: str, host: str) -> None:
     """Catch up until nothing is ready, or until the fault."""
     if host:
         # As if on another machine: nobody can see that this process is gone.
-        owners._host = lambda: host  # noqa: SLF001
+        owners._host = lambda: host
     if fault:
         hurt_at(point, int(call), FAULTS[fault])
     for event in open_runner(load_project(folder)).catch_up(NOW):
