@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo ui check test clean
+.PHONY: help install demo ui check test faults clean
 help: ## show this
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -49,6 +49,12 @@ check: $(VENV)/.installed-dev ## lint, types, direction of imports
 test: $(VENV)/.installed-dev check ## install what the tests need and run them all
 	scripts/test_packages.sh
 	$(BIN)/python -m pytest --durations=15
+
+N ?= 200
+SEED ?= 1
+faults: $(VENV)/.installed-dev ## kill and freeze runners N times, seeded; see docs/reliability.md
+	scripts/test_packages.sh
+	$(BIN)/python -m tests.faults $(N) --seed $(SEED)
 
 clean: ## remove what make made
 	rm -rf $(VENV) $(DEMO) .servers dist build *.egg-info

@@ -50,19 +50,44 @@ def stop(root: Path = ROOT) -> None:
     shutil.rmtree(root, ignore_errors=True)
 
 
+def start_postgres(root: Path) -> str:
+    """Start a PostgreSQL server below `root`; its SQLAlchemy URL."""
+    root.mkdir(parents=True, exist_ok=True)
+    root.chmod(0o755)
+    return _start_postgres(root / "postgres")
+
+
+def restart_postgres(root: Path, url: str) -> None:
+    """End the server below `root`, with all its sessions, and start it again at the same URL."""
+    folder = root / "postgres"
+    _end(int((folder / "server.pid").read_text().split()[0]), signal.SIGINT)
+    _launch_postgres(folder, int(url.rpartition(":")[2].partition("/")[0]))
+
+
 def _start_postgres(folder: Path) -> str:
+    user, port = _owner(folder, "postgres"), _free_port()
+    command = [_postgres() / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-N"]
+    _run(command, user)
+    _launch_postgres(folder, port)
+    return f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
+
+
+def _postgres() -> Path:
+    """The folder of PostgreSQL's programs."""
     binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     if not binaries:
         raise MissingServerError("PostgreSQL is not installed; run scripts/test_packages.sh")
-    programs, data, port = binaries[-1].parent, folder / "data", _free_port()
-    user = _owner(folder, "postgres")
-    _run([programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N"], user)
+    return binaries[-1].parent
+
+
+def _launch_postgres(folder: Path, port: int) -> None:
+    programs, data = _postgres(), folder / "data"
+    user = "postgres" if os.geteuid() == 0 else None
     options = ["-p", port, "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
     options += ["-c", "max_connections=200", "-c", f"external_pid_file={folder / 'server.pid'}"]
     _spawn([programs / "postgres", "-D", data, *options], folder, user)
     check = [programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", port]
     _wait("PostgreSQL", folder, lambda: subprocess.run(_text(check), check=False).returncode == 0)
-    return f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
 
 
 def _start_mariadb(folder: Path) -> str:

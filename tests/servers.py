@@ -3,8 +3,9 @@
 import importlib.util
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -20,15 +21,36 @@ def server_urls(tmp_path_factory) -> Iterator[dict[str, str]]:
     if all(name in os.environ for name in _NAMES.values()):
         yield {name: os.environ[name] for name in _NAMES.values()}
         return
+    servers = _servers()
+    # Not below pytest's folder: the servers' own accounts may not enter it.
+    root = Path(f"/tmp/logdriven-servers-{os.getpid()}")
+    try:
+        yield servers.start(root)
+    except servers.MissingServerError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    finally:
+        servers.stop(root)
+
+
+def _servers() -> ModuleType:
+    """`scripts/servers.py`, which is no module of a package."""
     spec = importlib.util.spec_from_file_location("servers", _SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     servers = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(servers)
-    # Not below pytest's folder: the servers' own accounts may not enter it.
-    root = Path(f"/tmp/logdriven-servers-{os.getpid()}")
+    return servers
+
+
+@pytest.fixture
+def restartable_postgres() -> Iterator[tuple[str, Callable[[], None]]]:
+    """The URL of a PostgreSQL server of one's own, and how to restart it."""
+    servers, root = _servers(), Path(f"/tmp/logdriven-restarted-{os.getpid()}")
     try:
-        yield servers.start(root)
+        url = servers.start_postgres(root)
+        yield url, lambda: servers.restart_postgres(root, url)
     except servers.MissingServerError as error:
         if os.environ.get("CI"):
             raise

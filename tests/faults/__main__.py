@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.faults.driver import Driver, Report, random_fault
+from tests.faults.driver import Driver, Report
 from tests.faults.projects import make_scenario
 
 _DAYS = 14
@@ -27,7 +27,7 @@ def rounds(number: int, seed: int, folder: Path) -> Iterator[tuple[str, Report]]
             if driver.random.random() < _AT_A_MOMENT:
                 driver.kill_after(driver.random.uniform(2.0, 9.0))
             else:
-                driver.hurt(*random_fault(driver.random))
+                driver.hurt(*driver.random_fault())
         driver.finish()
         left -= sum(driver.report.faults.values())
         yield name, driver.report

@@ -62,6 +62,16 @@ class Driver:
         """How many windows are left to run."""
         return sum(table.pending for table in self._runner.plan(NOW).tables.values())
 
+    def random_fault(self) -> tuple[str, str, int]:
+        """A fault, a point, and at which of its calls it happens; kills most of all."""
+        fault = self.random.choices(["kill", "jvm", "full disk", "freeze"], [8, 1, 1, 1])[0]
+        points = _FROZEN if fault == "freeze" else [p for p in POINTS if p != "in the heartbeat"]
+        tables = self._runner.plan(NOW).tables.values()
+        if not any(table.log.open for table in tables):
+            points = [point for point in points if point != "fenced"]  # there is nothing to fence
+        point = self.random.choice(points)
+        return fault, point, 1 if point == "fenced" else self.random.randint(1, 5)
+
     def start(self, fault: str = "", point: str = "", call: int = 1) -> "subprocess.Popen[str]":
         """A runner; each one is on a machine of its own, so that only leases tell of its death."""
         self._hosts += 1
@@ -169,10 +179,3 @@ def _end_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-def random_fault(choice: random.Random) -> tuple[str, str, int]:
-    """A fault, a point, and at which of its calls it happens; kills most of all."""
-    fault = choice.choices(["kill", "jvm", "freeze"], [8, 1, 1])[0]
-    points = _FROZEN if fault == "freeze" else [p for p in POINTS if p != "in the heartbeat"]
-    return fault, choice.choice(points), choice.randint(1, 5)

@@ -149,7 +149,8 @@ class Scenario:
 
 
 def _plain(value: Any) -> Any:
-    return date.fromisoformat(value) if isinstance(value, str) else value
+    """SQLite keeps dates as texts."""
+    return date.fromisoformat(value[:10]) if isinstance(value, str) else value
 
 
 def _tuples(table: Any) -> Rows:

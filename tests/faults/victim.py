@@ -5,6 +5,7 @@ ended, and `failed JOB` for every one that failed.
 """
 
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -51,7 +52,19 @@ def freeze() -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-FAULTS: dict[str, Callable[[], None]] = {"kill": kill, "jvm": kill_jvm, "freeze": freeze}
+def fill_disk() -> None:
+    """No file of Spark's grows beyond 400 bytes from here on, as on a full disk."""
+    for child in psutil.Process().children(recursive=True):
+        if child.name() == "java":
+            resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (400, 400))
+
+
+FAULTS: dict[str, Callable[[], None]] = {
+    "kill": kill,
+    "jvm": kill_jvm,
+    "freeze": freeze,
+    "full disk": fill_disk,
+}
 
 
 def hurt_at(point: str, call: int, fault: Callable[[], None]) -> None:
