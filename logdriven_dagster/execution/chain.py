@@ -72,6 +72,8 @@ class Chain:
     error_count: int = 0
     application_id: str | None = None
     session: WindowSession | None = None
+    fenced: bool = False
+    """Whether older attempts are shut out and what they left is taken over."""
 
     def __post_init__(self) -> None:
         self.current_step = self.work.steps[0].step
@@ -87,7 +89,6 @@ class Chain:
                 watched_by(self._check),
                 spark_engine.window(self.work.run) as self.session,
             ):
-                self._take_over()
                 self._run_with_retries()
         except (AttemptLostError, RunLogError):
             raise
@@ -121,23 +122,28 @@ class Chain:
 
     def _take_over(self) -> None:
         """After an attempt that did not end well: shut it out, and go on where it stopped."""
+        if self.attempt.previous in (None, Status.SUCCESS) or self.fenced:
+            return
         session = self._session
-        if self.attempt.previous not in (None, Status.SUCCESS):
-            session.fence()
+        session.fence()
         for step in resumable_steps(self.work.steps, self.attempt.staged):
+            if step.step in self.staged:
+                continue
             if step.target is None:
                 self._stage_step(step)
                 continue
             restored = session.restore(step, self.attempt.staged[step.step])
             if restored is None:
-                return
+                break
             note = f"taken over from an earlier attempt; {restored.output}"
             self._advance(step)
             self.staged[step.step] = replace(restored, output=note)
+        self.fenced = True
 
     def _run_with_retries(self) -> None:
         while True:
             try:
+                self._take_over()
                 self._stage()
                 self._publish()
                 return

@@ -213,8 +213,7 @@ class Runner:
         )
 
     def _logs(self, names: Collection[str]) -> dict[str, TableLog]:
-        with self.run_log.read() as conn:
-            return read_logs(conn, self.project, names)
+        return self.run_log.ask(lambda conn: read_logs(conn, self.project, names))
 
     def _on_running(self, table: str, arguments: RunArguments) -> OnRunning:
         return arguments.on_running or self.project.tables[table].on_running

@@ -23,13 +23,13 @@ def discard(
     UsageError if none is running. Source: Kylin, a job that its user discards.
     """
     config = project.table(table)
-    with run_log.read() as conn:
-        running = [
-            item
-            for item in history.open_windows(conn, [config]).get(table, ())
-            if item.status is Status.RUNNING
-            and (start is None or item.window.start.timestamp() == start.timestamp())
-        ]
+    opened = run_log.ask(lambda conn: history.open_windows(conn, [config])).get(table, ())
+    running = [
+        item
+        for item in opened
+        if item.status is Status.RUNNING
+        and (start is None or item.window.start.timestamp() == start.timestamp())
+    ]
 
     def end(conn: Connection) -> list[OpenWindow]:
         return [item for item in running if leases.discard(conn, item.job_id, by)]
@@ -68,7 +68,6 @@ def _in_use(run_log: RunLog) -> Callable[[int, str], bool]:
     """Whether an attempt needs what a job staged: one that runs, or may go on with its steps."""
 
     def in_use(job_id: int, location: str) -> bool:
-        with run_log.read() as conn:
-            return steps.relied_on(conn, job_id, Path(location).name)
+        return run_log.ask(lambda conn: steps.relied_on(conn, job_id, Path(location).name))
 
     return in_use

@@ -71,17 +71,29 @@ class RunLog:
         A server that is away may come back within `patience`. If it goes while it commits,
         nobody knows whether it did: that is a RunLogError, and the lease says later who goes on.
         """
+        return self._again(lambda: self._write_once(work))
+
+    def ask(self, work: Callable[[Connection], T]) -> T:
+        """Read in one transaction; again if the connection is lost, within `patience`."""
+
+        def read_once() -> T:
+            with self.read() as conn:
+                return work(conn)
+
+        return self._again(read_once)
+
+    def _again(self, once: Callable[[], T]) -> T:
         until = time.monotonic() + self.patience
         for pause in _pauses():
             try:
-                return self._write_once(work)
+                return once()
             except _DeadlockError:
                 time.sleep(pause * random.random())  # noqa: S311 - spreads the victims
             except UnreachableError:
                 if time.monotonic() + pause > until:
                     raise
                 time.sleep(pause)
-        raise AssertionError("unreachable")
+        raise AssertionError("the pauses never end")
 
     def _write_once(self, work: Callable[[Connection], T]) -> T:
         commits = False
