@@ -97,4 +97,5 @@ def archive(
 
     run_log = RunLog.open(loaded.run_log_url)
     moved = sum(upkeep.archive_log(loaded, run_log, age))
-    print_line(f"{moved} attempts moved to job_log_archive and step_log_archive.")
+    number = "1 attempt" if moved == 1 else f"{moved:,} attempts"
+    print_line(f"{number} moved to job_log_archive and step_log_archive.")

@@ -45,6 +45,11 @@ class ShopLog:
         outcome = StepOutcome(Status.FAILURE, Counts(success=0), error=error)
         self._end(self.start(table, window), outcome)
 
+    def sql(self, statement: str) -> None:
+        """What an operator types."""
+        with self._log.begin() as conn:
+            conn.exec_driver_sql(statement)
+
     def _end(self, attempt: Attempt, outcome: StepOutcome) -> None:
         with self._log.begin() as conn:
             attempts.finish_step(conn, attempt, "load", outcome)
