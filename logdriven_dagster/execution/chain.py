@@ -105,8 +105,12 @@ class Chain:
         )
 
     def interrupted(self, cause: BaseException) -> None:
-        """Log the attempt as DISCARDED, because its runner is being stopped, and clean up."""
-        self._end(Status.DISCARDED, f"interrupted: {type(cause).__name__}")
+        """Log the attempt as DISCARDED, because its runner is being stopped, and clean up.
+
+        It may have ended a moment before, or the log may be away: the interruption goes on anyhow.
+        """
+        with suppress(AttemptLostError, RunLogError):
+            self._end(Status.DISCARDED, f"interrupted: {type(cause).__name__}")
 
     def lost(self) -> None:
         """Clean up after an attempt that somebody else ended, unless they go on with its steps."""

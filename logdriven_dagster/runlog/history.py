@@ -61,10 +61,10 @@ def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str,
             job_log.c.status.in_(coverage.OPEN),
             job_log.c.latest == 1,
             job_log.c.window_start.is_not(None),
+            job_log.c.job_name.in_(list(zones)),
         )
         .order_by(job_log.c.window_start)
     ).all()
-    rows = [row for row in rows if row.job_name in zones]
     errors = _errors(conn, [row.job_id for row in rows])
     found: dict[str, list[OpenWindow]] = {}
     for row in rows:
@@ -99,6 +99,8 @@ def _open_window(row: Any, zone: ZoneInfo, error: str | None) -> OpenWindow:
 
 def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
     """The first line of each attempt's first error."""
+    if not job_ids:
+        return {}
     query = (
         select(step_log.c.job_id, step_log.c.error)
         .where(step_log.c.job_id.in_(job_ids), step_log.c.error.is_not(None))
