@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.staging import StagedRows, Stamp, is_newer
@@ -13,20 +14,22 @@ if TYPE_CHECKING:
 NOTHING_YET = ""
 """`staging` of a window that was fenced before anything was published."""
 
-_IDLE_SECONDS = 60
-
 
 @contextmanager
-def publishing_transaction(engine: "Engine") -> "Iterator[Connection]":
-    """A transaction whose locks the server releases if its runner is frozen for a minute."""
+def publishing_transaction(engine: "Engine", lease: timedelta) -> "Iterator[Connection]":
+    """A transaction whose locks the server releases if its runner is frozen for a lease.
+
+    SQLite has no such limit: there, others wait until the frozen process goes on or is ended.
+    """
     from sqlalchemy import text
 
+    seconds = max(round(lease.total_seconds()), 1)
     with engine.begin() as conn:
         if engine.dialect.name == "postgresql":
-            limit = f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'"
+            limit = f"SET LOCAL idle_in_transaction_session_timeout = '{seconds}s'"
             conn.execute(text(limit))
         elif getattr(engine.dialect, "is_mariadb", False):
-            conn.execute(text(f"SET SESSION idle_transaction_timeout = {_IDLE_SECONDS}"))
+            conn.execute(text(f"SET SESSION idle_transaction_timeout = {seconds}"))
         yield conn
 
 

@@ -64,6 +64,7 @@ class JdbcTable:
         self._place, self._target = place, target
         self._connection = place.project.connection(target.connection)
         self._backend = self._connection.url.get_backend_name()
+        self._lease = place.project.config.lease
         schema, _, self._name = target.table.rpartition(".")
         self._schema = schema or None
 
@@ -145,7 +146,7 @@ class JdbcTable:
         """Put the new token into the window's marker."""
         with database(self._connection) as engine:
             markers = self._markers(engine)
-            with publishing_transaction(engine) as conn:
+            with publishing_transaction(engine, self._lease) as conn:
                 take(conn, markers, stamp, self._target.table)
 
     def _markers(self, engine: "Engine") -> "Table":
@@ -168,7 +169,7 @@ class JdbcTable:
             # Changing a table commits by itself in MariaDB, so it happens before the transaction.
             markers = self._markers(engine)
             target = create(lambda: self._grown(engine, staged.schema))
-            with publishing_transaction(engine) as conn:
+            with publishing_transaction(engine, self._lease) as conn:
                 take(conn, markers, staged.stamp, self._target.table)
                 verify()
                 if self._target.mode == "overwrite" and has_newer(

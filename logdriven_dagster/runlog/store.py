@@ -25,7 +25,7 @@ _MYSQL_AWAY = {1053, 2002, 2003, 2006, 2013, 2055}
 """Shutting down, and the ways of not reaching the server."""
 _WRITES = "logdriven_writes"
 _BUSY_SECONDS = 60
-_IDLE_SECONDS = 60
+_IDLE_SECONDS = 15
 """A server ends a transaction that does nothing for so long: its runner is frozen."""
 
 T = TypeVar("T")

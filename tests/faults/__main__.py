@@ -17,21 +17,21 @@ _AT_A_MOMENT = 0.3
 """The share of faults that come at a random moment instead of a named point."""
 
 
-def rounds(number: int, seed: int, folder: Path) -> Iterator[tuple[str, Report]]:
+def rounds(number: int, seed: int, until: float, folder: Path) -> Iterator[tuple[str, Report]]:
     """Scenario after scenario, each hurt until it is done, until there were enough faults."""
     left = number
     for turn in itertools.count():
         name = ("lake", "database")[turn % 2]
-        driver = Driver(make_scenario(name, folder / str(turn), _DAYS), seed * 1000 + turn)
-        while driver.pending and sum(driver.report.faults.values()) < left:
-            if driver.random.random() < _AT_A_MOMENT:
-                driver.kill_after(driver.random.uniform(2.0, 9.0))
-            else:
-                driver.hurt(*driver.random_fault())
-        driver.finish()
+        with Driver(make_scenario(name, folder / str(turn), _DAYS), seed * 1000 + turn) as driver:
+            while driver.pending and sum(driver.report.faults.values()) < left:
+                if driver.random.random() < _AT_A_MOMENT:
+                    driver.kill_after(driver.random.uniform(2.0, 9.0))
+                else:
+                    driver.hurt(*driver.random_fault())
+            driver.finish()
         left -= sum(driver.report.faults.values())
         yield name, driver.report
-        if left <= 0:
+        if left <= 0 or time.monotonic() > until:
             return
 
 
@@ -40,11 +40,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("number", type=int)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=240, help="begin no scenario later")
     given = parser.parse_args()
     began, total = time.monotonic(), Report()
     projects = {"lake": Report(), "database": Report()}
     with tempfile.TemporaryDirectory() as folder:
-        for name, report in rounds(given.number, given.seed, Path(folder)):
+        until = began + 60 * given.minutes
+        for name, report in rounds(given.number, given.seed, until, Path(folder)):
             projects[name].add(report)
             total.add(report)
             done = sum(total.faults.values())

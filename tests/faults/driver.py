@@ -50,13 +50,22 @@ class Report:
 
 
 class Driver:
-    """One scenario, from its first run until nothing is left to do."""
+    """One scenario, from its first run until nothing is left to do; its processes end with it."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario, self.random = scenario, random.Random(seed)
         self.report = Report()
         self._runner = open_runner(scenario.project)
         self._hosts = 0
+        self._started: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> "Driver":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._started:
+            _end_group(process.pid)
+            process.wait()
 
     @property
     def pending(self) -> int:
@@ -80,7 +89,7 @@ class Driver:
         self._hosts += 1
         self.report.runs += 1
         command = [sys.executable, "-m", "tests.faults.victim", str(self.scenario.folder)]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*command, fault, point, str(call), f"host-{self._hosts}"],
             cwd=ROOT,
             stdout=subprocess.PIPE,
@@ -88,6 +97,8 @@ class Driver:
             text=True,
             start_new_session=True,
         )
+        self._started.append(process)
+        return process
 
     def hurt(self, fault: str, point: str, call: int) -> None:
         """One run that is hurt, if it gets so far, and the wait until its window is free."""

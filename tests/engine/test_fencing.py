@@ -1,0 +1,172 @@
+"""Publication under a fencing token: a runner that was shut out changes nothing. Checklist Y15."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from logdriven_dagster.engine import Engine, WindowSession
+from logdriven_dagster.engine.garbage import find_garbage
+from logdriven_dagster.errors import AttemptLostError
+from tests.builders import day
+from tests.engine.laboratory import JOBS, Lab, held
+
+TARGETS = {
+    "iceberg": {"type": "iceberg"},
+    "iceberg append": {"type": "iceberg", "mode": "append"},
+    "iceberg upsert": {"type": "iceberg", "mode": "upsert", "key": ["v"]},
+    "iceberg overwrite": {"type": "iceberg", "mode": "overwrite"},
+    "parquet": {"type": "parquet"},
+    "csv": {"type": "csv"},
+    "parquet overwrite": {"type": "parquet", "mode": "overwrite"},
+    "jdbc": {"type": "jdbc", "connection": "lite", "table": "t"},
+    "jdbc upsert": {"type": "jdbc", "connection": "lite", "table": "t", "mode": "upsert"},
+}
+TARGETS["jdbc upsert"]["key"] = ["v"]  # type: ignore[assignment]
+QUERY = "SELECT 1 AS v, '${who}' AS who"
+
+
+@pytest.fixture(params=TARGETS)
+def fenced(request: pytest.FixtureRequest, lab: Lab) -> Lab:
+    """A table that says who wrote its only row."""
+    target = TARGETS[request.param]
+    lab.table("ods.t", {"sql": QUERY, "target": target}, variables={"who": ""})
+    return lab
+
+
+def attempt(lab: Lab, who: str, **fields: Any) -> Any:
+    return lab.session("ods.t", day(1), variables={"who": who}, **fields)
+
+
+def stage(lab: Lab, session: WindowSession) -> Any:
+    return session.stage(lab.project.table("ods.t").steps[0])
+
+
+def lost() -> None:
+    raise AttemptLostError("the lease is somebody else's")
+
+
+def test_nothing_is_published_without_the_lease(fenced: Lab):
+    fenced.run("ods.t", day(1), variables={"who": "first"})
+    with attempt(fenced, "zombie") as session:
+        stage(fenced, session)
+        with pytest.raises(AttemptLostError):
+            session.publish("step_1", lost)
+    assert fenced.rows("ods.t") == [(1, "first")]
+
+
+def test_after_a_fence_an_older_attempt_cannot_publish(fenced: Lab):
+    with attempt(fenced, "zombie") as zombie, attempt(fenced, "successor") as successor:
+        stage(fenced, zombie)
+        successor.fence()
+        if fenced.project.table("ods.t").output.type != "iceberg":
+            # An Iceberg table that is not there yet holds no fence; the lease does.
+            with pytest.raises(AttemptLostError):
+                zombie.publish("step_1", held)
+        stage(fenced, successor)
+        successor.publish("step_1", held)
+        with pytest.raises(AttemptLostError):
+            zombie.publish("step_1", held)
+    assert fenced.rows("ods.t") == [(1, "successor")]
+
+
+def test_a_fence_leaves_what_is_published(fenced: Lab):
+    fenced.run("ods.t", day(1), variables={"who": "first"})
+    with attempt(fenced, "successor") as session:
+        session.fence()
+        session.fence()
+        assert fenced.rows("ods.t") == [(1, "first")]
+        stage(fenced, session)
+        session.publish("step_1", held)
+    assert fenced.rows("ods.t") == [(1, "successor")]
+
+
+def test_whoever_was_fenced_out_cannot_fence(fenced: Lab):
+    fenced.run("ods.t", day(1), variables={"who": "first"})
+    with attempt(fenced, "zombie") as zombie, attempt(fenced, "successor") as successor:
+        successor.fence()
+        with pytest.raises(AttemptLostError):
+            zombie.fence()
+
+
+# In a database the window's marker is locked then: servers end the frozen transaction.
+@pytest.mark.parametrize("fenced", [n for n in TARGETS if "jdbc" not in n], indirect=True)
+def test_frozen_between_the_last_look_and_the_switch_it_changes_nothing(fenced: Lab):
+    """The successor does all its work while the zombie stands still after its `verify`."""
+    fenced.run("ods.t", day(1), variables={"who": "first"})
+    zombie_run = fenced.window_run("ods.t", day(1), variables={"who": "zombie"})
+    awake = []
+
+    def freeze() -> None:
+        if awake:
+            lost()  # the next look tells
+        awake.append(True)
+        with attempt(fenced, "successor") as successor:
+            successor.fence()
+            stage(fenced, successor)
+            successor.publish("step_1", held)
+
+    with fenced.engine.window(zombie_run) as zombie:
+        stage(fenced, zombie)
+        if fenced.project.table("ods.t").output.type == "iceberg":
+            with pytest.raises(AttemptLostError):
+                zombie.publish("step_1", freeze)
+        else:
+            zombie.publish("step_1", freeze)  # it writes a pointer that nobody looks at
+    assert fenced.rows("ods.t") == [(1, "successor")]
+
+
+def test_another_process_goes_on_with_what_was_staged(fenced: Lab):
+    step = fenced.project.table("ods.t").steps[0]
+    with attempt(fenced, "dead") as session:
+        staged = stage(fenced, session)
+    with Engine(fenced.project, fenced.spark).window(
+        fenced.window_run("ods.t", day(1), variables={"who": "successor"})
+    ) as session:
+        session.fence()
+        restored = session.restore(step, staged.state)
+        assert restored is not None
+        assert (restored.counts, restored.columns) == (staged.counts, staged.columns)
+        session.publish("step_1", held)
+    assert fenced.rows("ods.t") == [(1, "dead")]
+
+
+def test_what_the_dead_attempt_had_published_is_not_published_twice(fenced: Lab):
+    step = fenced.project.table("ods.t").steps[0]
+    with attempt(fenced, "dead") as session:
+        staged = stage(fenced, session)
+        session.publish("step_1", held)
+    with attempt(fenced, "successor") as session:
+        session.fence()
+        if session.restore(step, staged.state) is None:  # a database has moved the rows
+            stage(fenced, session)
+        session.publish("step_1", held)
+    assert [row[0] for row in fenced.rows("ods.t")] == [1]
+
+
+def test_what_is_not_whole_is_not_taken_over(fenced: Lab):
+    step = fenced.project.table("ods.t").steps[0]
+    with attempt(fenced, "dead") as session:
+        staged = stage(fenced, session)
+        session.discard()
+        assert session.restore(step, staged.state) is None
+
+
+def test_garbage_is_what_nobody_reads_or_needs(fenced: Lab):
+    now = timedelta(seconds=-60)  # everything is old enough
+    fenced.run("ods.t", day(1), variables={"who": "first"})
+    fenced.run("ods.t", day(1), variables={"who": "second"})
+    with attempt(fenced, "dead") as session:
+        needed = next(JOBS) - 1
+        stage(fenced, session)
+    kept = list(find_garbage(fenced.project, lambda job_id, _: job_id == needed, now))
+    assert not any(f"{needed}-" in item.location for item in kept)
+    found = list(find_garbage(fenced.project, lambda *_: False, now))
+    assert len(found) > len(kept)
+    before = fenced.rows("ods.t")
+    for item in found:
+        item.remove()
+    assert list(find_garbage(fenced.project, lambda *_: False, now)) == []
+    assert fenced.rows("ods.t") == before == [(1, "second")]
+    fenced.run("ods.t", day(1), variables={"who": "third"})
+    assert fenced.rows("ods.t") == [(1, "third")]
