@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.faults.driver import Driver, Report
+from tests.faults.driver import Report, driving
 from tests.faults.projects import make_scenario
 
 _DAYS = 14
@@ -22,7 +22,8 @@ def rounds(number: int, seed: int, until: float, folder: Path) -> Iterator[tuple
     left = number
     for turn in itertools.count():
         name = ("lake", "database")[turn % 2]
-        with Driver(make_scenario(name, folder / str(turn), _DAYS), seed * 1000 + turn) as driver:
+        scenario = make_scenario(name, folder / str(turn), _DAYS)
+        with driving(scenario, seed * 1000 + turn) as driver:
             while driver.pending and sum(driver.report.faults.values()) < left:
                 if driver.random.random() < _AT_A_MOMENT:
                     driver.kill_after(driver.random.uniform(2.0, 9.0))

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,7 +52,7 @@ class Report:
 
 
 class Driver:
-    """One scenario, from its first run until nothing is left to do; its processes end with it."""
+    """One scenario, from its first run until nothing is left to do."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario, self.random = scenario, random.Random(seed)
@@ -59,10 +61,8 @@ class Driver:
         self._hosts = 0
         self._started: list[subprocess.Popen[str]] = []
 
-    def __enter__(self) -> "Driver":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """End what it started, frozen or not."""
         for process in self._started:
             _end_group(process.pid)
             process.wait()
@@ -186,6 +186,16 @@ class Driver:
 
     def _violation(self, what: str, out: str) -> None:
         self.report.violations.append(f"{what}: {out[-1500:]}" if out else what)
+
+
+@contextmanager
+def driving(scenario: Scenario, seed: int) -> Iterator[Driver]:
+    """A driver whose processes end with the block, however it ends."""
+    driver = Driver(scenario, seed)
+    try:
+        yield driver
+    finally:
+        driver.end()
 
 
 def _end_group(leader: int) -> None:

@@ -7,7 +7,7 @@ what costs time here.
 import time
 
 from logdriven_dagster.execution.local import open_runner
-from tests.faults.driver import Driver
+from tests.faults.driver import driving
 from tests.faults.projects import NOW, make_scenario
 
 FAULTS = [
@@ -22,7 +22,7 @@ FAULTS = [
 
 
 def test_hurt_at_the_points_of_a_windows_life_nothing_is_lost_or_doubled_y13_y15_k18(tmp_path):
-    with Driver(make_scenario("lake", tmp_path, days=7), seed=1) as driver:
+    with driving(make_scenario("lake", tmp_path, days=7), seed=1) as driver:
         for fault in FAULTS:
             driver.hurt(*fault)
         driver.finish()
@@ -37,7 +37,7 @@ def test_postgres_restarted_in_the_middle_of_a_catch_up(tmp_path, restartable_po
     url, restart = restartable_postgres
     scenario = make_scenario("database", tmp_path, days=6, run_log=url, database=url)
     runner = open_runner(scenario.project)
-    with Driver(scenario, seed=1) as driver:
+    with driving(scenario, seed=1) as driver:
         running = driver.start()
         while not any(table.log.finished for table in runner.plan(NOW).tables.values()):
             assert running.poll() is None
