@@ -38,6 +38,7 @@ def claim(conn: Connection, request: Claim) -> Attempt:
     replaces it), AlreadyDoneError if the latest one succeeded and the trigger is PENDING. Of two
     claims at the same instant the unique index of `(job_schedule_id, latest)` lets one through.
     """
+    _refuse_overlapping(conn, request)
     previous = _latest(conn, request)
     replaced = _make_way(conn, request, previous) if previous is not None else None
     number, token, failures = _next(conn, request, previous)
@@ -156,6 +157,26 @@ def _make_way(conn: Connection, request: Claim, previous: Row[Any]) -> Owner | N
     if previous.status == Status.SUCCESS.value and request.trigger is Trigger.PENDING:
         raise AlreadyDoneError(f"{what} is done already, by job {previous.job_id}")
     return None
+
+
+def _refuse_overlapping(conn: Connection, request: Claim) -> None:
+    """Windows of a changed period may overlap: they never run side by side.
+
+    Source: Kylin, where a merge and a build over one range met in production.
+    """
+    overlapping = select(job_log.c.job_id, job_log.c.job_schedule_id, job_log.c.owner).where(
+        job_log.c.job_name == request.table,
+        job_log.c.latest == 1,
+        job_log.c.status == Status.RUNNING.value,
+        job_log.c.window_start < int(request.window.end.timestamp()),
+        job_log.c.window_end > int(request.window.start.timestamp()),
+        job_log.c.job_schedule_id != schedule_id(request),
+        ~leases.expired(),
+    )
+    row = conn.execute(overlapping.limit(1)).first()
+    if row is not None:
+        by = f"job {row.job_id} of {row.owner} is running {row.job_schedule_id}"
+        raise AlreadyRunningError(f"{request.table} {request.window} overlaps with what {by}")
 
 
 def _next(conn: Connection, request: Claim, previous: Row[Any] | None) -> tuple[int, int, int]:

@@ -16,7 +16,7 @@ from logdriven_dagster.model.attempts import (
 )
 from logdriven_dagster.runlog import attempts, leases
 from logdriven_dagster.runlog.schema import job_log
-from tests.builders import day
+from tests.builders import day, days
 from tests.runlog.logbook import (
     ME,
     end,
@@ -121,6 +121,15 @@ def test_windows_of_one_table_are_locked_one_by_one_y10(log):
     start(log, day(1))
     start(log, day(2), owner=OTHER)
     assert statuses(log) == ["RUNNING", "RUNNING"]
+
+
+def test_windows_that_overlap_never_run_side_by_side_y19(log):
+    start(log, days(1, 8))
+    with pytest.raises(AlreadyRunningError, match=r"overlaps with what job 1 of here:10:20"):
+        start(log, day(3), owner=OTHER)
+    start(log, day(8), owner=OTHER)
+    expire(log)
+    start(log, day(3), owner=OTHER)
 
 
 def test_a_replaced_attempt_is_shut_out_s10(log):

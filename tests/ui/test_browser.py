@@ -61,7 +61,7 @@ def test_terminating_stops_spark_within_seconds(
     page.get_by_role("button", name="Terminate").click()
     page.get_by_role("button", name="Terminate 1 run").click()
     started = time.monotonic()
-    wait_for(lambda: ui_world.log("ods.slow") == [("20220101", "FAILURE")], 20)
+    wait_for(lambda: ui_world.log("ods.slow") == [("20220101", "DISCARDED")], 20)
     assert time.monotonic() - started < 10
     assert ended_run(dev, "ods.slow")["status"] == "CANCELED"
     assert dev.states("ods.slow") == {"2022-01-01": "FAILED"}
