@@ -74,10 +74,9 @@ class HeldLease:
                 time.sleep(_AGAIN)
 
     def _beat(self) -> None:
-        pause = min(self._duration / 3, _OFTEN.total_seconds())
-        while not self._released.wait(pause if self._renewed() else min(_AGAIN, pause)):
-            if self._lost is not None:
-                return
+        usual = pause = min(self._duration / 3, _OFTEN.total_seconds())
+        while self._lost is None and not self._released.wait(pause):
+            pause = usual if self._renewed() else min(_AGAIN, usual)
 
     def _renewed(self) -> bool:
         """Renew once; False if the run log could not be reached."""
