@@ -69,11 +69,12 @@ def run(url: URL, processes: int, windows: int) -> dict[str, Any]:
         runner.start()
     barrier.wait()
     began = time.perf_counter()
-    told = [results.get() for _ in runners]
+    told = [results.get(timeout=900) for _ in runners]
     seconds = time.perf_counter() - began
     for runner in runners:
         runner.join()
     with log.read() as conn:
+        assert conn.scalar(select(func.count()).where(job_log.c.status == "RUNNING")) == 0
         query = select(job_log.c.job_schedule_id, func.count()).where(job_log.c.status == "SUCCESS")
         done = dict(conn.execute(query.group_by(job_log.c.job_schedule_id)).all())
     assert len(done) == windows

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Subquery, and_, case, func, select, union_all
+from sqlalchemy import Subquery, and_, func, select, union_all
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models import TableConfig
@@ -54,9 +54,8 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
 def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[OpenWindow]]:
     """The unfinished windows of the tables that have been tried, oldest first."""
     zones = {table.table: table.grid.zone for table in tables}
-    over = case((leases.expired(), 1), else_=0).label("expired")
     rows = conn.execute(
-        select(job_log, over, utc_now().label("read_at"))
+        select(job_log, leases.is_expired(), utc_now().label("read_at"))
         .where(
             job_log.c.status.in_(coverage.OPEN),
             job_log.c.latest == 1,

@@ -7,7 +7,7 @@ the owner is gone. The token is ours, since a lock alone cannot stop an owner th
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, or_, select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.dml import Update
 
@@ -35,6 +35,12 @@ def held(attempt: Attempt) -> ColumnElement[bool]:
 def expired() -> ColumnElement[bool]:
     """Whether a RUNNING row's lease is over, by the database's clock; without an expiry it is."""
     return or_(job_log.c.lease_expires_at.is_(None), job_log.c.lease_expires_at < utc_now())
+
+
+def is_expired() -> ColumnElement[int]:
+    """A column `expired` for rows of `job_log`: 1 for one that is RUNNING without a lease."""
+    over = (job_log.c.status == _RUNNING) & expired()
+    return case((over, 1), else_=0).label("expired")
 
 
 def renew(conn: Connection, attempt: Attempt) -> None:
