@@ -75,8 +75,11 @@ class Seen:
         """What a cursor says; one that cannot be read says nothing."""
         try:
             values = json.loads(cursor or "{}")
-            return cls(values.get("until"), tuple((int(n), str(t)) for n, t in values["recent"]))
-        except (TypeError, ValueError, KeyError):
+            recent = tuple((int(n), str(t)) for n, t in values["recent"])
+            for moment in filter(None, [values["until"], *(end for _, end in recent)]):
+                _moment(moment)
+            return cls(values["until"], recent)
+        except (AttributeError, TypeError, ValueError, KeyError):
             return cls()
 
     @property

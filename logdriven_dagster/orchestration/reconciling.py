@@ -1,8 +1,9 @@
 """Runs that Dagster shows as working for ever because their process died.
 
-A run's newest attempt in the run log is its last sign of life. The process that owned it may be
-known to be gone, on this machine; elsewhere, its lease ran out and it did not come back. A run
-without an attempt has given no sign, and is left to Dagster's own monitoring.
+The evidence is a lease that was never released: the process that owned it is known to be gone, on
+this machine; elsewhere, it ran out and its runner did not come back. A run whose attempts all ended
+by themselves may be between two windows, or in a process of another step. It is left to Dagster's
+own monitoring, and so is a run without an attempt.
 """
 
 from datetime import timedelta
@@ -11,9 +12,9 @@ from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 from dagster._core.launcher.base import WorkerStatus
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.execution.owners import is_dead
+from logdriven_dagster.execution.owners import current_owner, is_dead
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.mirror import LastSign, last_signs
+from logdriven_dagster.runlog.mirror import Unreleased, unreleased
 
 _WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 _AT_ONCE = 100
@@ -26,28 +27,36 @@ def report_dead_runs(instance: DagsterInstance, project: Project, run_log: RunLo
     if not runs:
         return []
     with run_log.read() as conn:
-        signs = last_signs(conn, list(runs))
+        leases = unreleased(conn, list(runs))
     dead = []
-    for run_id, sign in signs.items():
-        reason = _death(sign, project.config.lease)
-        if reason and not _is_healthy(instance, run_id):
-            instance.report_run_failed(runs[run_id], reason)
+    for run_id, signs in leases.items():
+        reasons = [_death(sign, project.config.lease) for sign in signs]
+        if all(reasons) and not _may_be_healthy(instance, run_id):
+            instance.report_run_failed(runs[run_id], reasons[-1])
             dead.append(run_id)
     return dead
 
 
-def _death(sign: LastSign, grace: timedelta) -> str | None:
-    """Why a run is dead for certain, or None."""
+def _death(sign: Unreleased, grace: timedelta) -> str | None:
+    """Why the holder of a lease is dead for certain, or None.
+
+    A process of this machine that exists is alive however old its lease is: the machine may have
+    slept, and its next heartbeat renews.
+    """
     if sign.owner is not None and is_dead(sign.owner):
-        return f"Its process {sign.owner} is gone; job {sign.job_id} was its last in the run log."
-    if sign.lease_lost is not None and sign.lease_lost > grace:
+        return f"Its process {sign.owner} is gone; it did not release its job {sign.job_id}."
+    is_here = sign.owner is not None and sign.owner.host == current_owner().host
+    if not is_here and sign.lease_lost is not None and sign.lease_lost > grace:
         return f"The lease of its job {sign.job_id} ran out and its runner did not come back."
     return None
 
 
-def _is_healthy(instance: DagsterInstance, run_id: str) -> bool:
-    """Whether the launcher, where it can tell, says that the run's worker is alive."""
+def _may_be_healthy(instance: DagsterInstance, run_id: str) -> bool:
+    """Whether the launcher says that the run's worker is alive, or cannot be asked just now."""
     launcher, run = instance.run_launcher, instance.get_run_by_id(run_id)
     if run is None or not launcher.supports_check_run_worker_health:
         return False
-    return launcher.check_run_worker_health(run).status is WorkerStatus.RUNNING
+    try:
+        return launcher.check_run_worker_health(run).status is WorkerStatus.RUNNING
+    except Exception:  # noqa: BLE001 - launchers raise whatever they like; the next tick asks again
+        return True

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Owner, Status
@@ -17,34 +17,43 @@ _ENDED = (Status.SUCCESS.value, Status.FAILURE.value, Status.DISCARDED.value)
 
 
 @dataclass(frozen=True, slots=True)
-class LastSign:
-    """The newest attempt of a scheduler's run."""
+class Unreleased:
+    """A lease of a scheduler's run that its attempt did not release.
+
+    It is held, or the attempt was taken over, replaced or discarded.
+    """
 
     job_id: int
     owner: Owner | None
     lease_lost: timedelta | None
-    """How long ago its lease ran out without being released; None where it is held, or ended well.
+    """How long ago it ran out; None while it is held."""
 
-    An attempt that was taken over, replaced or discarded did not release its lease.
+
+def unreleased(conn: Connection, run_ids: Collection[str]) -> Mapping[str, list[Unreleased]]:
+    """Run id → the leases that say how the run is, oldest first; runs without any are left out.
+
+    Those of attempts in RUNNING, and of the run's newest attempt.
     """
-
-
-def last_signs(conn: Connection, run_ids: Collection[str]) -> Mapping[str, LastSign]:
-    """Run id → the newest attempt of that run, for runs that have any."""
     newest = (
         select(func.max(job_log.c.job_id))
         .where(job_log.c.dagster_run_id.in_(run_ids))
         .group_by(job_log.c.dagster_run_id)
     )
-    found = {}
-    query = select(job_log, utc_now().label("read_at")).where(job_log.c.job_id.in_(newest))
-    for row in conn.execute(query):
-        lost = row.read_at - row.lease_expires_at if row.lease_expires_at else None
-        found[row.dagster_run_id] = LastSign(
-            row.job_id,
-            Owner.parse(row.owner, row.dagster_run_id),
-            lost if lost and lost > timedelta(0) else None,
+    query = (
+        select(job_log, utc_now().label("read_at"))
+        .where(
+            job_log.c.dagster_run_id.in_(run_ids),
+            job_log.c.lease_expires_at.is_not(None),
+            or_(job_log.c.status == Status.RUNNING.value, job_log.c.job_id.in_(newest)),
         )
+        .order_by(job_log.c.job_id)
+    )
+    found: dict[str, list[Unreleased]] = {}
+    for row in conn.execute(query):
+        lost = row.read_at - row.lease_expires_at
+        owner = Owner.parse(row.owner, row.dagster_run_id)
+        sign = Unreleased(row.job_id, owner, lost if lost > timedelta(0) else None)
+        found.setdefault(row.dagster_run_id, []).append(sign)
     return found
 
 
