@@ -82,6 +82,28 @@ def has_newer(conn: "Connection", markers: "Table", target: str, window: TimeWin
     return any(is_newer(start, window) for start in conn.scalars(starts))
 
 
+def lock_target(conn: "Connection", markers: "Table", target: str) -> None:
+    """Let windows of one target be published one after another, to the end of the transaction.
+
+    Two that are upserted at once would not see each other's keys.
+    """
+    from sqlalchemy import func, insert, update
+    from sqlalchemy.exc import IntegrityError
+
+    whole = {"target_table": target, "data_range_start": NOTHING_YET}
+    mine = [markers.c[name] == value for name, value in whole.items()]
+    lock = update(markers).where(*mine).values(committed_at=func.current_timestamp())
+    if conn.execute(lock).rowcount:
+        return
+    values = {"data_range_end": "", "table_name": "", "job_id": 0, "staging": NOTHING_YET}
+    with suppress(IntegrityError), conn.begin_nested():
+        conn.execute(
+            insert(markers).values(**whole, **values, committed_at=func.current_timestamp())
+        )
+        return
+    conn.execute(lock)
+
+
 def take(conn: "Connection", markers: "Table", stamp: Stamp, target: str) -> None:
     """Lock the window's marker under the attempt's token, from here to the end of the transaction.
 

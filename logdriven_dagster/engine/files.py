@@ -162,8 +162,9 @@ class WindowFiles:
                 )
 
     def discard(self, staged: StagedRows) -> None:
-        """Remove the staging folder."""
-        remove_folder(staged.location)
+        """Remove the staging folder, unless a pointer names it."""
+        if Path(staged.location).name not in self._pointers.folders():
+            remove_folder(staged.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """The files that the pointers of these windows name."""

@@ -67,12 +67,15 @@ class Search:
             size = sum(s.st_size for p, s in zip(parts, stats, strict=True) if p.is_file())
             yield Garbage(table, kind, str(path), size, modified, lambda: _remove(path))
 
-    def staging(self, table: str, folder: Path, needed: set[str]) -> Iterator[Garbage]:
-        """Staging folders below a folder, except the needed and those of running attempts."""
-        for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
-            match = _STAGED.fullmatch(entry.name)
-            if match and entry.name not in needed and not self.in_use(int(match[1]), str(entry)):
-                yield from self.path(table, "rows", entry)
+    def idle(self, folder: Path) -> list[Path]:
+        """The staging folders below a folder that no running attempt needs.
+
+        Whoever asks looks at what is published *afterwards*: an attempt that publishes and ends
+        meanwhile is in use first, and published then.
+        """
+        entries = sorted(folder.iterdir()) if folder.is_dir() else []
+        staged = [(entry, _STAGED.fullmatch(entry.name)) for entry in entries]
+        return [e for e, match in staged if match and not self.in_use(int(match[1]), str(e))]
 
 
 def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iterator[Garbage]:
@@ -86,10 +89,11 @@ def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iter
 
 def _of_files(search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
     folder = files_folder(search.project, table, target)
-    pointers = Pointers(folder)
-    current = pointers.current().values()
-    needed = {name for pointer in current for name in (pointer.folder, pointer.previous) if name}
-    yield from search.staging(table, folder / "data", needed)
+    idle, pointers = search.idle(folder / "data"), Pointers(folder)
+    needed = pointers.folders()
+    for path in idle:
+        if path.name not in needed:
+            yield from search.path(table, "rows", path)
     for path in [*pointers.superseded(), *folder.glob("_windows/*.draft")]:
         yield from search.path(table, "pointer", path)
 
@@ -99,16 +103,18 @@ def _of_iceberg(search: Search, table: str, target: IcebergTarget) -> Iterator[G
 
     name = target.name or table
     folder = table_folder(search.project, name)
+    idle, known = search.idle(folder / "data"), sorted(folder.glob("metadata/*"))
+    files = {staging: sorted(staging.glob("*.parquet")) for staging in idle}
     try:
         data, metadata = _named(open_catalog(search.project).load_table(identifier(name)))
     except NoSuchTableError:
-        data, metadata = set(), set(folder.glob("metadata/*"))
+        data, metadata = set(), set(known)
     needed = {path.parent.name for path in data}
-    yield from search.staging(table, folder / "data", needed)
-    for path in sorted(folder.glob("data/*/*.parquet")):
-        if path.parent.name in needed and path not in data:
-            yield from search.path(table, "rows", path)
-    for path in sorted(folder.glob("metadata/*")):
+    for staging in idle:
+        for path in files[staging] if staging.name in needed else [staging]:
+            if path not in data:
+                yield from search.path(table, "rows", path)
+    for path in known:
         if path not in metadata:
             yield from search.path(table, "metadata", path)
 
@@ -117,6 +123,8 @@ def _named(table: "Table") -> tuple[set[Path], set[Path]]:
     """The data files and metadata files that the kept snapshots name."""
     locations = [table.metadata_location]
     locations += [entry.metadata_file for entry in table.metadata.metadata_log]
+    statistics = [*table.metadata.statistics, *table.metadata.partition_statistics]
+    locations += [file.statistics_path for file in statistics]
     manifests: dict[str, Any] = {}
     for snapshot in table.metadata.snapshots:
         locations.append(snapshot.manifest_list)
@@ -154,7 +162,8 @@ def _dropper(search: Search, target: JdbcTarget, name: str) -> Callable[[], None
 
 
 def _of_catalog(search: Search, table: str, _target: CatalogTarget) -> Iterator[Garbage]:
-    yield from search.staging(table, search.project.warehouse / "_staging" / table, set())
+    for path in search.idle(search.project.warehouse / "_staging" / table):
+        yield from search.path(table, "rows", path)
 
 
 def _path(location: str) -> Path:

@@ -213,7 +213,12 @@ class IcebergTable:
         return True
 
     def discard(self, staged: StagedRows) -> None:
-        """Remove the staging folder."""
+        """Remove the staging folder, unless a snapshot names its files."""
+        table = self._existing()
+        if table is not None:
+            published = {file.file_path for file in matching_files(table)}
+            if snapshot_of(table, staged) or published & set(staged.files):
+                return
         remove_folder(staged.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":

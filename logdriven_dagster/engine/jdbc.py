@@ -17,6 +17,7 @@ from logdriven_dagster.engine.commit_markers import (
     grow_markers,
     has_newer,
     is_published,
+    lock_target,
     mark,
     markers_in,
     publishing_transaction,
@@ -170,6 +171,8 @@ class JdbcTable:
             markers = self._markers(engine)
             target = create(lambda: self._grown(engine, staged.schema))
             with publishing_transaction(engine, self._lease) as conn:
+                if self._target.mode in ("upsert", "overwrite"):
+                    lock_target(conn, markers, self._target.table)
                 take(conn, markers, staged.stamp, self._target.table)
                 verify()
                 if self._target.mode == "overwrite" and has_newer(

@@ -99,6 +99,11 @@ class Pointers:
         for path in self._by_rank().get(name, [])[keep:]:
             path.unlink(missing_ok=True)
 
+    def folders(self) -> set[str]:
+        """The folders that any pointer names, for readers of now or of a moment ago."""
+        named = [p for _, _, pointer in self._listed() for p in (pointer.folder, pointer.previous)]
+        return {folder for folder in named if folder}
+
     def superseded(self) -> list[Path]:
         """The pointers that nobody looks at any more; the last one before each is kept."""
         return [path for paths in self._by_rank().values() for path in paths[2:]]

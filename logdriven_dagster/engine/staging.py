@@ -122,7 +122,10 @@ class Store(Protocol):
         ...
 
     def discard(self, staged: StagedRows) -> None:
-        """Remove staged rows that were not published."""
+        """Remove staged rows, unless the target names them.
+
+        An attempt that was taken over may have published them, or a commit whose answer was lost.
+        """
         ...
 
     def read(self, window: TimeWindow | None) -> "DataFrame":

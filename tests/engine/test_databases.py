@@ -1,5 +1,6 @@
 """Targets in SQLite, PostgreSQL and MariaDB: one suite over all three."""
 
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -64,6 +65,29 @@ def test_upserts_keep_the_rows_of_newer_windows(db_lab: Lab):
         )
         db_lab.run("ods.t", day(n))
     assert db_lab.rows("ods.t") == [("a", "new"), ("b", "newest")]
+
+
+@pytest.mark.parametrize("mode", ["upsert", "overwrite"])
+def test_windows_published_at_once_see_each_others_rows(db_lab: Lab, mode: str):
+    target = {**TARGET, "mode": mode} | ({"key": ["id"]} if mode == "upsert" else {})
+    sql = "SELECT 1 AS id, '${DATA_RANGE_START}' AS v"
+    db_lab.table("ods.t", {"sql": sql, "target": target})
+    db_lab.run("ods.t", day(1))  # the table is there
+    step = db_lab.project.table("ods.t").steps[0]
+    with db_lab.session("ods.t", day(2)) as older, db_lab.session("ods.t", day(3)) as newer:
+        older.stage(step)
+        newer.stage(step)
+        other = threading.Thread(target=newer.publish, args=("step_1", held))
+
+        def publish_the_other() -> None:
+            if other.ident is None:
+                other.start()
+                other.join(0.5)
+                assert other.is_alive()
+
+        older.publish("step_1", publish_the_other)
+        other.join()
+    assert db_lab.rows("ods.t") == [(1, "2022-01-03 00:00:00")]
 
 
 def test_every_plain_type_comes_back_as_it_was(db_lab: Lab):

@@ -144,6 +144,35 @@ def test_what_the_dead_attempt_had_published_is_not_published_twice(fenced: Lab)
     assert [row[0] for row in fenced.rows("ods.t")] == [1]
 
 
+def test_discarding_never_removes_what_the_dead_attempt_had_published(fenced: Lab):
+    step = fenced.project.table("ods.t").steps[0]
+    with attempt(fenced, "dead") as session:
+        staged = stage(fenced, session)
+        session.publish("step_1", held)
+    with attempt(fenced, "successor") as session:
+        session.fence()
+        session.restore(step, staged.state)
+        session.discard()
+    assert fenced.rows("ods.t") == [(1, "dead")]
+
+
+def test_what_is_published_while_somebody_looks_for_garbage_is_none(fenced: Lab):
+    with attempt(fenced, "slow") as session:
+        stage(fenced, session)
+        asked = []
+
+        def publish_meanwhile(job_id: int, _location: str) -> bool:
+            if not asked:
+                session.publish("step_1", held)
+            asked.append(job_id)
+            return False
+
+        for item in find_garbage(fenced.project, publish_meanwhile, timedelta(seconds=-60)):
+            item.remove()
+    assert asked
+    assert fenced.rows("ods.t") == [(1, "slow")]
+
+
 def test_what_is_not_whole_is_not_taken_over(fenced: Lab):
     step = fenced.project.table("ods.t").steps[0]
     with attempt(fenced, "dead") as session:

@@ -52,6 +52,7 @@ def main() -> int:
             total.add(report)
             done = sum(total.faults.values())
             sys.stderr.write(f"{done} faults, {len(total.violations)} violations\n")
+            sys.stderr.writelines(f"{text}\n" for text in report.violations)
     minutes = (time.monotonic() - began) / 60
     heading = f"`make faults N={given.number} SEED={given.seed}`, {minutes:.0f} minutes"
     sys.stdout.write(markdown(heading, projects, total))
