@@ -1,7 +1,7 @@
 """Connections: one SQLAlchemy URL, from which Spark's JDBC URL, driver and options follow."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from logdriven_dagster.config.secrets import (
     resolve_environment,
     resolve_secret,
 )
+from logdriven_dagster.config.steps import Option
 from logdriven_dagster.errors import ConfigError, UsageError
 
 _JDBC = {
@@ -72,12 +73,11 @@ def database_url(text: str, root: Path) -> URL:
 
 def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connection:
     """The connection with its secrets from the environment; UsageError says what is missing."""
+    if config.url is None:
+        raise UsageError(f"connection {name}: it leads to Kafka, not to a database")
     try:
         url = database_url(config.url, root)
-        options = {
-            key: (resolve_secret if SECRET_NAME.search(key) else resolve_environment)(_text(value))
-            for key, value in config.jdbc.options.items()
-        }
+        options = _resolved(config.jdbc.options)
     except KeyError as missing:
         problem = f"the environment variable {missing.args[0]} is not set"
         raise UsageError(f"connection {name}: {problem}") from None
@@ -90,6 +90,24 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
     credentials = {"user": url.username, "password": url.password}
     options = {key: value for key, value in credentials.items() if value} | options
     return Connection(name, url, config.jdbc.url or jdbc_url, config.jdbc.driver or driver, options)
+
+
+def kafka_settings(name: str, config: ConnectionConfig) -> dict[str, str]:
+    """Settings of librdkafka with secrets from the environment; UsageError says what is missing."""
+    if config.kafka is None:
+        raise UsageError(f"connection {name}: it leads to a database, not to Kafka")
+    try:
+        return _resolved(config.kafka)
+    except KeyError as missing:
+        problem = f"the environment variable {missing.args[0]} is not set"
+        raise UsageError(f"connection {name}: {problem}") from None
+
+
+def _resolved(options: Mapping[str, Option]) -> dict[str, str]:
+    return {
+        key: (resolve_secret if SECRET_NAME.search(key) else resolve_environment)(_text(value))
+        for key, value in options.items()
+    }
 
 
 def _jdbc(url: URL) -> tuple[str, str]:
@@ -117,7 +135,9 @@ def plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigE
     ]
     for name, connection in config.connections.items():
         place: Location = ("connections", name)
-        urls.append(((*place, "url"), connection.url))
+        urls += [((*place, "url"), connection.url)] if connection.url else []
+        kafka = (connection.kafka or {}).items()
+        options += [((*place, "kafka"), key, value) for key, value in kafka]
         urls += [((*place, "jdbc", "url"), connection.jdbc.url)] if connection.jdbc.url else []
         jdbc = connection.jdbc.options.items()
         options += [((*place, "jdbc", "options"), key, value) for key, value in jdbc]

@@ -1,5 +1,6 @@
 """Field types of the configuration: text on one side, values with units on the other."""
 
+import json
 import re
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any
@@ -67,6 +68,38 @@ def _moment(value: Any, info: ValidationInfo) -> Any:
     return value.astimezone(zone) if value.tzinfo else on_clock(value, zone)
 
 
+def _start(value: Any, info: ValidationInfo) -> Any:
+    """Where a table begins, by what its windows are ranges of."""
+    kind = info.data.get("incremental_type")
+    if kind == "auto_inc_id":
+        if isinstance(value, bool) or not re.fullmatch(r"-?\d+", str(value).strip()):
+            raise ValueError(f"expected a whole number: keys above it are read; got {value!r}")
+        return int(value)
+    if kind == "kafka_offset":
+        return _offsets(value)
+    if kind in ("files", "upstream"):
+        raise ValueError(f"it has no meaning for {kind}, which takes whatever has come")
+    return _moment(value, info)
+
+
+def _offsets(value: Any) -> Any:
+    if value in ("earliest", "latest"):
+        return value
+    offsets = json.loads(value) if isinstance(value, str) and value.startswith("{") else value
+    fix = 'expected earliest, latest or offsets such as {"topic": {"0": 42}}'
+    if not isinstance(offsets, dict) or not all(isinstance(p, dict) for p in offsets.values()):
+        raise ValueError(fix)
+    for partitions in offsets.values():
+        for partition, offset in partitions.items():
+            if not str(partition).isdigit() or not str(offset).isdigit():
+                raise ValueError(f"{fix}; partition {partition!r} has {offset!r}")
+    ordered = {
+        topic: {str(p): int(o) for p, o in sorted(parts.items(), key=lambda item: int(item[0]))}
+        for topic, parts in sorted(offsets.items())
+    }
+    return json.dumps(ordered, separators=(",", ":"))
+
+
 def parse_moment(text: str) -> datetime:
     """ISO 8601 or Sharp ETL's `yyyyMMddHHmmss`; naive where the text names no offset."""
     if re.fullmatch(r"\d{14}", text):
@@ -107,6 +140,17 @@ MomentField = Annotated[
     datetime,
     BeforeValidator(_moment),
     WithJsonSchema({"type": "string", "description": "2013-01-01 or 2013-01-01T06:00"}),
+]
+StartField = Annotated[
+    datetime | int | str,
+    BeforeValidator(_start),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "object"}],
+            "description": "2013-01-01 or 2013-01-01T06:00; the key after which to begin; "
+            'earliest, latest or {"topic": {"0": 42}}',
+        }
+    ),
 ]
 ZoneField = Annotated[
     ZoneInfo,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from logdriven_dagster.config.connections import plain_secrets
 from logdriven_dagster.config.documents import Document, read_document, validation_errors
-from logdriven_dagster.config.models import JobConfig, ProjectConfig, TableConfig
+from logdriven_dagster.config.models import SLICED, JobConfig, ProjectConfig, TableConfig
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.references import UnreadableSqlError, table_references
 from logdriven_dagster.config.steps import (
@@ -20,6 +20,8 @@ from logdriven_dagster.config.steps import (
     IcebergTarget,
     JdbcSource,
     JdbcTarget,
+    KafkaSource,
+    KafkaTarget,
     Target,
 )
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
@@ -71,7 +73,8 @@ class _Loading:
             return None
         self.documents[path] = document
         try:
-            return model.model_validate({**defaults, **document.values}, context=context)
+            values = {**_meant_for(document.values, defaults), **document.values}
+            return model.model_validate(values, context=context)
         except ValidationError as error:
             self.errors += validation_errors(document, model, error)
             return None
@@ -108,6 +111,13 @@ class _Loading:
                 continue
             self.found_jobs[job.job] = job
             self.job_origins[job.job] = document
+
+
+def _meant_for(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults that a table can have: a sliced one neither begins nor ends at a time."""
+    sliced = values.get("incremental_type") in SLICED
+    of_time = ("default_start", "end", "ordered") if sliced else ()
+    return {name: value for name, value in defaults.items() if name not in of_time}
 
 
 def _yaml_files(folder: Path, pattern: str) -> list[Path]:
@@ -184,12 +194,9 @@ def _broken_steps(
     folder = document.path.parent
     for n, step in enumerate(table.steps):
         for part, used in (("source", step.source), ("target", step.target)):
-            if isinstance(used, (JdbcSource, JdbcTarget)):
-                name = used.connection
-                if name not in config.connections:
-                    hint = _suggestion(name, config.connections)
-                    where = ("steps", n, part, "connection")
-                    yield document.error(where, f"unknown connection {name!r}", hint)
+            if isinstance(used, (JdbcSource, JdbcTarget, KafkaSource, KafkaTarget)):
+                where = ("steps", n, part, "connection")
+                yield from _broken_connection(used.connection, used.type, document, where, config)
         file = (step.python or "").partition(":")[0]
         if file.endswith(".py") and not (folder / file).is_file():
             yield document.error(("steps", n, "python"), f"no such file: {folder / file}")
@@ -203,6 +210,21 @@ def _broken_steps(
         yield from _undeclared_reads(table, sql, document, place, tables)
     for n, check in enumerate(table.checks):
         yield from _undeclared_reads(table, check.sql, document, ("checks", n, "sql"), tables)
+
+
+def _broken_connection(
+    name: str,
+    kind: str,
+    document: Document,
+    where: tuple[str | int, ...],
+    config: ProjectConfig,
+) -> Iterator[ConfigError]:
+    if name not in config.connections:
+        hint = _suggestion(name, config.connections)
+        yield document.error(where, f"unknown connection {name!r}", hint)
+    elif (config.connections[name].kafka is not None) != (kind == "kafka"):
+        leads = "a database" if kind == "kafka" else "Kafka"
+        yield document.error(where, f"connection {name!r} leads to {leads}")
 
 
 def _undeclared_reads(
@@ -255,6 +277,9 @@ def _place(table: str, target: Target) -> tuple[str, str]:
             return "table", target.name.lower()
         case FileTarget():
             return "files", target.path or table.lower()
+        case KafkaTarget():
+            # Topics are made for many writers.
+            return "kafka", f"{target.connection}.{target.topic} of {table}"
 
 
 def _suggestion(name: str, names: Iterable[str]) -> str | None:

@@ -1,17 +1,26 @@
 """The models of `logdriven.yaml`, `tables/**/*.yaml` and `jobs/*.yaml`."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    model_validator,
+)
 
+from logdriven_dagster.config import slicing
 from logdriven_dagster.config.fields import (
     DurationField,
     Model,
     MomentField,
     PeriodField,
+    StartField,
     StepName,
     TableName,
     ZoneField,
@@ -39,6 +48,14 @@ class Dependency(Model):
     read: Literal["window", "all"] = Field(
         "window", description="what the table's name means in SQL: the awaited windows, or all rows"
     )
+    step: StepName | None = Field(
+        None, description="of upstream tables: the step that consumes the batches; the first one"
+    )
+    cut_pattern: str | None = Field(
+        None,
+        description="of upstream tables: a regular expression; a window takes all batches up to "
+        "and including the first whose marking matches",
+    )
 
 
 def _dependency(value: Any) -> Any:
@@ -48,6 +65,12 @@ def _dependency(value: Any) -> Any:
 DependencyField = Annotated[
     Dependency, BeforeValidator(_dependency, json_schema_input_type=str | Dependency)
 ]
+
+IncrementalType = Literal["time_window", "full", "auto_inc_id", "kafka_offset", "files", "upstream"]
+"""What the windows of a table are ranges of. Source: Sharp ETL, incremental types."""
+
+SLICED: frozenset[str] = frozenset({"auto_inc_id", "kafka_offset", "files", "upstream"})
+"""The types whose windows are slices: parts of a source that has no time."""
 
 CatchUp = Literal["all", "once", "latest_only"]
 """`all` pending windows; the first one only (`once`); or the newest only, the older ones recorded
@@ -61,9 +84,11 @@ class TableConfig(Model):
     description: str | None = None
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
-    incremental_type: Literal["time_window", "full"] = "time_window"
-    period: PeriodField
-    default_start: MomentField
+    incremental_type: IncrementalType = "time_window"
+    period: PeriodField = Field(
+        description="how much time a window covers; how often a sliced table looks for more"
+    )
+    default_start: StartField | None = None
     end: MomentField | None = Field(None, description="no window ends later; none by default")
     delay: DurationField = timedelta(0)
     lookback: int = Field(0, ge=0, description="finished windows that run again with each new one")
@@ -82,12 +107,32 @@ class TableConfig(Model):
     )
     depends_on: tuple[DependencyField, ...] = ()
     on_upstream_refresh: Literal["rerun", "ignore"] = "rerun"
+    window_size: int | None = Field(
+        None, ge=1, description="auto_inc_id: how many keys a window spans at most"
+    )
+    lag: int = Field(
+        0, ge=0, description="auto_inc_id: how many of the newest keys are left for the next time"
+    )
+    overlap: int = Field(
+        0, ge=0, description="auto_inc_id: how many keys before the window are read once more"
+    )
+    max_offsets_per_window: int | None = Field(
+        None, ge=1, description="kafka_offset: how many messages a window holds at most"
+    )
+    max_batches: int | None = Field(
+        None,
+        ge=1,
+        description="files, upstream: how many batches a window takes at most; upstream tables "
+        "without a cut_pattern take one by default, files tables all",
+    )
     variables: dict[str, Option] = Field(default_factory=dict)
     steps: tuple[StepConfig, ...] = Field(min_length=1)
     checks: tuple[CheckConfig, ...] = ()
+    _zone: ZoneInfo = PrivateAttr(ZoneInfo("UTC"))
 
     @model_validator(mode="after")
-    def _consistent(self) -> "TableConfig":
+    def _consistent(self, info: ValidationInfo) -> "TableConfig":
+        self._zone = (info.context or {}).get("zone", self._zone)
         names = [step.step for step in self.steps]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"step names must differ: {', '.join(sorted(twice))}")
@@ -95,14 +140,31 @@ class TableConfig(Model):
             raise ValueError("a step must not be called source: it is the name of a step's input")
         if not any(step.target for step in self.steps):
             raise ValueError("no step has a target")
-        if self.period.unit is Unit.MONTH and self.default_start.day > 28:
-            raise ValueError("default_start: a period of months starts on day 1 to 28")
-        if self.end and self.end <= self.default_start:
-            raise ValueError("end: it must be later than default_start")
+        self._begins_somewhere()
+        if contradictions := slicing.problems(self):
+            raise ValueError("; ".join(contradictions))
         upstream = [dependency.table for dependency in self.depends_on]
         if twice := {name for name in upstream if upstream.count(name) > 1}:
             raise ValueError(f"depends_on: listed twice: {', '.join(sorted(twice))}")
         return self
+
+    def _begins_somewhere(self) -> None:
+        start = self.default_start
+        if self.is_sliced:
+            if self.end is not None:
+                raise ValueError(f"end: it has no meaning for {self.incremental_type}")
+            return
+        if not isinstance(start, datetime):
+            raise ValueError("default_start: a table needs a first window")
+        if self.period.unit is Unit.MONTH and start.day > 28:
+            raise ValueError("default_start: a period of months starts on day 1 to 28")
+        if self.end and self.end <= start:
+            raise ValueError("end: it must be later than default_start")
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether the windows are slices of a source that has no time."""
+        return self.incremental_type in SLICED
 
     @property
     def layer(self) -> str:
@@ -112,13 +174,24 @@ class TableConfig(Model):
 
     @cached_property
     def grid(self) -> Grid:
-        """The windows of this table, counted from `default_start`."""
-        return Grid(self.default_start, self.period, self.end)
+        """The windows of this table, counted from `default_start`.
+
+        Of a sliced table: the times at which it looks for more, counted from 1970.
+        """
+        start = self.default_start
+        if isinstance(start, datetime):
+            return Grid(start, self.period, self.end)
+        return Grid(datetime(1970, 1, 1, tzinfo=self._zone), self.period)
 
     @property
     def output(self) -> Target:
         """What other tables read under this table's name: the target of the last step with one."""
         return next(step.target for step in reversed(self.steps) if step.target)
+
+    @property
+    def sliced_step(self) -> StepConfig:
+        """Of a table along keys, offsets or files: the step whose source is cut into slices."""
+        return next(step for step in self.steps if slicing.is_cut(self, step))
 
     @property
     def managed_dependencies(self) -> tuple[Dependency, ...]:
@@ -153,10 +226,23 @@ class JdbcConfig(Model):
 
 
 class ConnectionConfig(Model):
-    """A database: an SQLAlchemy URL, from which the JDBC URL and driver follow."""
+    """A database by its SQLAlchemy URL, from which the JDBC URL and driver follow; or Kafka."""
 
-    url: str = Field(description="postgresql://user:${env:PASSWORD}@host/database, sqlite:///…")
+    url: str | None = Field(
+        None, description="postgresql://user:${env:PASSWORD}@host/database, sqlite:///…"
+    )
     jdbc: JdbcConfig = JdbcConfig()
+    kafka: dict[str, Option] | None = Field(
+        None, description="librdkafka's settings, bootstrap.servers among them"
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "ConnectionConfig":
+        if (self.url is None) == (self.kafka is None):
+            raise ValueError("give either url or kafka")
+        if self.kafka is not None and "bootstrap.servers" not in self.kafka:
+            raise ValueError("kafka: bootstrap.servers is missing")
+        return self
 
 
 class Defaults(Model):

@@ -11,8 +11,13 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy.engine import URL
 
-from logdriven_dagster.config.connections import Connection, database_url, open_connection
-from logdriven_dagster.config.models import JobConfig, ProjectConfig, TableConfig
+from logdriven_dagster.config.connections import (
+    Connection,
+    database_url,
+    kafka_settings,
+    open_connection,
+)
+from logdriven_dagster.config.models import ConnectionConfig, JobConfig, ProjectConfig, TableConfig
 from logdriven_dagster.config.secrets import resolve_environment
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.errors import UsageError
@@ -83,9 +88,16 @@ class Project:
 
     def connection(self, name: str) -> Connection:
         """A connection with its secrets from the environment; UsageError says what is missing."""
+        return open_connection(name, self._connection(name), self.root)
+
+    def kafka(self, name: str) -> dict[str, str]:
+        """The settings of a connection to Kafka, in the same way."""
+        return kafka_settings(name, self._connection(name))
+
+    def _connection(self, name: str) -> ConnectionConfig:
         if name not in self.config.connections:
             raise UsageError(f"no connection {name!r}" + _nearest(name, self.config.connections))
-        return open_connection(name, self.config.connections[name], self.root)
+        return self.config.connections[name]
 
     def variables(self, table: TableConfig) -> dict[str, str | int | float | bool]:
         """Project variables and the table's own, which win; `${env:NAME}` replaced."""

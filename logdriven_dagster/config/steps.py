@@ -14,36 +14,61 @@ class _Source(Model):
     window_column: str | None = Field(
         None, description="read only rows whose value of this column lies in the window"
     )
+    key_column: str | None = Field(
+        None, description="of auto_inc_id tables: read only rows whose key lies in the window"
+    )
     options: dict[str, Option] = Field(
         default_factory=dict, description="any option of Spark's reader"
     )
 
 
-class FileSource(_Source):
+class _Files(_Source):
+    """What is said of files that are registered one by one, `incremental_type: files`.
+
+    Sources: BDRE, file registry; Sharp ETL, throwExceptionIfEmpty and deleteSource.
+    """
+
+    path: str = Field(description="a file, folder or glob; relative to the project folder")
+    columns: str | None = Field(None, description="Spark DDL, such as `id BIGINT, at TIMESTAMP`")
+    version: Literal["modified", "hash"] = Field(
+        "modified",
+        description="what makes a file with a known path a new one: its size and time of "
+        "modification, or the hash of its content",
+    )
+    on_empty: Literal["succeed", "fail", "skip_following_steps"] = Field(
+        "succeed", description="what happens when no new file is there"
+    )
+    after_success: Literal["keep", "delete", "move"] = Field(
+        "keep", description="what becomes of files whose rows are published"
+    )
+    move_to: str | None = Field(None, description="the folder for after_success: move")
+
+    @model_validator(mode="after")
+    def _moves_somewhere(self) -> "_Files":
+        if (self.after_success == "move") != (self.move_to is not None):
+            raise ValueError("after_success: move and move_to belong together")
+        return self
+
+
+class FileSource(_Files):
     """Files of a format that carries its own types."""
 
     type: Literal["parquet", "orc", "text"]
-    path: str = Field(description="a file, folder or glob; relative to the project folder")
-    columns: str | None = Field(None, description="Spark DDL, such as `id BIGINT, at TIMESTAMP`")
 
 
-class CsvSource(_Source):
+class CsvSource(_Files):
     """Comma-separated files."""
 
     type: Literal["csv"]
-    path: str = Field(description="a file, folder or glob; relative to the project folder")
-    columns: str | None = Field(None, description="Spark DDL, such as `id BIGINT, at TIMESTAMP`")
     header: bool = False
     sep: str = ","
     null_value: str = ""
 
 
-class JsonSource(_Source):
+class JsonSource(_Files):
     """JSON lines, or whole documents with `multiline`."""
 
     type: Literal["json"]
-    path: str = Field(description="a file, folder or glob; relative to the project folder")
-    columns: str | None = Field(None, description="Spark DDL, such as `id BIGINT, at TIMESTAMP`")
     multiline: bool = False
 
 
@@ -54,6 +79,9 @@ class JdbcSource(_Source):
     connection: str
     table: str | None = None
     query: str | None = None
+    partitions: int = Field(
+        1, ge=1, description="of auto_inc_id tables: read a window by so many queries at once"
+    )
 
     @model_validator(mode="after")
     def _one_origin(self) -> "JdbcSource":
@@ -69,8 +97,21 @@ class CatalogSource(_Source):
     name: str
 
 
+class KafkaSource(_Source):
+    """Topics of a Kafka cluster: key, value, topic, partition, offset, timestamp, headers."""
+
+    type: Literal["kafka"]
+    connection: str
+    topic: str | tuple[str, ...] = Field(description="one topic, or a list of them")
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return (self.topic,) if isinstance(self.topic, str) else self.topic
+
+
 Source: TypeAlias = Annotated[
-    FileSource | CsvSource | JsonSource | JdbcSource | CatalogSource, Field(discriminator="type")
+    FileSource | CsvSource | JsonSource | JdbcSource | CatalogSource | KafkaSource,
+    Field(discriminator="type"),
 ]
 
 
@@ -124,8 +165,18 @@ class CatalogTarget(_Target):
     format: str = "parquet"
 
 
+class KafkaTarget(_Target):
+    """A topic; one Kafka transaction sends a window. Columns key, value, headers as in Spark."""
+
+    type: Literal["kafka"]
+    connection: str
+    topic: str
+    mode: Literal["append"] = "append"
+
+
 Target: TypeAlias = Annotated[
-    IcebergTarget | FileTarget | JdbcTarget | CatalogTarget, Field(discriminator="type")
+    IcebergTarget | FileTarget | JdbcTarget | CatalogTarget | KafkaTarget,
+    Field(discriminator="type"),
 ]
 
 PythonReference = Annotated[str, StringConstraints(pattern=r"^[^:\s]+:[A-Za-z_][A-Za-z0-9_]*$")]

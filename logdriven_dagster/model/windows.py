@@ -1,7 +1,7 @@
-"""Windows of data time, and their text in the run log."""
+"""Windows: ranges of data time, and slices of sources that have none; their text in the run log."""
 
-from dataclasses import dataclass
-from datetime import datetime, timezone
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 
@@ -17,6 +17,21 @@ class TimeWindow:
             raise ValueError(f"a window needs aware bounds: {self.start} – {self.end}")
         if self.start.timestamp() >= self.end.timestamp():
             raise ValueError(f"a window must not be empty: {self.start} – {self.end}")
+
+    @property
+    def range_start(self) -> str:
+        """`job_log.data_range_start`."""
+        return range_text(self.start)
+
+    @property
+    def range_end(self) -> str | None:
+        """`job_log.data_range_end`; None while nobody knows it."""
+        return range_text(self.end)
+
+    @property
+    def key(self) -> str:
+        """What names the window among those of its table."""
+        return range_text(self.start)
 
     def overlaps(self, other: "TimeWindow") -> bool:
         """Whether the two ranges share an instant."""
@@ -34,6 +49,62 @@ class TimeWindow:
 
     def __str__(self) -> str:
         return f"[{_brief(self.start)}, {_brief(self.end)})"
+
+
+_FIRST = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slice(TimeWindow):
+    """The n-th part of a source that is read along keys, offsets or batches instead of time.
+
+    Slices of a table follow each other. On the axis of all windows number n is the n-th second of
+    1970, so that leases, targets and upserts order slices as they order windows of time.
+    """
+
+    low: str
+    """Where it begins: a key that was read already, offsets as JSON, or the first batch."""
+    high: str | None
+    """Where it ends; None until its attempt has looked how far the source goes."""
+    keyed: bool = False
+    """Whether `low` is short and grows, and therefore names the slice."""
+
+    @classmethod
+    def nth(
+        cls, number: int, low: str, high: str | None, zone: ZoneInfo, *, keyed: bool = False
+    ) -> "Slice":
+        """The slice of this number, from 0 on."""
+        start, end = (in_zone(number + n, zone) for n in (0, 1))
+        return cls(start, end, low, high, keyed)
+
+    @property
+    def number(self) -> int:
+        return (self.start - _FIRST) // timedelta(seconds=1)
+
+    @property
+    def range_start(self) -> str:
+        return self.low
+
+    @property
+    def range_end(self) -> str | None:
+        return self.high
+
+    @property
+    def key(self) -> str:
+        return self.low if self.keyed else str(self.number)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing new to read."""
+        return self.low == self.high
+
+    def up_to(self, high: str, low: str | None = None) -> "Slice":
+        """The same slice with its end, and where it really begins if that was only a word."""
+        return replace(self, high=high, low=self.low if low is None else low)
+
+    def __str__(self) -> str:
+        what = f"#{self.number}" if not self.keyed else f"({self.low}, {self.high or '…'}]"
+        return what if self.keyed or not self.high else f"{what} {self.low} – {self.high}"
 
 
 def _brief(moment: datetime) -> str:

@@ -1,5 +1,6 @@
 """What Dagster shows beside a table and beside each window of it."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def table_metadata(project: Project, table: TableConfig) -> dict[str, Any]:
     metadata: dict[str, Any] = {
         "table": table.table,
         "period": str(table.period),
-        "default_start": table.default_start.isoformat(),
+        "default_start": _start(table),
         "incremental_type": table.incremental_type,
         "ordered": table.ordered,
     }
@@ -44,13 +45,18 @@ def table_metadata(project: Project, table: TableConfig) -> dict[str, Any]:
     return metadata
 
 
+def _start(table: TableConfig) -> str:
+    start = table.default_start
+    return start.isoformat() if isinstance(start, datetime) else str(start)
+
+
 def kinds(project: Project, table: TableConfig) -> set[str]:
     """Spark, and where the rows end up; Dagster shows three kinds at most."""
     target = table.output
     if not isinstance(target, JdbcTarget):
         return {"spark", target.type}
     url = project.config.connections[target.connection].url
-    backend = url.partition(":")[0].partition("+")[0]
+    backend = (url or "").partition(":")[0].partition("+")[0]
     return {"spark", _DATABASES.get(backend, backend or "jdbc")}
 
 

@@ -82,7 +82,7 @@ def _before(moment: datetime, delay: timedelta, grid: Grid) -> datetime:
 
 def watermark(table: TableConfig, log: TableLog) -> datetime:
     """The end of the contiguous prefix of windows that succeeded or were skipped on purpose."""
-    start = table.default_start
+    start = table.grid.origin
     for covered in union(log.finished, log.skipped):
         if covered.start.timestamp() <= start.timestamp() < covered.end.timestamp():
             return covered.end

@@ -49,8 +49,8 @@ def obstacle(
 
     `logs` holds at least the table and its upstreams.
     """
-    if window.start.timestamp() < table.default_start.timestamp():
-        return NotDue(f"before default_start {table.default_start:%Y-%m-%d %H:%M}")
+    if window.start.timestamp() < table.grid.origin.timestamp():
+        return NotDue(f"before default_start {table.grid.origin:%Y-%m-%d %H:%M}")
     if table.end is not None and window.end.timestamp() > table.end.timestamp():
         return NotDue(f"after the table's end {table.end:%Y-%m-%d %H:%M}")
     if now.timestamp() < next_due(table, window).timestamp():

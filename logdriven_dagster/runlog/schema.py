@@ -57,8 +57,8 @@ job_log = Table(
     Column("job_name", String(128), nullable=False, comment="the table's name"),
     Column("job_period", Integer, nullable=False, comment="minutes"),
     Column("job_schedule_id", String(128), nullable=False, comment="job_name-data_range_start"),
-    Column("data_range_start", String(1024)),
-    Column("data_range_end", String(1024)),
+    Column("data_range_start", _LongText, comment="yyyyMMddHHmmss, a key, offsets as JSON, …"),
+    Column("data_range_end", _LongText),
     Column("job_start_time", Moment),
     Column("job_end_time", Moment),
     Column("status", String(32), nullable=False, comment="RUNNING, then one of the others"),
@@ -76,9 +76,10 @@ job_log = Table(
     Column("dagster_run_id", String(64)),
     Column("runtime_args", Text, comment="JSON"),
     Column("data_now", BigInteger, comment="the data clock of the claim, epoch seconds"),
-    # The same instants as data_range_*, for arithmetic: wall-clock texts repeat in autumn.
-    Column("window_start", BigInteger, comment="epoch seconds"),
-    Column("window_end", BigInteger, comment="epoch seconds"),
+    # The place of data_range_* among all windows: wall-clock texts repeat in autumn, and keys,
+    # offsets and batches have no order as texts.
+    Column("window_start", BigInteger, comment="epoch seconds, or the number of a slice"),
+    Column("window_end", BigInteger),
     Column("latest", SmallInteger, comment="1 for the newest attempt at its window, else NULL"),
     # The lease. A RUNNING row without an expiry has none; an ended one with it did not end by
     # itself.
@@ -88,6 +89,8 @@ job_log = Table(
     Column("failures", Integer, nullable=False, server_default="0", comment="in a row before"),
     Column("definition", String(64), comment="digest of what the steps do"),
     Column("covered", SmallInteger, comment="1 if log_range holds the window, else NULL"),
+    Column("has_more", SmallInteger, comment="1 if the source had more than a slice took"),
+    Column("target_batch_id", BigInteger, comment="the batch that a success makes"),
     CheckConstraint(STATUS_CHECKS["job_log"], name="ck_job_log_status"),
     CheckConstraint(LEASE_CHECK, name="ck_job_log_lease"),
     sqlite_autoincrement=True,
@@ -147,6 +150,70 @@ log_range = Table(
 Index("ix_log_range_end", log_range.c.job_name, log_range.c.status, log_range.c.window_end)
 
 
+batch = Table(
+    "batch",
+    metadata,
+    Column("batch_id", _Id, primary_key=True, autoincrement=True),
+    Column("source_job_id", BigInteger, comment="the attempt that made it"),
+    Column("batch_type", String(32), nullable=False, comment="window, file, none"),
+    Column("create_time", Moment, nullable=False, server_default=_NOW),
+    sqlite_autoincrement=True,
+    **_INNODB,
+)
+"""Source: BDRE, BATCH."""
+
+batch_queue = Table(
+    "batch_queue",
+    metadata,
+    Column("queue_id", _Id, primary_key=True, autoincrement=True),
+    Column("job_name", String(128), nullable=False, comment="the table that consumes it"),
+    Column("step_id", String(64), nullable=False, comment="the step that consumes it"),
+    Column("source_job_name", String(128), nullable=False, comment="the table that made it"),
+    Column("source_batch_id", BigInteger, nullable=False),
+    Column("source_job_id", BigInteger, comment="the attempt that made it"),
+    Column("target_batch_id", BigInteger, comment="the batch that its consumer makes"),
+    Column(
+        "batch_state", SmallInteger, nullable=False, comment="0 new 1 processed 2 accessed 3 failed"
+    ),
+    Column("batch_marking", Text, comment="dates of its data, or NAME@date; commas between"),
+    Column("window_start", BigInteger, comment="what it holds of the table that made it"),
+    Column("window_end", BigInteger),
+    Column("insert_ts", Moment, nullable=False, server_default=_NOW),
+    Column("start_ts", Moment),
+    Column("end_ts", Moment),
+    sqlite_autoincrement=True,
+    **_INNODB,
+)
+"""One row for each consumer of a batch. Source: BDRE, BATCH_CONSUMP_QUEUE."""
+Index(
+    "uq_batch_queue",
+    batch_queue.c.job_name,
+    batch_queue.c.step_id,
+    batch_queue.c.source_job_name,
+    batch_queue.c.source_batch_id,
+    unique=True,
+)
+Index("ix_batch_queue_target", batch_queue.c.job_name, batch_queue.c.target_batch_id)
+
+file = Table(
+    "file",
+    metadata,
+    Column("file_id", _Id, primary_key=True, autoincrement=True),
+    Column("batch_id", BigInteger, nullable=False),
+    Column("server", String(128), nullable=False, comment="scheme and host; empty: this machine"),
+    Column("path", Text, nullable=False),
+    Column("path_digest", String(64), nullable=False, comment="SHA-256 of server and path"),
+    Column("file_size", BigInteger, nullable=False),
+    Column("file_hash", String(128), nullable=False, comment="of the content, or size and time"),
+    Column("creation_ts", Moment, nullable=False, comment="last modification"),
+    sqlite_autoincrement=True,
+    **_INNODB,
+)
+"""Files that were found, one row for each version. Source: BDRE, FILE."""
+Index("uq_file", file.c.path_digest, file.c.file_hash, unique=True)
+Index("ix_file_batch", file.c.batch_id)
+
+
 def _archive_of(table: Table) -> Table:
     """A table for old rows of another one: the same columns, no sequence and no constraints."""
     columns = [
@@ -157,6 +224,15 @@ def _archive_of(table: Table) -> Table:
 
 
 job_log_archive, step_log_archive = _archive_of(job_log), _archive_of(step_log)
+batch_archive = _archive_of(batch_queue)
+"""Consumed batches. Source: BDRE, ARCHIVE_CONSUMP_QUEUE."""
+Index(
+    "ix_batch_archive_consumer",
+    batch_archive.c.job_name,
+    batch_archive.c.source_job_name,
+    batch_archive.c.source_batch_id,
+)
+Index("ix_batch_archive_target", batch_archive.c.job_name, batch_archive.c.target_batch_id)
 Index("ix_job_log_archive_id", job_log_archive.c.job_schedule_id, job_log_archive.c.attempt_number)
 Index(
     "ix_job_log_archive_windows",
