@@ -49,8 +49,8 @@ def plan(
 def _window_json(planned: "PlannedWindow") -> dict[str, object]:
     return {
         "table": planned.table,
-        "data_range_start": planned.window.start,
-        "data_range_end": planned.window.end,
+        "data_range_start": planned.window.bounds[0],
+        "data_range_end": planned.window.bounds[1],
         "state": planned.state.value,
         "reason": planned.reason,
     }
@@ -77,7 +77,7 @@ def _print_tables(found: "Plan") -> None:
         first = next(found.queue(name), None)
         grid.add_row(
             name,
-            rendering.brief(table.watermark),
+            _cell(table.watermark),
             rendering.number(table.pending),
             str(first.window) if first else "–",
             rendering.state(first.state.value if first else "up to date"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from logdriven_dagster.cli import rendering
 from logdriven_dagster.cli.results import RunSummary, Tally, WindowResult, window_result
 from logdriven_dagster.execution.events import WindowEvent, WindowStarted
-from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -64,7 +63,7 @@ def _show_line(event: WindowEvent) -> None:
 def _line(result: WindowResult) -> "Text":
     from rich.text import Text
 
-    window = TimeWindow(result.data_range_start, result.data_range_end)
+    window = result.window
     line = Text.assemble(rendering.state(result.status), f"  {result.table} {window}")
     if result.status == "SUCCESS":
         read, written = map(rendering.number, (result.rows_read, result.rows_written))

@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, fields
 
 from logdriven_dagster.execution.events import (
     WindowEvent,
@@ -16,15 +15,15 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.runs import Staged
+from logdriven_dagster.model.windows import TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
 class WindowResult:
-    """How a window of a run ended; an item of `windows` in `run --json`."""
+    """How a window of a run ended."""
 
     table: str
-    data_range_start: datetime
-    data_range_end: datetime
+    window: TimeWindow
     status: str
     """SUCCESS, FAILURE, LOST (somebody else ended it), SKIPPED (not attempted) or REFUSED (asked
     for, but may not run)."""
@@ -38,6 +37,13 @@ class WindowResult:
     reason: str | None = None
     """The error of a failed window, or why it did not run."""
 
+    def as_json(self) -> dict[str, object]:
+        """An item of `windows` in `run --json`."""
+        start, end = self.window.bounds
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        table, _ = values.pop("table"), values.pop("window")
+        return {"table": table, "data_range_start": start, "data_range_end": end, **values}
+
 
 def window_result(event: WindowEvent) -> WindowResult | None:
     """The result that an event reports; None for one that starts a window."""
@@ -48,8 +54,7 @@ def window_result(event: WindowEvent) -> WindowResult | None:
             read, written = _rows(steps)
             return WindowResult(
                 attempt.table,
-                attempt.window.start,
-                attempt.window.end,
+                attempt.window,
                 "SUCCESS",
                 attempt.job_id,
                 attempt.attempt_number,
@@ -60,8 +65,7 @@ def window_result(event: WindowEvent) -> WindowResult | None:
         case WindowFailed(attempt=attempt, step_id=step, error=error, seconds=seconds):
             return WindowResult(
                 attempt.table,
-                attempt.window.start,
-                attempt.window.end,
+                attempt.window,
                 "FAILURE",
                 attempt.job_id,
                 attempt.attempt_number,
@@ -72,17 +76,16 @@ def window_result(event: WindowEvent) -> WindowResult | None:
         case WindowLost(attempt=attempt, reason=why):
             return WindowResult(
                 attempt.table,
-                attempt.window.start,
-                attempt.window.end,
+                attempt.window,
                 "LOST",
                 attempt.job_id,
                 attempt.attempt_number,
                 reason=str(why),
             )
         case WindowRefused(table=table, window=window, reason=refusal):
-            return WindowResult(table, window.start, window.end, "REFUSED", reason=str(refusal))
+            return WindowResult(table, window, "REFUSED", reason=str(refusal))
         case WindowSkipped(table=table, window=window, reason=why):
-            return WindowResult(table, window.start, window.end, "SKIPPED", reason=why)
+            return WindowResult(table, window, "SKIPPED", reason=why)
 
 
 def _rows(steps: Iterable[Staged]) -> tuple[int | None, int | None]:
@@ -146,7 +149,7 @@ class RunSummary:
             "rows_read": self.rows_read or 0,
             "rows_written": self.rows_written or 0,
             "seconds": round(self.seconds, 3),
-            "windows": [asdict(result) for result in self.results],
+            "windows": [result.as_json() for result in self.results],
         }
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from logdriven_dagster.config import Project
     from logdriven_dagster.config.models import CatchUp
     from logdriven_dagster.execution.events import WindowEvent
+    from logdriven_dagster.execution.runner import Runner
+    from logdriven_dagster.model.windows import TimeWindow
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -97,10 +99,11 @@ def refresh(
     table: Annotated[str, typer.Argument(help="The table.")],
     *,
     start: Annotated[
-        str, typer.Option("--from", metavar="TIME", help="The start of the first window.")
+        str,
+        typer.Option("--from", metavar="START", help="A time, a key, offsets or a slice's number."),
     ],
     end: Annotated[
-        str, typer.Option("--to", metavar="TIME", help="The end of the last window, exclusive.")
+        str, typer.Option("--to", metavar="END", help="Where it ends; keys are inclusive.")
     ],
     override: OverrideOption = None,
     from_step: FromStepOption = None,
@@ -117,17 +120,39 @@ def refresh(
 
     from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
     from logdriven_dagster.execution.local import open_runner
-    from logdriven_dagster.model.windows import TimeWindow
 
-    first, last = parse_time(loaded, start, "--from"), parse_time(loaded, end, "--to")
-    if first.timestamp() >= last.timestamp():
-        raise typer.BadParameter("it must be later than --from", param_hint="--to")
     arguments = RunArguments(overrides, from_step, parse_names(exclude_steps), on_running)
     chosen_steps(config, arguments)
-    runner, span = open_runner(loaded), TimeWindow(first, last)
-    windows = runner.windows(table, span)
-    events = runner.refresh(table, span, clock, arguments)
+    runner = open_runner(loaded)
+    find = _slices if config.is_sliced else _windows
+    windows = find(runner, table, start, end)
+    events = runner.refresh_windows(table, windows, clock, arguments)
     _watch(events, lambda: len(windows), "json" if as_json else "text")
+
+
+def _windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
+    from logdriven_dagster.model.windows import TimeWindow
+
+    project = runner.project
+    first, last = parse_time(project, start, "--from"), parse_time(project, end, "--to")
+    if first.timestamp() >= last.timestamp():
+        raise typer.BadParameter("it must be later than --from", param_hint="--to")
+    return runner.windows(table, TimeWindow(first, last))
+
+
+def _slices(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
+    from logdriven_dagster.planning.slices import slices_within
+
+    known = runner.slices(table)
+    try:
+        found = slices_within(runner.project.table(table), known, start, end)
+    except ValueError:
+        what = "a key, offsets as JSON, or the number of a slice"
+        raise typer.BadParameter(f"expected {what}", param_hint="--from, --to") from None
+    if not found:
+        hint = f"{table} has loaded up to {known[-1].low}; nothing of that range"
+        raise typer.BadParameter(hint, param_hint="--from, --to")
+    return found
 
 
 def _watch(

@@ -167,6 +167,11 @@ class TableConfig(Model):
         return self.incremental_type in SLICED
 
     @property
+    def is_keyed(self) -> bool:
+        """Whether a slice begins with a key, which is its name; others are numbered."""
+        return self.incremental_type == "auto_inc_id"
+
+    @property
     def layer(self) -> str:
         """The part of the name before the last dot, or `default`: the Dagster group."""
         head, _, _ = self.table.rpartition(".")

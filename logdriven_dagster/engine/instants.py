@@ -1,4 +1,4 @@
-"""Instants in Spark's expressions.
+"""Instants and whole numbers in Spark's expressions.
 
 PySpark turns an aware `datetime` into a wall-clock time on its way to Java, and then the hour that
 exists twice when clocks go back exists only once. So every bound goes there as a literal in UTC.
@@ -18,6 +18,13 @@ def instant(moment: datetime) -> "Column":
     from pyspark.sql import functions as sf
 
     return sf.expr(f"TIMESTAMP '{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S.%f}Z'")
+
+
+def literal(number: int) -> "Column":
+    """A whole number of any length."""
+    from pyspark.sql import functions as sf
+
+    return sf.expr(f"{number}BD" if abs(number) >= 2**63 else f"{number}L")
 
 
 def lies_within(column: "Column", window: TimeWindow) -> "Column":

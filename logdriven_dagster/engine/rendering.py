@@ -5,16 +5,18 @@ Bound parameters, for values: `:data_range_start` and `:data_range_end` (TIMESTA
 `${DATA_RANGE_START}` and `${DATA_RANGE_END}` as `yyyy-MM-dd HH:mm:ss` of the project's wall clock,
 which a quoted comparison in SQL understands; `${JOB_ID}`, `${JOB_NAME}`; `${YEAR}`, `${MONTH}`,
 `${DAY}`, `${HOUR}`, `${MINUTE}` of the window's start with leading zeros, whatever the period; and
-`${name}` of every variable. Source: Sharp ETL, variables of a workflow.
+`${name}` of every variable. A slice has no time: its range is a pair of whole numbers (keys) or of
+texts (offsets, batches). Source: Sharp ETL, variables of a workflow.
 """
 
 import re
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from logdriven_dagster.engine.instants import instant
+from logdriven_dagster.engine.instants import instant, literal
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import Slice, TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -51,23 +53,36 @@ def parameters(sql: str, run: WindowRun) -> "dict[str, Value | Column]":
 
 
 def _parameters(run: WindowRun) -> "dict[str, Value | Column]":
+    start, end = _bounds(run.window)
     return {
         **run.variables,
-        "data_range_start": instant(run.window.start),
-        "data_range_end": instant(run.window.end),
+        "data_range_start": start,
+        "data_range_end": end,
         "job_id": run.job_id,
         "job_name": run.table,
     }
 
 
+def _bounds(window: TimeWindow) -> "tuple[Value | Column, Value | Column]":
+    if not isinstance(window, Slice):
+        return instant(window.start), instant(window.end)
+    low, high = window.low, window.high or ""
+    return (literal(int(low)), literal(int(high or low))) if window.keyed else (low, high)
+
+
 def _texts(run: WindowRun) -> dict[str, str]:
-    start = run.window.start
     variables = {name: str(value) for name, value in run.variables.items()}
-    return variables | {
+    job = {"JOB_ID": str(run.job_id), "JOB_NAME": run.table}
+    return variables | job | _range_texts(run.window)
+
+
+def _range_texts(window: TimeWindow) -> dict[str, str]:
+    if isinstance(window, Slice):
+        return {"DATA_RANGE_START": window.low, "DATA_RANGE_END": window.high or ""}
+    start = window.start
+    return {
         "DATA_RANGE_START": _clock(start),
-        "DATA_RANGE_END": _clock(run.window.end),
-        "JOB_ID": str(run.job_id),
-        "JOB_NAME": run.table,
+        "DATA_RANGE_END": _clock(window.end),
         "YEAR": f"{start:%Y}",
         "MONTH": f"{start:%m}",
         "DAY": f"{start:%d}",

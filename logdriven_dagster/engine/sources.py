@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.steps import (
     CatalogSource,
@@ -15,9 +16,11 @@ from logdriven_dagster.config.steps import (
 )
 from logdriven_dagster.engine.connections import exact_integers, reader_options
 from logdriven_dagster.engine.instants import lies_within
+from logdriven_dagster.engine.keys import key_range, lies_in_keys, read_keys
 from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.session import option_text
 from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import Slice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,13 +36,30 @@ class Reading:
     spark: "SparkSession"
     run: WindowRun
 
+    @property
+    def table(self) -> TableConfig:
+        return self.project.table(self.run.table)
+
+    @property
+    def slice(self) -> Slice:
+        """The window of a sliced table."""
+        assert isinstance(self.run.window, Slice)
+        return self.run.window
+
 
 def read_source(reading: Reading, source: Source) -> "DataFrame":
-    """The source as a frame, restricted to the window if it has a `window_column`."""
-    frame = READERS[type(source)](reading, source)
+    """The source as a frame, restricted to the window if it names a column for that."""
+    frame = read_whole(reading, source)
+    if source.key_column and not isinstance(source, JdbcSource):
+        frame = frame.where(lies_in_keys(frame, source, key_range(reading.table, reading.slice)))
     if source.window_column:
         frame = frame.where(lies_within(frame[source.window_column], reading.run.window))
     return frame
+
+
+def read_whole(reading: Reading, source: Source) -> "DataFrame":
+    """The source as a frame; of a database, only what its queries ask for."""
+    return READERS[type(source)](reading, source)
 
 
 def _read_files(reading: Reading, source: Any) -> "DataFrame":
@@ -80,8 +100,9 @@ def _read_jdbc(reading: Reading, source: JdbcSource) -> "DataFrame":
     options |= {name: option_text(value) for name, value in source.options.items()}
     frame = reading.spark.read.format("jdbc").options(**options).load()
     if "customSchema" not in options and (exact := exact_integers(connection, frame)):
-        frame = reading.spark.read.format("jdbc").options(**options, **exact).load()
-    return frame
+        options |= exact
+        frame = reading.spark.read.format("jdbc").options(**options).load()
+    return read_keys(reading, source, options, frame) if source.key_column else frame
 
 
 def _read_catalog(reading: Reading, source: CatalogSource) -> "DataFrame":

@@ -44,6 +44,11 @@ class Engine:
         zones.setDefault(zones.getTimeZone(str(project.zone)))
 
     @property
+    def spark(self) -> "SparkSession":
+        """The session that all windows share."""
+        return self._spark
+
+    @property
     def application_id(self) -> str:
         """Spark's, for `job_log.application_id`."""
         return str(self._spark.sparkContext.applicationId)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy.engine import Connection
 
@@ -34,10 +35,15 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
 )
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
+from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning.resuming import resumable_steps
 from logdriven_dagster.runlog import RunLog, attempts, steps
 
+if TYPE_CHECKING:
+    from logdriven_dagster.engine.frontiers import Frontier
+
 _LOOKS_SECONDS = 0.2
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,8 @@ class Work:
     steps: tuple[StepConfig, ...]
     run: WindowRun
     stage: Callable[[WindowSession, StepConfig], Staged]
+    look: "Callable[[WindowRun], Frontier]"
+    """How far the source of a slice goes."""
 
 
 @dataclass
@@ -83,26 +91,23 @@ class Chain:
     def execute(self, engine: Callable[[], Engine]) -> WindowSucceeded | WindowFailed:
         """Run the steps, with the retries of the table; the log holds how it ended."""
         try:
+            if _is_endless(self.work.run.window):
+                notes = self._with_retries(self._look)
+                if _is_empty(self.attempt.window):
+                    return self._nothing_new(notes)
             spark_engine = engine()
             self.application_id = spark_engine.application_id
             with (
                 watched_by(self._check),
                 spark_engine.window(self.work.run) as self.session,
             ):
-                self._run_with_retries()
+                self._with_retries(self._run)
         except (AttemptLostError, RunLogError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a step raises is how it failed
             return self._failed(error)
         self._finish()
-        return WindowSucceeded(
-            self.attempt,
-            tuple(self.staged.values()),
-            tuple(self.published),
-            time.monotonic() - self.started,
-            self.error_count,
-            self.timeout.overdue,
-        )
+        return self._succeeded()
 
     def interrupted(self, cause: BaseException) -> None:
         """Log the attempt as DISCARDED, because its runner is being stopped, and clean up.
@@ -144,13 +149,48 @@ class Chain:
             self.staged[step.step] = replace(restored, output=note)
         self.fenced = True
 
-    def _run_with_retries(self) -> None:
+    def _look(self) -> str:
+        """Ask the source how far it goes, and log the answer before anything is read."""
+        found = self.work.look(self.work.run)
+        self.attempt = self.run_log.write(
+            lambda conn: attempts.bound(conn, self.attempt, found.window, has_more=found.has_more)
+        )
+        self.work = replace(self.work, run=replace(self.work.run, window=found.window))
+        return found.notes
+
+    def _nothing_new(self, notes: str) -> WindowSucceeded:
+        """Nothing was read and nothing is written, which is a success. Source: Sharp ETL."""
+        output = notes or f"nothing new after {self.attempt.window.range_start}"
+        outcome = StepOutcome(Status.SKIPPED, Counts(0, 0, 0, 0), output=output)
+
+        def work(conn: Connection) -> None:
+            for step in self.work.steps:
+                attempts.finish_step(conn, self.attempt, step.step, outcome)
+            ended = AttemptOutcome(Status.SUCCESS, error_count=self.error_count)
+            attempts.finish(conn, self.attempt, ended)
+
+        self.run_log.write(work)
+        return self._succeeded()
+
+    def _succeeded(self) -> WindowSucceeded:
+        return WindowSucceeded(
+            self.attempt,
+            tuple(self.staged.values()),
+            tuple(self.published),
+            time.monotonic() - self.started,
+            self.error_count,
+            self.timeout.overdue,
+        )
+
+    def _run(self) -> None:
+        self._take_over()
+        self._stage()
+        self._publish()
+
+    def _with_retries(self, work: Callable[[], T]) -> T:
         while True:
             try:
-                self._take_over()
-                self._stage()
-                self._publish()
-                return
+                return work()
             except Exception as error:
                 retries = self.work.table.retries
                 self.error_count += 1
@@ -283,6 +323,14 @@ class Chain:
     def _session(self) -> WindowSession:
         assert self.session is not None
         return self.session
+
+
+def _is_endless(window: TimeWindow) -> bool:
+    return isinstance(window, Slice) and window.high is None
+
+
+def _is_empty(window: TimeWindow) -> bool:
+    return isinstance(window, Slice) and window.is_empty
 
 
 def _succeeded(staged: Staged) -> StepOutcome:

@@ -33,12 +33,15 @@ from logdriven_dagster.execution.queue import CatchUpQueue
 from logdriven_dagster.model.attempts import Attempt, OnRunning, Owner, Status, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import Staged, WindowRun
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning import Plan, plan
-from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.planning.slices import next_slice
+from logdriven_dagster.runlog import RunLog, history
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from logdriven_dagster.engine.frontiers import Frontier
 
 
 class Runner:
@@ -143,7 +146,16 @@ class Runner:
         UsageError if the range does not lie on the bounds of windows. A materialization in Dagster
         is this. Source: Sharp ETL, refresh.
         """
-        windows = self.windows(table, span)
+        yield from self.refresh_windows(table, self.windows(table, span), now, arguments)
+
+    def refresh_windows(
+        self,
+        table: str,
+        windows: Sequence[TimeWindow],
+        now: datetime,
+        arguments: RunArguments = RunArguments(),
+    ) -> Generator[WindowEvent]:
+        """The same for windows one by one, oldest first."""
         for n, window in enumerate(windows):
             for event in self.refresh_window(table, window, now, arguments):
                 yield event
@@ -172,6 +184,22 @@ class Runner:
             raise UsageError(f"{span} does not begin and end with windows of {table}; {fix}")
         return [grid.window(n) for n in range(grid.index(span.start), grid.index(span.end))]
 
+    def slices(self, table: str, keys: Collection[str] | None = None) -> list[Slice]:
+        """The slices of a sliced table that were begun, and the next one, or those of some keys.
+
+        UsageError for a key that names none of them.
+        """
+        config = self.project.table(table)
+        known = {item.key: item for item in self.run_log.ask(lambda c: history.slices(c, config))}
+        following = next_slice(config, self._logs([table])[table].last)
+        if following.key not in known or known[following.key].is_empty:
+            known[following.key] = following
+        if unknown := sorted(set(keys or ()) - set(known)):
+            fix = f"the next one is {following.key}"
+            raise UsageError(f"{table} has no slice {', '.join(unknown)}; {fix}")
+        chosen = [item for key, item in known.items() if keys is None or key in keys]
+        return sorted(chosen, key=lambda item: item.number)
+
     def _order(
         self,
         table: str,
@@ -190,7 +218,9 @@ class Runner:
         )
         for window in order.passed_over:
             yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
-        work = Work(order.table, steps, self._window_run(order, attempt), order.stage)
+        work = Work(
+            order.table, steps, self._window_run(order, attempt), order.stage, self._frontier
+        )
         with HeldLease(self.run_log, attempt, began).kept() as lease:
             chain = Chain(self.run_log, attempt, work, lease)
             try:
@@ -211,6 +241,11 @@ class Runner:
             {**self.project.variables(table), **order.arguments.overrides},
             attempt.claim.reads,
         )
+
+    def _frontier(self, run: WindowRun) -> "Frontier":
+        from logdriven_dagster.engine.frontiers import frontier
+
+        return frontier(self.project, run, lambda: self._engine().spark)
 
     def _logs(self, names: Collection[str]) -> dict[str, TableLog]:
         return self.run_log.ask(lambda conn: read_logs(conn, self.project, names))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from logdriven_dagster.model.attempts import Owner, Status
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import Slice, TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,17 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
+class LastSlice:
+    """The newest slice that succeeded, which is where the next one begins."""
+
+    slice: Slice
+    now: datetime
+    """The data clock at which the source was asked how far it goes."""
+    has_more: bool
+    """Whether the source went further than the slice."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableLog:
     """The latest attempts at a table's windows; every tuple ascends.
 
@@ -51,3 +62,5 @@ class TableLog:
     """The newest successes, at least as many as `lookback` asks for."""
     stale: tuple[TimeWindow, ...] = ()
     """Finished windows over which an upstream window was run again later."""
+    last: LastSlice | None = None
+    """Of sliced tables."""

@@ -33,6 +33,11 @@ class TimeWindow:
         """What names the window among those of its table."""
         return range_text(self.start)
 
+    @property
+    def bounds(self) -> "tuple[datetime | str, datetime | str | None]":
+        """What it covers, for people and programs that ask."""
+        return self.start, self.end
+
     def overlaps(self, other: "TimeWindow") -> bool:
         """Whether the two ranges share an instant."""
         return (
@@ -92,6 +97,10 @@ class Slice(TimeWindow):
     @property
     def key(self) -> str:
         return self.low if self.keyed else str(self.number)
+
+    @property
+    def bounds(self) -> tuple[str, str | None]:
+        return self.low, self.high
 
     @property
     def is_empty(self) -> bool:

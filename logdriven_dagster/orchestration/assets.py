@@ -1,7 +1,8 @@
 """One Dagster asset per table: a definition from its configuration, and one thin body for all."""
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from dagster import (
     AssetDep,
@@ -30,9 +31,10 @@ from logdriven_dagster.orchestration.endings import (
 )
 from logdriven_dagster.orchestration.metadata import kinds, table_metadata
 from logdriven_dagster.orchestration.partitions import (
+    SlicePartitions,
     TablePartitions,
     partition_mapping,
-    partitions_of,
+    table_partitions,
 )
 from logdriven_dagster.orchestration.reporting import (
     Reporter,
@@ -40,6 +42,8 @@ from logdriven_dagster.orchestration.reporting import (
     errors_as_failures,
 )
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
+
+Partitions: TypeAlias = TablePartitions | SlicePartitions
 
 IO_MANAGER = "logdriven"
 """The key of the IO manager through which hand-written assets read and write tables."""
@@ -73,7 +77,7 @@ def external_assets(project: Project) -> list[AssetSpec]:
 
 
 def _asset(project: Project, table: TableConfig) -> AssetsDefinition:
-    partitions = partitions_of(table.grid)
+    partitions = table_partitions(table)
 
     @multi_asset(
         name=_op_name(table),
@@ -89,7 +93,7 @@ def _asset(project: Project, table: TableConfig) -> AssetsDefinition:
     return materialize
 
 
-def _spec(project: Project, table: TableConfig, partitions: TablePartitions) -> AssetSpec:
+def _spec(project: Project, table: TableConfig, partitions: Partitions) -> AssetSpec:
     tags = {k: v for k, v in table.tags.items() if _is_valid_tag(k, v)}
     refused = {f"tag {k}": v for k, v in table.tags.items() if k not in tags}
     spec = AssetSpec(
@@ -105,11 +109,11 @@ def _spec(project: Project, table: TableConfig, partitions: TablePartitions) -> 
     return spec.with_io_manager_key(IO_MANAGER)
 
 
-def _dep(project: Project, dependency: Dependency, downstream: TablePartitions) -> AssetDep:
+def _dep(project: Project, dependency: Dependency, downstream: Partitions) -> AssetDep:
     key = asset_key(dependency.table)
     if not dependency.managed:
         return AssetDep(key)
-    upstream = partitions_of(project.tables[dependency.table].grid)
+    upstream = table_partitions(project.tables[dependency.table])
     return AssetDep(key, partition_mapping=partition_mapping(upstream, downstream, dependency))
 
 
@@ -126,7 +130,7 @@ def _materialize(
     context: AssetExecutionContext,
     project: Project,
     table: TableConfig,
-    partitions: TablePartitions,
+    partitions: Partitions,
 ) -> None:
     """Make the windows of this run's partitions done, oldest first; raise Failure for a red run."""
     reporter, keys = Reporter(context, project), list(context.partition_keys)
@@ -136,15 +140,23 @@ def _materialize(
             project, context.run, context.resources.spark
         )
         now = data_clock(context.run, project)
-        for window in partitions.windows(keys):
+        for window in _windows(runner, table, partitions, keys):
             _run_window(runner, table.table, window, now, reporter)
+
+
+def _windows(
+    runner: Runner, table: TableConfig, partitions: Partitions, keys: Sequence[str]
+) -> Sequence[TimeWindow]:
+    if isinstance(partitions, SlicePartitions):
+        return runner.slices(table.table, keys)
+    return partitions.windows(keys)
 
 
 def _run_window(
     runner: Runner, table: str, window: TimeWindow, now: datetime, reporter: Reporter
 ) -> None:
     try:
-        reporter.follow(runner.refresh(table, window, now))
+        reporter.follow(runner.refresh_window(table, window, now))
     except (AlreadyDoneError, AlreadyRunningError) as refusal:
         if runner.project.tables[table].on_running is OnRunning.FAIL:
             raise

@@ -20,7 +20,7 @@ from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.endings import interrupted_window_shown
-from logdriven_dagster.orchestration.partitions import partitions_of
+from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.reporting import Reporter, errors_as_failures
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
 from logdriven_dagster.planning import Plan
@@ -108,7 +108,7 @@ def schedules(project: Project, jobs: list[JobDefinition]) -> list[ScheduleDefin
 def add_partitions(instance: DagsterInstance, plan: Plan) -> None:
     """Make the next pending windows of tables with dynamic partitions known to Dagster."""
     for table in plan.tables.values():
-        partitions = partitions_of(table.table.grid)
+        partitions = table_partitions(table.table)
         windows = filter(partitions.holds, table.unfinished[:_KEYS_AHEAD])
         keys = list(map(partitions.key, windows)) if partitions.dynamic_name else []
         if partitions.dynamic_name and keys:

@@ -21,7 +21,7 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.orchestration.clock import data_clock
-from logdriven_dagster.orchestration.partitions import partitions_of
+from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.reporting import (
     Reporter,
     StepContext,
@@ -107,7 +107,7 @@ def _failed_before(
     except LogdrivenError:
         return set()  # an unreadable log says nothing, and is why the step ends
     return {
-        (asset_key(name), partitions_of(table.table.grid).key(item.window))
+        (asset_key(name), table_partitions(table.table).key(item.window))
         for name, table in plan.tables.items()
         for item in table.log.open
         if item.status is not Status.RUNNING

@@ -71,7 +71,7 @@ def _value(given: Any) -> Any:
 
 def _grid(project: Project, name: str, definition: PartitionsDefinition[str]) -> Grid:
     for table in project.tables.values():
-        if partitions_of(table.grid).definition == definition:
+        if not table.is_sliced and partitions_of(table.grid).definition == definition:
             return table.grid
     if not isinstance(definition, TimeWindowPartitionsDefinition):
         fix = "use time windows, or the partitions of a configured table"

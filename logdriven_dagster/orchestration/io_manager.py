@@ -82,9 +82,12 @@ def table_io_manager(project: Project) -> IOManagerDefinition:
 
 
 def _mapped_window(context: InputContext, table: TableConfig) -> TimeWindow | None:
-    """The range of the upstream windows that the reader's partitions map to; None for all."""
+    """The range of the upstream windows that the reader's partitions map to; None for all.
+
+    Rows of any time may be in any slice, so that a sliced table is read as a whole.
+    """
     step = context.step_context
-    if not step.has_partition_key and not step.has_partition_key_range:
+    if table.is_sliced or not (step.has_partition_key or step.has_partition_key_range):
         return None
     return partitions_of(table.grid).range(context.asset_partition_keys)
 

@@ -19,6 +19,7 @@ from logdriven_dagster.config.steps import JdbcTarget
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.runs import Published, Staged
+from logdriven_dagster.model.windows import TimeWindow
 
 _DATABASES = {"postgresql": "postgres", "mariadb": "mariadb", "mysql": "mysql", "sqlite": "sqlite"}
 """The names that Dagster has icons for."""
@@ -80,6 +81,7 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
             metadata["snapshot_id"] = published.snapshot_id
     rows = published.rows if published is not None else None
     rows = rows if rows is not None else metadata.get("target_count")
+    rows = 0 if not event.steps else rows  # an empty slice
     return metadata | ({"dagster/row_count": rows} if rows is not None else {})
 
 
@@ -91,11 +93,18 @@ def failure_metadata(event: WindowFailed) -> dict[str, Any]:
     }
 
 
-def _attempt_metadata(attempt: Attempt) -> dict[str, Any]:
+def window_metadata(window: TimeWindow) -> dict[str, Any]:
+    """Of what a window covers."""
+    start, end = window.bounds
     return {
-        "window": str(attempt.window),
-        "data_range_start": attempt.window.start.isoformat(),
-        "data_range_end": attempt.window.end.isoformat(),
+        "window": str(window),
+        "data_range_start": start.isoformat() if isinstance(start, datetime) else start,
+        "data_range_end": end.isoformat() if isinstance(end, datetime) else end or "",
+    }
+
+
+def _attempt_metadata(attempt: Attempt) -> dict[str, Any]:
+    return window_metadata(attempt.window) | {
         "job_id": attempt.job_id,
         "attempt": attempt.attempt_number,
     }

@@ -22,11 +22,13 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.local import open_runner
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.catch_up import CATCH_UP
 from logdriven_dagster.orchestration.endings import report_failed
-from logdriven_dagster.orchestration.partitions import partitions_of
+from logdriven_dagster.orchestration.metadata import window_metadata
+from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.reporting import asset_key
+from logdriven_dagster.runlog.history import window_of
 from logdriven_dagster.runlog.mirror import ended_since
 
 MIRROR = "run_log_mirror"
@@ -120,8 +122,7 @@ def _show(instance: DagsterInstance, project: Project, row: dict[str, Any]) -> b
     table = project.tables.get(row["job_name"])
     if table is None:
         return False
-    partitions, zone = partitions_of(table.grid), table.grid.zone
-    window = TimeWindow(in_zone(row["window_start"], zone), in_zone(row["window_end"], zone))
+    partitions, window = table_partitions(table), window_of(table, row)
     if not partitions.holds(window):
         return False
     key, partition = asset_key(table.table), partitions.key(window)
@@ -142,9 +143,7 @@ def _show(instance: DagsterInstance, project: Project, row: dict[str, Any]) -> b
 
 def _metadata(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
     metadata: dict[str, Any] = {
-        "window": str(window),
-        "data_range_start": window.start.isoformat(),
-        "data_range_end": window.end.isoformat(),
+        **window_metadata(window),
         "job_id": row["job_id"],
         "attempt": row["attempt_number"],
         "owner": row["owner"] or "",

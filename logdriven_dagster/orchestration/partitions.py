@@ -16,10 +16,10 @@ from dagster import (
     TimeWindowPartitionsDefinition,
 )
 
-from logdriven_dagster.config.models import Dependency
+from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.periods import Grid, Period, Unit
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
 
 _WEEKS_VERIFIED = 52 * 30
 _DATE, _MINUTE = "%Y-%m-%d", "%Y-%m-%d-%H:%M"
@@ -87,6 +87,33 @@ class TablePartitions:
                 start = start.replace(tzinfo=self.grid.zone)
             return in_zone(start.timestamp(), self.grid.zone)
         raise UsageError(f"{key!r} is no partition key, such as 2013-01-01 or 2013-01-01-06:00")
+
+
+@dataclass(frozen=True)
+class SlicePartitions:
+    """The slices of a table as partitions that appear one after the other, named by their keys."""
+
+    definition: DynamicPartitionsDefinition
+
+    @property
+    def dynamic_name(self) -> str:
+        """The name under which the instance stores the keys."""
+        return str(self.definition.name)
+
+    def key(self, window: TimeWindow) -> str:
+        """The partition key: the key after which the slice begins, or its number."""
+        return window.key
+
+    def holds(self, window: TimeWindow) -> bool:
+        """Whether the window is a slice; a table of another type may have left others."""
+        return isinstance(window, Slice)
+
+
+def table_partitions(table: TableConfig) -> TablePartitions | SlicePartitions:
+    """The partitions of a table; tables with equal grids of time share one definition."""
+    if table.is_sliced:
+        return SlicePartitions(DynamicPartitionsDefinition(name=f"slices of {table.table}"))
+    return partitions_of(table.grid)
 
 
 def partitions_of(grid: Grid) -> TablePartitions:
@@ -195,7 +222,9 @@ def _after(moment: datetime, step: timedelta) -> datetime:
 
 
 def partition_mapping(
-    upstream: TablePartitions, downstream: TablePartitions, dependency: Dependency
+    upstream: TablePartitions | SlicePartitions,
+    downstream: TablePartitions | SlicePartitions,
+    dependency: Dependency,
 ) -> PartitionMapping:
     """How the windows of two tables meet, for Dagster's lineage; readiness is the planner's.
 

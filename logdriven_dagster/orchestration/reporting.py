@@ -32,7 +32,7 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.model.attempts import Owner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.metadata import failure_metadata, success_metadata
-from logdriven_dagster.orchestration.partitions import partitions_of
+from logdriven_dagster.orchestration.partitions import table_partitions
 
 StepContext: TypeAlias = AssetExecutionContext | OpExecutionContext
 
@@ -139,7 +139,7 @@ class Reporter:
 
     def _partition(self, table: str, window: TimeWindow) -> str | None:
         """The partition key, known to the instance; None for a window without a partition."""
-        partitions = partitions_of(self.project.table(table).grid)
+        partitions = table_partitions(self.project.table(table))
         if not partitions.holds(window):
             self.context.log.info("%s %s is only a part of a partition", table, window)
             return None

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.ranges import uncovered
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.planning.slices import is_complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,9 @@ def awaited_range(
 
     A day waits for its 24 hours, an hour for the day that contains it; with `window: ended` the
     hour waits for the last day that ended before it does. Before the upstream's `default_start`
-    there is nothing to wait for.
+    there is nothing to wait for. Slices have no time, so they have no ranges in common.
     """
-    if dependency.window == "none":
+    if dependency.window == "none" or isinstance(window, Slice) or upstream.is_sliced:
         return None
     grid = upstream.grid
     if dependency.window == "ended":
@@ -66,6 +67,8 @@ def missing_dependencies(
     """The upstream ranges that `window` still waits for, by table and oldest first."""
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
+        if upstream.is_sliced and dependency.window != "none":
+            yield from _missing_slices(upstream, logs.get(upstream.table, TableLog()), window)
         awaited = awaited_range(upstream, dependency, window)
         if awaited is None:
             continue
@@ -75,6 +78,12 @@ def missing_dependencies(
             continue
         for gap in uncovered(awaited, log.finished):
             yield Missing(upstream.table, gap, _why(gap, log))
+
+
+def _missing_slices(upstream: TableConfig, log: TableLog, window: TimeWindow) -> Iterator[Missing]:
+    """Rows of any time may be in any slice: all must be loaded that were there by its end."""
+    if not isinstance(window, Slice) and not is_complete(log, window.end):
+        yield Missing(upstream.table, window, "not everything up to its end is loaded yet")
 
 
 def _missing_snapshot(

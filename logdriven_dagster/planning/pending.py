@@ -14,6 +14,7 @@ from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.periods import Grid
 from logdriven_dagster.model.ranges import uncovered, union
 from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.planning.slices import next_slice, pending_slices
 
 
 class Windows(Sequence[TimeWindow]):
@@ -80,8 +81,13 @@ def _before(moment: datetime, delay: timedelta, grid: Grid) -> datetime:
     return (moment.astimezone(timezone.utc) - delay).astimezone(grid.zone)
 
 
-def watermark(table: TableConfig, log: TableLog) -> datetime:
-    """The end of the contiguous prefix of windows that succeeded or were skipped on purpose."""
+def watermark(table: TableConfig, log: TableLog) -> datetime | str:
+    """The end of the contiguous prefix of windows that succeeded or were skipped on purpose.
+
+    Of a sliced table: the end of the last slice, where the next one begins.
+    """
+    if table.is_sliced:
+        return next_slice(table, log.last).low
     start = table.grid.origin
     for covered in union(log.finished, log.skipped):
         if covered.start.timestamp() <= start.timestamp() < covered.end.timestamp():
@@ -95,6 +101,8 @@ def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Wind
     Where the period or start changed, the parts of windows that earlier runs left open count as
     windows of their own.
     """
+    if table.is_sliced:
+        return Windows(table.grid, pending_slices(table, log, now))
     grid, end = table.grid, due_end(table, now)
     if end.timestamp() <= grid.origin.timestamp():
         return Windows(grid)

@@ -46,7 +46,7 @@ class TablePlan:
 
     table: TableConfig
     log: TableLog
-    watermark: datetime
+    watermark: datetime | str
     unfinished: Windows
     """Due windows that did not succeed, oldest first; what `catch_up` leaves of them."""
     passed_over: Windows

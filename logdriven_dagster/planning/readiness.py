@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning.dependencies import missing_dependencies
 from logdriven_dagster.planning.pending import next_due, unfinished_windows
+from logdriven_dagster.planning.slices import next_slice, pending_slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ def obstacle(
 
     `logs` holds at least the table and its upstreams.
     """
+    if isinstance(window, Slice):
+        return _obstacle_to_slice(table, window, tables, logs, now)
     if window.start.timestamp() < table.grid.origin.timestamp():
         return NotDue(f"before default_start {table.grid.origin:%Y-%m-%d %H:%M}")
     if table.end is not None and window.end.timestamp() > table.end.timestamp():
@@ -60,6 +63,22 @@ def obstacle(
         first = next(iter(unfinished_windows(table, log, now)), None)
         if first is not None and first.start.timestamp() < window.start.timestamp():
             return earlier_unfinished(first, log)
+    return dependencies_missing(table, window, tables, logs)
+
+
+def _obstacle_to_slice(
+    table: TableConfig,
+    window: Slice,
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+    now: datetime,
+) -> Blocked | None:
+    log = logs.get(table.table, TableLog())
+    pending = pending_slices(table, log, now)
+    if pending and pending[0].number < window.number:
+        return earlier_unfinished(pending[0], log)
+    if window.number > next_slice(table, log.last).number:
+        return NotDue("not known yet: a slice begins where the one before it ended")
     return dependencies_missing(table, window, tables, logs)
 
 

@@ -28,10 +28,10 @@ def archive(conn: Connection, tables: Collection[TableConfig], age: timedelta) -
 
     The watermark is a range by then and does not move. What stays: windows that are running or
     unfinished, the newest ones of a table with `lookback`, and refreshed ones, by which stale
-    downstream windows are found.
+    downstream windows are found; and the last slices, where the next ones begin.
     """
     coverage.absorb(conn)
-    kept = _looked_back_at(conn, tables)
+    kept = _needed(conn, tables)
     old = select(job_log.c.job_id).where(_old(age), job_log.c.job_id.not_in(kept))
     job_ids = conn.execute(old.order_by(job_log.c.job_id).limit(_AT_ONCE)).scalars().all()
     if job_ids:
@@ -56,7 +56,7 @@ def _old(age: timedelta) -> ColumnElement[bool]:
     return and_(~running, ended, or_(finished, superseded))
 
 
-def _looked_back_at(conn: Connection, tables: Collection[TableConfig]) -> list[int]:
+def _needed(conn: Connection, tables: Collection[TableConfig]) -> list[int]:
     kept: list[int] = []
     for table in tables:
         newest = select(job_log.c.job_id).where(
@@ -65,5 +65,6 @@ def _looked_back_at(conn: Connection, tables: Collection[TableConfig]) -> list[i
             job_log.c.status == Status.SUCCESS.value,
         )
         newest = newest.order_by(job_log.c.window_start.desc()).limit(table.lookback + 1)
-        kept += conn.execute(newest).scalars().all() if table.lookback else []
+        if table.lookback or table.is_sliced:
+            kept += conn.execute(newest).scalars().all()
     return kept

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -20,7 +21,7 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.model.windows import range_text
+from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog import coverage, leases, steps
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive
@@ -42,11 +43,13 @@ def claim(conn: Connection, request: Claim) -> Attempt:
     previous = _latest(conn, request)
     replaced = _make_way(conn, request, previous) if previous is not None else None
     number, token, failures = _next(conn, request, previous)
+    known = _looked_at(request, previous)
     try:
         if previous is not None:
             _demote(conn, previous.job_id, request)
         lease = {"fencing_token": token, **leases.lease_for(request.lease)}
-        job_id = _insert(conn, request, Status.RUNNING, number, failures=failures, **lease)
+        fields = {"failures": failures, **known, **lease}
+        job_id = _insert(conn, request, Status.RUNNING, number, **fields)
     except IntegrityError:
         raise _just_started(request) from None
     steps.add(conn, job_id, request.steps)
@@ -99,6 +102,20 @@ def finish_step(conn: Connection, attempt: Attempt, step_id: str, outcome: StepO
     steps.finish(conn, attempt.job_id, step_id, outcome)
 
 
+def bound(conn: Connection, attempt: Attempt, window: Slice, *, has_more: bool) -> Attempt:
+    """Write back what a slice covers, before anything of it is read; the attempt at that slice.
+
+    Source: Sharp ETL, `data_range_end` of keys and offsets is known when the job runs.
+    """
+    found = {
+        "data_range_start": window.range_start,
+        "data_range_end": window.range_end,
+        "has_more": int(has_more),
+    }
+    leases.write_held(conn, attempt, update(job_log).where(leases.held(attempt)).values(**found))
+    return replace(attempt, claim=replace(attempt.claim, window=window))
+
+
 def note_errors(conn: Connection, attempt: Attempt, number: int) -> None:
     """Log how many tries have failed so far. Source: Kettle, `error_count`, kept by a success."""
     counted = update(job_log).where(leases.held(attempt)).values(error_count=number)
@@ -111,6 +128,7 @@ def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
     An attempt that did not succeed closes the steps that were still running.
     """
     done = outcome.status is Status.SUCCESS
+    empty = isinstance(attempt.window, Slice) and attempt.window.is_empty
     files = outcome.current_file
     ended = {
         "status": outcome.status.value,
@@ -119,20 +137,20 @@ def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
         "application_id": outcome.application_id,
         "current_file": None if files is None else stored(files, _FILES_LENGTH),
         "error_count": outcome.error_count,
-        "covered": 1 if done else None,
+        "covered": int(not empty) if done else None,
         "lease_expires_at": None,  # released; what somebody else ends keeps its expiry
     }
     leases.write_held(conn, attempt, update(job_log).where(leases.held(attempt)).values(**ended))
-    if done:
+    if done and not empty:
         coverage.cover(conn, attempt.table, Status.SUCCESS, attempt.window)
-    else:
+    if not done:
         steps.close_steps(conn, attempt.job_id, outcome.status)
     steps.forget_staged(conn, attempt.job_id)
 
 
 def schedule_id(request: Claim) -> str:
     """`job_log.job_schedule_id`: names the window that a row is an attempt at."""
-    return f"{request.table}-{range_text(request.window.start)}"
+    return f"{request.table}-{request.window.key}"
 
 
 def _latest(conn: Connection, request: Claim) -> Row[Any] | None:
@@ -155,7 +173,8 @@ def _make_way(conn: Connection, request: Claim, previous: Row[Any]) -> Owner | N
         if not leases.replace(conn, previous.job_id, request.owner):
             raise _just_started(request)
         return Owner.parse(previous.owner, previous.dagster_run_id)
-    if previous.status == Status.SUCCESS.value and request.trigger is Trigger.PENDING:
+    done = previous.status == Status.SUCCESS.value and previous.covered != 0
+    if done and request.trigger is Trigger.PENDING:
         raise AlreadyDoneError(f"{what} is done already, by job {previous.job_id}")
     return None
 
@@ -204,6 +223,13 @@ def _next(conn: Connection, request: Claim, previous: Row[Any] | None) -> tuple[
     return previous.attempt_number + 1, token, previous.failures + 1 if failed else 0
 
 
+def _looked_at(request: Claim, previous: Row[Any] | None) -> dict[str, Any]:
+    """Of a slice whose end is known: when its source was asked, and whether it went further."""
+    if previous is None or not isinstance(request.window, Slice) or request.window.high is None:
+        return {}
+    return {"data_now": previous.data_now, "has_more": previous.has_more}
+
+
 def _demote_archived(conn: Connection, request: Claim) -> None:
     mine = job_log_archive.c.job_schedule_id == schedule_id(request)
     conn.execute(update(job_log_archive).where(mine).values(latest=None))
@@ -228,7 +254,7 @@ def _resumable(conn: Connection, request: Claim, previous: Row[Any]) -> Mapping[
     """What the attempt before left staged, if this one would make the same of the same inputs."""
     if request.definition is None or previous.definition != request.definition:
         return {}
-    if previous.data_range_end != range_text(request.window.end):
+    if previous.data_range_end != request.window.range_end:
         return {}
     found = steps.staged(conn, previous.job_id)
     return found if found and not _newer_inputs(conn, request, previous) else {}
@@ -265,8 +291,8 @@ def _insert(conn: Connection, request: Claim, status: Status, number: int, **fie
         job_name=request.table,
         job_period=request.period_minutes,
         job_schedule_id=schedule_id(request),
-        data_range_start=range_text(request.window.start),
-        data_range_end=range_text(request.window.end),
+        data_range_start=request.window.range_start,
+        data_range_end=request.window.range_end,
         job_start_time=utc_now(),
         job_end_time=None if status is Status.RUNNING else utc_now(),
         status=status.value,
@@ -278,12 +304,11 @@ def _insert(conn: Connection, request: Claim, status: Status, number: int, **fie
         owner=str(request.owner),
         dagster_run_id=request.owner.dagster_run_id,
         runtime_args=json.dumps(dict(request.runtime_args)) if request.runtime_args else None,
-        data_now=int(request.now.timestamp()),
         window_start=int(request.window.start.timestamp()),
         window_end=int(request.window.end.timestamp()),
         latest=1,
         definition=request.definition,
-        **{"last_update_time": utc_now(), **fields},
+        **{"last_update_time": utc_now(), "data_now": int(request.now.timestamp()), **fields},
     )
     key = conn.execute(row).inserted_primary_key
     assert key is not None

@@ -128,7 +128,7 @@ def _uncovered(*conditions: ColumnElement[bool]) -> Select[Any]:
         job_log.c.job_name, job_log.c.status, job_log.c.window_start, job_log.c.window_end
     ).where(
         job_log.c.latest == 1,
-        job_log.c.covered.is_(None),
+        job_log.c.covered.is_(None),  # 0: an empty slice, at whose place the next one begins
         job_log.c.status.in_(DONE),
         job_log.c.window_start.is_not(None),
         *conditions,

@@ -11,9 +11,9 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.model.attempts import Owner, Status
-from logdriven_dagster.model.logs import OpenWindow, Settled, TableLog
+from logdriven_dagster.model.logs import LastSlice, OpenWindow, Settled, TableLog
 from logdriven_dagster.model.ranges import union, without
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
 from logdriven_dagster.runlog import coverage, leases
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive, step_log
@@ -27,6 +27,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
     The cost follows what is open, not the length of the history.
     """
     zones = {table.table: table.grid.zone for table in tables}
+    last = _last_slices(conn, [table for table in tables if table.is_sliced])
     covered: dict[tuple[str, str], list[TimeWindow]] = {}
     for row in coverage.ranges(conn, list(zones)):
         covered.setdefault((row.job_name, row.status), []).append(_window(row, zones[row.job_name]))
@@ -47,33 +48,34 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
             tuple(opened.get(name, ())),
             tuple(_settled(conn, table)),
             tuple(stale.get(name, ())),
+            last.get(name),
         )
     return found
 
 
 def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[OpenWindow]]:
     """The unfinished windows of the tables that have been tried, oldest first."""
-    zones = {table.table: table.grid.zone for table in tables}
+    by_name = {table.table: table for table in tables}
     rows = conn.execute(
         select(job_log, leases.is_expired(), utc_now().label("read_at"))
         .where(
             job_log.c.status.in_(coverage.OPEN),
             job_log.c.latest == 1,
             job_log.c.window_start.is_not(None),
-            job_log.c.job_name.in_(list(zones)),
+            job_log.c.job_name.in_(list(by_name)),
         )
         .order_by(job_log.c.window_start)
     ).all()
     errors = _errors(conn, [row.job_id for row in rows])
     found: dict[str, list[OpenWindow]] = {}
     for row in rows:
-        item = _open_window(row, zones[row.job_name], errors.get(row.job_id))
+        item = _open_window(row, by_name[row.job_name], errors.get(row.job_id))
         found.setdefault(row.job_name, []).append(item)
     return found
 
 
-def _open_window(row: Any, zone: ZoneInfo, error: str | None) -> OpenWindow:
-    status, window = Status(row.status), _window(row, zone)
+def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:
+    status, window = Status(row.status), window_of(table, row._mapping)
     if status is Status.RUNNING:
         seen = row.heartbeat_at or row.last_update_time
         return OpenWindow(
@@ -106,6 +108,54 @@ def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
         .order_by(step_log.c.start_time.desc())
     )
     return {row.job_id: (row.error.splitlines() or [""])[0] for row in conn.execute(query)}
+
+
+def _last_slices(conn: Connection, tables: Collection[TableConfig]) -> dict[str, LastSlice]:
+    """The newest success of each of these tables."""
+    if not tables:
+        return {}
+    by_name = {table.table: table for table in tables}
+    done = (job_log.c.latest == 1) & (job_log.c.status == _DONE)
+    newest = (
+        select(job_log.c.job_name, func.max(job_log.c.window_start).label("window_start"))
+        .where(done, job_log.c.job_name.in_(list(by_name)))
+        .group_by(job_log.c.job_name)
+        .subquery()
+    )
+    same = (job_log.c.job_name == newest.c.job_name) & (
+        job_log.c.window_start == newest.c.window_start
+    )
+    found = {}
+    for row in conn.execute(select(job_log).join_from(newest, job_log, same).where(done)):
+        table = by_name[row.job_name]
+        window = window_of(table, row._mapping)
+        assert isinstance(window, Slice)
+        now = in_zone(row.data_now or 0, table.grid.zone)
+        found[row.job_name] = LastSlice(window, now, bool(row.has_more))
+    return found
+
+
+def slices(conn: Connection, table: TableConfig) -> list[Slice]:
+    """Every slice that was ever begun, as its latest attempt has it, oldest first."""
+    columns = ("window_start", "data_range_start", "data_range_end")
+    parts = [
+        select(*(log.c[name] for name in columns)).where(
+            log.c.job_name == table.table, log.c.latest == 1, log.c.window_start.is_not(None)
+        )
+        for log in (job_log, job_log_archive)
+    ]
+    rows = conn.execute(union_all(*parts)).mappings().all()
+    found = [window_of(table, row) for row in sorted(rows, key=lambda row: row["window_start"])]
+    return [item for item in found if isinstance(item, Slice)]
+
+
+def window_of(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
+    """The window of a `job_log` row, by the names of its columns."""
+    zone = table.grid.zone
+    if not table.is_sliced:
+        return TimeWindow(in_zone(row["window_start"], zone), in_zone(row["window_end"], zone))
+    low, high = row["data_range_start"] or "", row["data_range_end"]
+    return Slice.nth(row["window_start"], low, high, zone, keyed=table.is_keyed)
 
 
 def _settled(conn: Connection, table: TableConfig) -> Iterator[Settled]:
@@ -146,18 +196,21 @@ def _stale_windows(
         table.table: _outdated(conn, table, upstreams)
         for table in tables
         if table.on_upstream_refresh == "rerun"
+        and not table.is_sliced
         and (
             upstreams := [
                 d.table
                 for d in table.managed_dependencies
-                if d.table in again and d.window != "none" and not _is_full(by_name, d.table)
+                if d.table in again and d.window != "none" and _has_windows(by_name, d.table)
             ]
         )
     }
 
 
-def _is_full(tables: Mapping[str, TableConfig], name: str) -> bool:
-    return name in tables and tables[name].incremental_type == "full"
+def _has_windows(tables: Mapping[str, TableConfig], name: str) -> bool:
+    """Whether a window of the table is about the same time as one of another table."""
+    table = tables.get(name)
+    return table is None or not (table.incremental_type == "full" or table.is_sliced)
 
 
 def _outdated(conn: Connection, table: TableConfig, upstreams: list[str]) -> list[TimeWindow]:

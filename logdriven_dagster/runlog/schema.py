@@ -88,7 +88,7 @@ job_log = Table(
     Column("lease_expires_at", Moment),
     Column("failures", Integer, nullable=False, server_default="0", comment="in a row before"),
     Column("definition", String(64), comment="digest of what the steps do"),
-    Column("covered", SmallInteger, comment="1 if log_range holds the window, else NULL"),
+    Column("covered", SmallInteger, comment="1 if log_range holds the window, 0 if it never will"),
     Column("has_more", SmallInteger, comment="1 if the source had more than a slice took"),
     Column("target_batch_id", BigInteger, comment="the batch that a success makes"),
     CheckConstraint(STATUS_CHECKS["job_log"], name="ck_job_log_status"),
@@ -155,7 +155,8 @@ batch = Table(
     metadata,
     Column("batch_id", _Id, primary_key=True, autoincrement=True),
     Column("source_job_id", BigInteger, comment="the attempt that made it"),
-    Column("batch_type", String(32), nullable=False, comment="window, file, none"),
+    Column("batch_type", String(32), nullable=False, comment="window, file"),
+    Column("batch_marking", _LongText, comment="of a finished attempt; dates or NAME@date"),
     Column("create_time", Moment, nullable=False, server_default=_NOW),
     sqlite_autoincrement=True,
     **_INNODB,
@@ -175,7 +176,7 @@ batch_queue = Table(
     Column(
         "batch_state", SmallInteger, nullable=False, comment="0 new 1 processed 2 accessed 3 failed"
     ),
-    Column("batch_marking", Text, comment="dates of its data, or NAME@date; commas between"),
+    Column("batch_marking", _LongText, comment="dates of its data, or NAME@date; commas between"),
     Column("window_start", BigInteger, comment="what it holds of the table that made it"),
     Column("window_end", BigInteger),
     Column("insert_ts", Moment, nullable=False, server_default=_NOW),
@@ -231,6 +232,13 @@ Index(
     batch_archive.c.job_name,
     batch_archive.c.source_job_name,
     batch_archive.c.source_batch_id,
+)
+Index(
+    "ix_batch_archive_newest",
+    batch_archive.c.job_name,
+    batch_archive.c.step_id,
+    batch_archive.c.source_job_name,
+    batch_archive.c.source_job_id,
 )
 Index("ix_batch_archive_target", batch_archive.c.job_name, batch_archive.c.target_batch_id)
 Index("ix_job_log_archive_id", job_log_archive.c.job_schedule_id, job_log_archive.c.attempt_number)

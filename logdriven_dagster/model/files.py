@@ -1,0 +1,36 @@
+"""Files that tables load one by one, as values. Source: BDRE, FILE."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A version of a file, as a listing or a message describes it."""
+
+    server: str
+    """Scheme and host; empty for this machine."""
+    path: str
+    size: int
+    """Bytes."""
+    hash: str
+    """Of the content, or of its size and time: what tells two versions apart."""
+    created: datetime
+    """The last modification, aware."""
+
+    @property
+    def location(self) -> str:
+        return self.server + self.path
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredFile(FoundFile):
+    """A file that the run log knows."""
+
+    batch_id: int
+
+
+def joined(files: Iterable[FoundFile]) -> str:
+    """The locations of files with semicolons between. Source: BDRE, GetFiles."""
+    return ";".join(file.location for file in files)

@@ -1,0 +1,98 @@
+"""The pending queue of a table that is read along keys, offsets or files instead of time.
+
+Source: Sharp ETL, auto-incremented keys and Kafka topics: a window begins where the last success
+ended. How far it goes is only known when it runs, so nothing of a source is asked here.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.model.logs import LastSlice, TableLog
+from logdriven_dagster.model.windows import Slice
+
+Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
+_FIRST = {"auto_inc_id": "0", "kafka_offset": "earliest"}
+
+
+def pending_slices(table: TableConfig, log: TableLog, now: datetime) -> list[Slice]:
+    """The slices that did not succeed, oldest first, and the next one where it is due."""
+    opened = [item.window for item in log.open if isinstance(item.window, Slice)]
+    following = next_slice(table, log.last)
+    if any(item.number >= following.number for item in opened):
+        return opened
+    return [*opened, following] if is_due(table, log.last, now) else opened
+
+
+def next_slice(table: TableConfig, last: LastSlice | None) -> Slice:
+    """The slice after the last success; the same one again if there was nothing in it."""
+    if last is None:
+        number, low = 0, first_low(table)
+    else:
+        number = last.slice.number + (0 if last.slice.is_empty else 1)
+        low = last.slice.high or ""
+    return Slice.nth(number, low, None, table.grid.zone, keyed=table.is_keyed)
+
+
+def first_low(table: TableConfig) -> str:
+    """Where the first slice begins. Source: Sharp ETL, 0 and `earliest` by default."""
+    if table.default_start is not None:
+        return str(table.default_start)
+    return _FIRST.get(table.incremental_type, "")
+
+
+def is_due(table: TableConfig, last: LastSlice | None, now: datetime) -> bool:
+    """Whether it is time to look for more: once a period, and at once where more was seen."""
+    if last is None or last.has_more:
+        return True
+    grid = table.grid
+    return grid.index(now) > grid.index(last.now)
+
+
+def slices_within(table: TableConfig, known: Sequence[Slice], first: str, last: str) -> list[Slice]:
+    """The slices that a range of keys or offsets touches: rows are only replaced slice by slice.
+
+    Keys: after the first, up to and including the last. Offsets as JSON: from the first up to
+    the last. Otherwise numbers of slices, from the first up to the last. ValueError for anything
+    else.
+    """
+    if table.is_keyed:
+        keys = range(int(first) + 1, int(last) + 1)
+        return [item for item in known if _touches(range(*_keys_of(item)), keys)]
+    if first.startswith("{"):
+        asked = json.loads(first), json.loads(last)
+        return [item for item in known if item.high and _offsets_touch(_offsets_of(item), asked)]
+    numbers = range(int(first), int(last))
+    return [item for item in known if item.number in numbers]
+
+
+def _keys_of(item: Slice) -> tuple[int, int]:
+    return int(item.low) + 1, int(item.high or item.low) + 1
+
+
+def _touches(one: range, other: range) -> bool:
+    return max(one.start, other.start) < min(one.stop, other.stop)
+
+
+def _offsets_of(item: Slice) -> tuple[Offsets, Offsets]:
+    return json.loads(item.low), json.loads(item.high or item.low)
+
+
+def _offsets_touch(one: tuple[Offsets, Offsets], other: tuple[Offsets, Offsets]) -> bool:
+    """Whether some partition of a topic has messages in both ranges."""
+    for topic, partitions in other[1].items():
+        for partition, end in partitions.items():
+            asked = range(other[0].get(topic, {}).get(partition, 0), end)
+            low = one[0].get(topic, {}).get(partition, 0)
+            if _touches(range(low, one[1].get(topic, {}).get(partition, low)), asked):
+                return True
+    return False
+
+
+def is_complete(log: TableLog, moment: datetime) -> bool:
+    """Whether all that the source held at a moment is loaded."""
+    if log.last is None or log.open or log.last.has_more:
+        return False
+    return log.last.now.timestamp() >= moment.timestamp()
