@@ -74,8 +74,10 @@ def test_a_catch_up_makes_one_partition_after_the_other(shop: World) -> None:
 def test_a_materialization_tells_the_range_and_its_rows(shop: World) -> None:
     shop.catch_up(now=NOW)
     event = shop.instance.get_latest_materialization_event(AssetKey(["ods", "orders"]))
-    assert event and event.asset_materialization
-    metadata = event.asset_materialization.metadata
+    assert event is not None
+    materialization = event.asset_materialization
+    assert materialization is not None
+    metadata = materialization.metadata
     assert metadata["window"].value == "(20, 25]"
     assert (metadata["data_range_start"].value, metadata["data_range_end"].value) == ("20", "25")
     assert metadata["dagster/row_count"].value == metadata["source_count"].value == 1
@@ -85,9 +87,11 @@ def test_a_look_that_finds_nothing_is_a_materialization_of_no_rows(shop: World) 
     shop.catch_up(now=NOW)
     shop.catch_up(now="2022-01-03 12:00", tables=["ods.orders"])
     event = shop.instance.get_latest_materialization_event(AssetKey(["ods", "orders"]))
-    assert event and event.asset_materialization
-    assert event.asset_materialization.partition == "25"
-    assert event.asset_materialization.metadata["dagster/row_count"].value == 0
+    assert event is not None
+    materialization = event.asset_materialization
+    assert materialization is not None
+    assert materialization.partition == "25"
+    assert materialization.metadata["dagster/row_count"].value == 0
 
 
 def test_a_backfill_of_chosen_slices_moves_no_watermark(shop: World) -> None:
