@@ -22,7 +22,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --constraint constraints.txt \
-		--editable '.[demo,postgres,mysql$(JAVA)]'
+		--editable '.[demo,postgres,mysql,kafka$(JAVA)]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

@@ -103,6 +103,11 @@ class KafkaSource(_Source):
     type: Literal["kafka"]
     connection: str
     topic: str | tuple[str, ...] = Field(description="one topic, or a list of them")
+    on_gap: Literal["fail", "report"] = Field(
+        "fail",
+        description="what happens when messages were deleted before they were read, or their topic "
+        "was made anew: nothing is read, or what is there is and the log says what is lost",
+    )
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What went wrong, as a StepError: transient or terminal by the exception's type."""
 
 import errno
+import re
 import socket
 import sys
 import traceback
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.engine.kafka_clients import is_transient as is_transient_kafka
 from logdriven_dagster.errors import (
     AttemptLostError,
     LogdrivenError,
@@ -33,6 +35,7 @@ TRANSIENT_JAVA = frozenset(
         "java.sql.SQLRecoverableException",
         "java.sql.SQLTransientException",
         "java.util.concurrent.TimeoutException",
+        "org.apache.kafka.common.errors.RetriableException",
         "org.apache.hadoop.net.ConnectTimeoutException",
         "org.apache.spark.shuffle.FetchFailedException",
     }
@@ -45,6 +48,9 @@ _TRANSIENT_SQL_STATES = ("08", "40", "53", "55P03", "57P")
 _SQLITE_BUSY = {5, 6}
 _MYSQL_TRANSIENT = {1040, 1205, 1213, 2002, 2003, 2006, 2013}
 """Too many connections, lock wait, deadlock, and the ways of not reaching the server."""
+
+_TOLD = re.compile(r"^logdriven_dagster\.errors\.(Transient|Terminal)StepError: (.+)", re.MULTILINE)
+"""What our own code raised in a Python worker of Spark, of which Java only has the text."""
 
 _TRANSIENT_ERRNO = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
 
@@ -69,8 +75,20 @@ def step_errors() -> Iterator[None]:
 
 def step_error(error: Exception) -> StepError:
     """The StepError of the same meaning."""
+    if told := _told(error):
+        return told
     kind = TransientStepError if is_transient(error) else TerminalStepError
     return kind(redact(_text(error))[:_LONGEST])
+
+
+def _told(error: Exception) -> StepError | None:
+    """The StepError that was raised in an executor."""
+    for cause in _causes(_java(error)):
+        if found := _TOLD.findall(str(cause.getMessage())):
+            kind, text = found[-1]
+            told = TransientStepError if kind == "Transient" else TerminalStepError
+            return told(redact(text)[:_LONGEST])
+    return None
 
 
 def is_transient(error: Exception) -> bool:
@@ -83,6 +101,8 @@ def is_transient(error: Exception) -> bool:
         return any(_is_transient_java(cause) for cause in _causes(java))
     if type(error).__name__ == "CommitFailedException":
         return True
+    if type(error).__name__ == "KafkaException":
+        return is_transient_kafka(error.args[0])
     return _is_transient_database(error)
 
 

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.steps import CatalogTarget, FileTarget, IcebergTarget, JdbcTarget
+from logdriven_dagster.config.steps import (
+    CatalogTarget,
+    FileTarget,
+    IcebergTarget,
+    JdbcTarget,
+    KafkaTarget,
+)
 from logdriven_dagster.engine.connections import database
 from logdriven_dagster.engine.files import files_folder
 from logdriven_dagster.engine.iceberg import identifier, table_folder
@@ -161,7 +167,9 @@ def _dropper(search: Search, target: JdbcTarget, name: str) -> Callable[[], None
     return drop
 
 
-def _of_catalog(search: Search, table: str, _target: CatalogTarget) -> Iterator[Garbage]:
+def _of_staging(
+    search: Search, table: str, _target: CatalogTarget | KafkaTarget
+) -> Iterator[Garbage]:
     for path in search.idle(search.project.warehouse / "_staging" / table):
         yield from search.path(table, "rows", path)
 
@@ -181,5 +189,6 @@ FINDERS: dict[type[Any], Callable[[Search, str, Any], Iterator[Garbage]]] = {
     IcebergTarget: _of_iceberg,
     FileTarget: _of_files,
     JdbcTarget: _of_database,
-    CatalogTarget: _of_catalog,
+    CatalogTarget: _of_staging,
+    KafkaTarget: _of_staging,
 }

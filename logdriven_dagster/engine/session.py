@@ -171,7 +171,8 @@ def _java_version() -> int:
 
 
 def _drivers(project: Project) -> set[str]:
-    return {project.connection(name).driver for name in project.config.connections}
+    databases = [name for name, given in project.config.connections.items() if given.url]
+    return {project.connection(name).driver for name in databases}
 
 
 def _jdbc_jars(project: Project) -> list[str]:

@@ -12,10 +12,12 @@ from logdriven_dagster.config.steps import (
     FileSource,
     JdbcSource,
     JsonSource,
+    KafkaSource,
     Source,
 )
 from logdriven_dagster.engine.connections import exact_integers, reader_options
 from logdriven_dagster.engine.instants import lies_within
+from logdriven_dagster.engine.kafka_source import read_kafka
 from logdriven_dagster.engine.keys import key_range, lies_in_keys, read_keys
 from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.session import option_text
@@ -116,6 +118,7 @@ READERS: dict[type[Any], Callable[[Reading, Any], "DataFrame"]] = {
     JsonSource: _read_json,
     JdbcSource: _read_jdbc,
     CatalogSource: _read_catalog,
+    KafkaSource: read_kafka,
 }
 
 

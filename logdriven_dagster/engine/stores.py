@@ -8,12 +8,14 @@ from logdriven_dagster.config.steps import (
     FileTarget,
     IcebergTarget,
     JdbcTarget,
+    KafkaTarget,
     Target,
 )
 from logdriven_dagster.engine.catalog import CatalogTable
 from logdriven_dagster.engine.files import WindowFiles
 from logdriven_dagster.engine.iceberg import IcebergTable
 from logdriven_dagster.engine.jdbc import JdbcTable
+from logdriven_dagster.engine.kafka_target import KafkaTopic
 from logdriven_dagster.engine.staging import Place, Store
 
 STORES: dict[type[Any], Callable[[Place, str, Any], Store]] = {
@@ -21,6 +23,7 @@ STORES: dict[type[Any], Callable[[Place, str, Any], Store]] = {
     FileTarget: WindowFiles,
     JdbcTarget: JdbcTable,
     CatalogTarget: CatalogTable,
+    KafkaTarget: KafkaTopic,
 }
 
 

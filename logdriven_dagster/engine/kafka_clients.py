@@ -1,0 +1,171 @@
+"""Kafka clients: librdkafka's settings for each purpose, and its errors as StepErrors.
+
+librdkafka connects in the background and tries for ever; what went wrong meanwhile it only mentions
+to a callback. `Complaints` keeps that, so that a time-out can say why.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.errors import StepError, TerminalStepError, TransientStepError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+    from confluent_kafka.admin import AdminClient
+
+ANSWER_SECONDS = 8.0
+"""How long a cluster may take for one answer, so that an unreachable one is told within ten."""
+
+TRANSIENT = frozenset(
+    {
+        "BROKER_NOT_AVAILABLE",
+        "CONCURRENT_TRANSACTIONS",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "KAFKA_STORAGE_ERROR",
+        "LEADER_NOT_AVAILABLE",
+        "NETWORK_EXCEPTION",
+        "NOT_COORDINATOR",
+        "NOT_ENOUGH_REPLICAS",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "NOT_LEADER_FOR_PARTITION",
+        "OFFSET_NOT_AVAILABLE",
+        "REQUEST_TIMED_OUT",
+        "THROTTLING_QUOTA_EXCEEDED",
+        "_ALL_BROKERS_DOWN",
+        "_FAIL",
+        "_MSG_TIMED_OUT",
+        "_RESOLVE",
+        "_RETRY",
+        "_TIMED_OUT",
+        "_TIMED_OUT_QUEUE",
+        "_TRANSPORT",
+        "_WAIT_COORD",
+    }
+)
+"""Names of Kafka's errors that say: network, elections or load."""
+
+_LAST_WORD = frozenset({"_AUTHENTICATION", "_SSL"})
+"""Complaints that time changes nothing about."""
+
+_READING = {
+    "group.id": "logdriven",
+    "isolation.level": "read_committed",
+    "allow.auto.create.topics": "false",
+}
+_QUIET = logging.getLogger("logdriven_dagster.kafka")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False  # it repeats itself many times a second; what matters is raised
+
+
+class Complaints:
+    """What a client mentioned of its troubles, the latest last."""
+
+    def __init__(self) -> None:
+        # An unreachable broker is mentioned several times a second.
+        self._errors: deque[KafkaError] = deque(maxlen=100)
+
+    def __call__(self, error: "KafkaError") -> None:
+        """The callback of a client."""
+        self._errors.append(error)
+
+    def of(self, client: Any) -> "Complaints":
+        """These, with what the client has not handed over yet."""
+        from confluent_kafka import KafkaException
+
+        with suppress(KafkaException):  # a fatal one, which is handed over first
+            client.poll(0)
+        return self
+
+    def include(self, names: frozenset[str]) -> bool:
+        """Whether one of these errors was mentioned."""
+        return any(error.name() in names for error in self._errors)
+
+    def failure(self, error: "KafkaException | KafkaError", what: str) -> StepError:
+        """The StepError of the same meaning: what was tried, what happened, and why."""
+        found = kafka_error(error)
+        reasons = [found.str()]
+        last_words = [e for e in self._errors if e.name() in _LAST_WORD]
+        for complaint in (last_words or list(self._errors))[-1:]:
+            if complaint.str() not in reasons:
+                reasons.append(complaint.str())
+        transient = is_transient(found) and not last_words
+        kind = TransientStepError if transient else TerminalStepError
+        return kind(f"{what}: {'; '.join(reasons)}")
+
+    def silence(self, what: str) -> StepError:
+        """The StepError for an answer that did not come."""
+        reason = f": {self._errors[-1].str()}" if self._errors else ""
+        return TransientStepError(f"{what}{reason}")
+
+
+def kafka_error(error: "KafkaException | KafkaError") -> Any:
+    """The error inside an exception of confluent-kafka."""
+    return error.args[0] if isinstance(error, Exception) else error
+
+
+def is_transient(error: Any) -> bool:
+    """Whether a KafkaError may be gone on another try."""
+    return bool(error.retriable()) or error.name() in TRANSIENT
+
+
+def open_admin(settings: Mapping[str, str], complaints: Complaints) -> "AdminClient":
+    """A client that asks for topics and offsets, and never makes a topic by asking."""
+    _installed()
+    from confluent_kafka.admin import AdminClient
+
+    own = {"allow.auto.create.topics": "false"}
+    return _opened(AdminClient, {**settings, **own, "error_cb": complaints})  # type: ignore[no-any-return]
+
+
+def open_consumer(settings: Mapping[str, str], complaints: Complaints) -> "Consumer":
+    """A consumer of given offsets: it commits nothing and refuses to begin anywhere else."""
+    _installed()
+    from confluent_kafka import Consumer
+
+    own = {
+        "enable.auto.commit": "false",
+        "enable.auto.offset.store": "false",
+        "enable.partition.eof": "true",
+        "auto.offset.reset": "error",
+    }
+    return _opened(Consumer, {**_READING, **settings, **own, "error_cb": complaints})  # type: ignore[no-any-return]
+
+
+def open_producer(
+    settings: Mapping[str, str], transactional_id: str, complaints: Complaints
+) -> "Producer":
+    """A producer of one transactional id, which places keys as Kafka's own clients do."""
+    _installed()
+    from confluent_kafka import Producer
+
+    defaults = {"partitioner": "murmur2_random", "transaction.timeout.ms": "300000"}
+    own = {"transactional.id": transactional_id, "error_cb": complaints}
+    return _opened(Producer, {**defaults, **settings, **own})  # type: ignore[no-any-return]
+
+
+def is_read_committed(settings: Mapping[str, str]) -> bool:
+    """Whether messages of transactions that were aborted or are open are left out."""
+    return settings.get("isolation.level", _READING["isolation.level"]) == "read_committed"
+
+
+def _opened(client: Any, settings: dict[str, Any]) -> Any:
+    from confluent_kafka import KafkaException
+
+    try:
+        return client(settings, logger=_QUIET)
+    except (KafkaException, TypeError, ValueError) as error:
+        raise TerminalStepError(f"the connection's settings are refused: {error}") from None
+
+
+def _installed() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("confluent_kafka") is None:
+        raise TerminalStepError(
+            "Kafka needs confluent-kafka, which is not installed; "
+            "install logdriven_dagster[kafka] here and where Spark's executors run"
+        )
