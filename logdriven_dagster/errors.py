@@ -7,9 +7,11 @@
     ├── ConfigError                    one mistake in a project file, with its place and fix
     ├── InvalidProjectError            every ConfigError of a project, at once
     ├── RunLogError                    the run log cannot be used (unreachable, newer schema)
+    ├── FileKnownError                 this version of a file is registered already
     ├── RefusedError                   a window may not run now; nothing was changed
+    │   ├── LifeCycleError                 a call out of turn, or for want of batches: 101 to 114
+    │   │   └── AlreadyRunningError            another runner holds it: 104
     │   ├── AlreadyDoneError               its latest attempt succeeded
-    │   ├── AlreadyRunningError            another runner holds it
     │   ├── EarlierWindowError             an ordered table has an older unfinished window
     │   ├── DependencyError                upstream windows are missing; names them
     │   └── NotDueError                    the window has not ended yet, or is before the start
@@ -24,8 +26,26 @@ Exit codes of the command line follow the tree: `UsageError`, `ConfigError`, `In
 and `RunLogError` are 2, a failed window is 1, a refusal is 1 where one window was asked for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+LIFE_CYCLE_MESSAGES: Mapping[int, str] = {
+    101: "Max batch cannot be null",
+    102: "Invalid parent process",
+    103: "Invalid sub-process",
+    104: "Parent Process is already running",
+    105: "The process is not running",
+    106: "This sub process is already running",
+    107: "This sub process is not running",
+    108: "The parent process is not running",
+    109: "Not all necessary batches are present for the sub process",
+    110: "Sub process in running state",
+    111: "Sub process in failed state",
+    112: "No batches present for one of the sub processes",
+    113: "Min batch and max batch do not belong to the same sub process",
+    114: "Batch not present in the process_batch_queue table",
+}
+"""Source: BDRE, error codes."""
 
 
 class LogdrivenError(Exception):
@@ -60,6 +80,10 @@ class RunLogError(LogdrivenError):
     """The run log cannot be reached or its schema is not one that this version knows."""
 
 
+class FileKnownError(LogdrivenError):
+    """This version of a file is registered already, in the batch that the text names."""
+
+
 class RefusedError(LogdrivenError):
     """The window may not run now. Nothing was changed; the text says how to go on."""
 
@@ -68,8 +92,20 @@ class AlreadyDoneError(RefusedError):
     """The latest attempt at the window succeeded; use a refresh to run it again."""
 
 
-class AlreadyRunningError(RefusedError):
-    """Another attempt at the window is running."""
+class LifeCycleError(RefusedError):
+    """A call of the life cycle out of turn, or for want of batches; `code` as BDRE numbers them."""
+
+    def __init__(self, code: int, detail: str) -> None:
+        self.code = code
+        super().__init__(f"{LIFE_CYCLE_MESSAGES[code]} ({code}): {detail}")
+
+
+class AlreadyRunningError(LifeCycleError):
+    """Another attempt at the window, or at one that it must not run beside, is running."""
+
+    def __init__(self, text: str) -> None:
+        self.code = 104
+        RefusedError.__init__(self, text)
 
 
 class EarlierWindowError(RefusedError):

@@ -28,6 +28,7 @@ from logdriven_dagster.config.fields import (
 from logdriven_dagster.config.steps import CheckConfig, Option, StepConfig, Target
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.periods import Grid, Unit
+from logdriven_dagster.model.windows import Along
 
 
 class Dependency(Model):
@@ -167,9 +168,14 @@ class TableConfig(Model):
         return self.incremental_type in SLICED
 
     @property
-    def is_keyed(self) -> bool:
-        """Whether a slice begins with a key, which is its name; others are numbered."""
-        return self.incremental_type == "auto_inc_id"
+    def consumes_batches(self) -> bool:
+        """Whether slices take batches from the queue."""
+        return self.incremental_type in ("files", "upstream")
+
+    @property
+    def along(self) -> Along:
+        """What the slices of a sliced table are cut along."""
+        return Along.of(self.incremental_type)
 
     @property
     def layer(self) -> str:
@@ -196,7 +202,14 @@ class TableConfig(Model):
     @property
     def sliced_step(self) -> StepConfig:
         """Of a table along keys, offsets or files: the step whose source is cut into slices."""
-        return next(step for step in self.steps if slicing.is_cut(self, step))
+        return next(step for step in self.steps if slicing.is_cut(self, step.source))
+
+    @property
+    def batch_dependencies(self) -> tuple[Dependency, ...]:
+        """Of an upstream table: those whose batches it consumes; the others are only read."""
+        if self.incremental_type != "upstream":
+            return ()
+        return tuple(d for d in self.managed_dependencies if d.window != "none")
 
     @property
     def managed_dependencies(self) -> tuple[Dependency, ...]:

@@ -9,7 +9,7 @@ from logdriven_dagster.config.steps import (
     JdbcSource,
     JsonSource,
     KafkaSource,
-    StepConfig,
+    Source,
 )
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _OPTIONS = {
     "max_offsets_per_window": ("kafka_offset",),
     "max_batches": ("files", "upstream"),
 }
+_OF_FILES = frozenset({"version", "on_empty", "after_success", "move_to"})
 _CUT = {
     "auto_inc_id": "one step whose source has a key_column",
     "kafka_offset": "one step with a source of type kafka",
@@ -30,17 +31,24 @@ _CUT = {
 }
 
 
-def is_cut(table: "TableConfig", step: StepConfig) -> bool:
-    """Whether the table's windows are slices of this step's source."""
+def is_cut(table: "TableConfig", source: Source | None) -> bool:
+    """Whether the table's windows are slices of this source."""
     match table.incremental_type:
         case "auto_inc_id":
-            return step.source is not None and step.source.key_column is not None
+            return source is not None and source.key_column is not None
         case "kafka_offset":
-            return isinstance(step.source, KafkaSource)
+            return isinstance(source, KafkaSource)
         case "files":
-            return isinstance(step.source, FILES)
+            return isinstance(source, FILES)
         case _:
             return False
+
+
+def file_source(table: "TableConfig") -> FileSource | CsvSource | JsonSource:
+    """Where the files of a table come from, `incremental_type: files`."""
+    source = table.sliced_step.source
+    assert isinstance(source, FILES)
+    return source
 
 
 def problems(table: "TableConfig") -> list[str]:
@@ -61,6 +69,10 @@ def _options(table: "TableConfig") -> Iterator[str]:
 
 def _times(table: "TableConfig") -> Iterator[str]:
     for step in table.steps:
+        if isinstance(step.source, FILES) and (
+            of_files := _OF_FILES & step.source.model_fields_set
+        ):
+            yield f"step {step.step}: {', '.join(sorted(of_files))}: for incremental_type files"
         if isinstance(step.source, KafkaSource):
             yield f"step {step.step}: a source of type kafka needs incremental_type kafka_offset"
         if step.source is not None and step.source.key_column is not None:
@@ -75,18 +87,28 @@ def _slices(table: "TableConfig") -> Iterator[str]:
         yield f"lookback: it is for windows of time, not for {kind}"
     if table.catch_up == "latest_only":
         yield f"catch_up: nothing of {kind} can be passed over"
-    cut = [step.step for step in table.steps if is_cut(table, step)]
+    cut = [step.step for step in table.steps if is_cut(table, step.source)]
     if kind in _CUT and len(cut) != 1:
         yield f"incremental_type {kind} needs {_CUT[kind]}; there are {len(cut)}"
-    if kind == "upstream" and not table.managed_dependencies:
+    if kind == "upstream" and not table.batch_dependencies:
         yield "incremental_type upstream needs a table in depends_on that makes the batches"
     yield from _columns(table)
+    yield from _files(table)
     for dependency in table.depends_on if kind == "upstream" else ():
         if dependency.step is not None and dependency.step not in [s.step for s in table.steps]:
             yield f"depends_on: {dependency.table}: there is no step {dependency.step}"
     modes = [step.target.mode for step in table.steps if step.target]
     if table.overlap and set(modes) != {"upsert"}:
         yield "overlap: keys that are read twice need targets of mode upsert"
+
+
+def _files(table: "TableConfig") -> Iterator[str]:
+    for step in table.steps:
+        source = step.source
+        if not (isinstance(source, FILES) and is_cut(table, source)):
+            continue
+        if source.on_empty == "succeed" and not source.columns:
+            yield f"step {step.step}: on_empty: succeed needs columns, since no file tells them"
 
 
 def _columns(table: "TableConfig") -> Iterator[str]:

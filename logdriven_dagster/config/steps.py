@@ -35,8 +35,10 @@ class _Files(_Source):
         description="what makes a file with a known path a new one: its size and time of "
         "modification, or the hash of its content",
     )
-    on_empty: Literal["succeed", "fail", "skip_following_steps"] = Field(
-        "succeed", description="what happens when no new file is there"
+    on_empty: Literal["skip_following_steps", "succeed", "fail"] = Field(
+        "skip_following_steps",
+        description="when no new file is there: nothing runs; the steps run without its rows; or "
+        "the window fails",
     )
     after_success: Literal["keep", "delete", "move"] = Field(
         "keep", description="what becomes of files whose rows are published"

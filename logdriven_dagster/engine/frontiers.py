@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.steps import JdbcSource
+from logdriven_dagster.config.steps import JdbcSource, KafkaSource
 from logdriven_dagster.engine import keys
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.sources import Reading, read_whole
@@ -37,7 +37,19 @@ def frontier(project: Project, run: WindowRun, spark: "Callable[[], SparkSession
     table = project.table(run.table)
     assert isinstance(run.window, Slice)
     with step_errors():
+        if isinstance(table.sliced_step.source, KafkaSource):
+            return _of_topics(project, table, table.sliced_step.source, run.window)
         return _of_keys(project, table, run, run.window, spark)
+
+
+def _of_topics(
+    project: Project, table: TableConfig, source: KafkaSource, window: Slice
+) -> Frontier:
+    from logdriven_dagster.engine.kafka_offsets import bound
+
+    settings, limit = project.kafka(source.connection), table.max_offsets_per_window
+    found = bound(settings, source.topics, window.low, limit, source.on_gap)
+    return Frontier(window.up_to(found.high, found.low), found.has_more, found.notes)
 
 
 def _of_keys(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from logdriven_dagster.engine.instants import instant, literal
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
-from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.model.windows import Along, Slice, TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -67,7 +67,9 @@ def _bounds(window: TimeWindow) -> "tuple[Value | Column, Value | Column]":
     if not isinstance(window, Slice):
         return instant(window.start), instant(window.end)
     low, high = window.low, window.high or ""
-    return (literal(int(low)), literal(int(high or low))) if window.keyed else (low, high)
+    if window.along is not Along.KEYS:
+        return low, high
+    return literal(int(low)), literal(int(high or low))
 
 
 def _texts(run: WindowRun) -> dict[str, str]:

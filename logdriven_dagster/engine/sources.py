@@ -89,7 +89,11 @@ def _load(reading: Reading, source: Any, options: dict[str, str]) -> "DataFrame"
     reader = reading.spark.read.format(source.type).options(**options)
     if source.columns:
         reader = reader.schema(source.columns)
-    return reader.load(reading.project.path(render(source.path, reading.run)))
+    if reading.table.incremental_type != "files":
+        return reader.load(reading.project.path(render(source.path, reading.run)))
+    if not reading.run.files:
+        return reading.spark.createDataFrame([], source.columns)
+    return reader.load([file.location for file in reading.run.files])
 
 
 def _read_jdbc(reading: Reading, source: JdbcSource) -> "DataFrame":

@@ -11,8 +11,7 @@ from logdriven_dagster.config.references import (
 )
 from logdriven_dagster.engine.rendering import parameters, render
 from logdriven_dagster.errors import TerminalStepError
-from logdriven_dagster.model.runs import WindowRun
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.runs import Reads, WindowRun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +24,7 @@ class Views:
         self,
         spark: "SparkSession",
         run: WindowRun,
-        tables: "Callable[[str, TimeWindow | None], DataFrame]",
+        tables: "Callable[[str, Reads], DataFrame]",
         configured: frozenset[str],
     ) -> None:
         self._spark, self._run, self._read, self._configured = spark, run, tables, configured

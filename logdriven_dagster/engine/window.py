@@ -3,13 +3,16 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.slicing import file_source
 from logdriven_dagster.config.steps import CheckConfig, JdbcTarget, StepConfig, Target
 from logdriven_dagster.engine.actions import run_action
+from logdriven_dagster.engine.arrivals import refuse_changed
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.iceberg_catalog import open_catalog
 from logdriven_dagster.engine.instants import instant, lies_within
@@ -23,7 +26,8 @@ from logdriven_dagster.engine.transforms import call, load_function
 from logdriven_dagster.engine.views import Views
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.attempts import Counts
-from logdriven_dagster.model.runs import Published, Staged, WindowRun
+from logdriven_dagster.model.files import RegisteredFile
+from logdriven_dagster.model.runs import Published, Reads, Staged, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -72,15 +76,19 @@ class Engine:
     def read(self, table: str, window: TimeWindow | None = None) -> "DataFrame":
         """The published rows of a configured table, or those of the windows within `window`."""
         with step_errors():
-            return self._read(self._place(self._spark), table, window)
+            return self._read(
+                self._place(self._spark), table, None if window is None else (window,)
+            )
 
-    def _read(self, place: Place, name: str, window: TimeWindow | None) -> "DataFrame":
+    def _read(self, place: Place, name: str, windows: Reads) -> "DataFrame":
         table = self._project.table(name)
         target = table.output
+        keeper = store(place, name, target)
         # A table that is replaced as a whole has no windows, only a present.
-        window = None if target.mode == "overwrite" else window
-        frame = store(place, name, target).read(window)
-        return frame.drop(WINDOW_START)
+        if windows is None or target.mode == "overwrite":
+            return keeper.read(None).drop(WINDOW_START)
+        frames = (keeper.read(window).drop(WINDOW_START) for window in windows)
+        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def _place(self, spark: "SparkSession") -> Place:
         return Place(self._project, spark, lambda: self._catalog)
@@ -100,7 +108,7 @@ class WindowSession:
         self,
         place: Place,
         run: WindowRun,
-        read: "Callable[[Place, str, TimeWindow | None], DataFrame]",
+        read: "Callable[[Place, str, Reads], DataFrame]",
     ) -> None:
         self._place, self._run = place, run
         self._table: TableConfig = place.project.table(run.table)
@@ -121,6 +129,16 @@ class WindowSession:
                 columns = columns_of(frame.schema)
                 return Staged(step.step, Counts(), self._origin(step), None, columns, files)
             return self._write(step.step, frame, step.target, self._origin(step), files)
+
+    def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
+        """Of a table of files: what the steps read from now on."""
+        self._run = replace(self._run, files=files)
+
+    def refuse_changed_files(self) -> None:
+        """TransientStepError if a file is not the one any more that was to be read."""
+        if self._run.files:
+            with step_errors():
+                refuse_changed(file_source(self._table), self._run.files)
 
     def stage_frame(self, step_id: str, frame: "DataFrame", target: Target) -> Staged:
         """Write a frame that was made outside where no reader looks."""

@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.config.slicing import file_source
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine import Engine, WindowSession
 from logdriven_dagster.engine.actions import watched_by
@@ -22,10 +23,12 @@ from logdriven_dagster.errors import (
     AttemptLostError,
     LogdrivenError,
     RunLogError,
+    StepError,
     TransientStepError,
 )
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.execution.leases import HeldLease
+from logdriven_dagster.execution.looking import Lookout, must_look
 from logdriven_dagster.execution.timeouts import Timeout
 from logdriven_dagster.model.attempts import (
     Attempt,
@@ -34,13 +37,11 @@ from logdriven_dagster.model.attempts import (
     Status,
     StepOutcome,
 )
+from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
-from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.planning.resuming import resumable_steps
-from logdriven_dagster.runlog import RunLog, attempts, steps
-
-if TYPE_CHECKING:
-    from logdriven_dagster.engine.frontiers import Frontier
+from logdriven_dagster.runlog import RunLog, attempts, lifecycle, steps
 
 _LOOKS_SECONDS = 0.2
 T = TypeVar("T")
@@ -54,8 +55,7 @@ class Work:
     steps: tuple[StepConfig, ...]
     run: WindowRun
     stage: Callable[[WindowSession, StepConfig], Staged]
-    look: "Callable[[WindowRun], Frontier]"
-    """How far the source of a slice goes."""
+    lookout: Lookout
 
 
 @dataclass
@@ -66,11 +66,14 @@ class Chain:
     """
 
     run_log: RunLog
+    registry: Registry
     attempt: Attempt
     work: Work
     lease: HeldLease
     started: float = field(default_factory=time.monotonic)
     current_step: str = ""
+    begun: set[str] = field(default_factory=set)
+    """Steps that are RUNNING in the log, or were."""
     staged: dict[str, Staged] = field(default_factory=dict)
     durable: set[str] = field(default_factory=set)
     """Steps of whose results the log knows."""
@@ -85,15 +88,16 @@ class Chain:
 
     def __post_init__(self) -> None:
         self.current_step = self.work.steps[0].step
+        self.begun.add(self.current_step)  # by the claim
         what = f"{self.attempt.table} {self.attempt.window}"
         self.timeout = Timeout(self.work.table, what)
 
     def execute(self, engine: Callable[[], Engine]) -> WindowSucceeded | WindowFailed:
         """Run the steps, with the retries of the table; the log holds how it ended."""
         try:
-            if _is_endless(self.work.run.window):
+            if must_look(self.work.run):
                 notes = self._with_retries(self._look)
-                if _is_empty(self.attempt.window):
+                if self._has_nothing_to_do():
                     return self._nothing_new(notes)
             spark_engine = engine()
             self.application_id = spark_engine.application_id
@@ -107,6 +111,8 @@ class Chain:
         except Exception as error:  # noqa: BLE001 - whatever a step raises is how it failed
             return self._failed(error)
         self._finish()
+        if self.work.run.files:
+            self.work.lookout.settle(self.work.run)
         return self._succeeded()
 
     def interrupted(self, cause: BaseException) -> None:
@@ -151,12 +157,16 @@ class Chain:
 
     def _look(self) -> str:
         """Ask the source how far it goes, and log the answer before anything is read."""
-        found = self.work.look(self.work.run)
-        self.attempt = self.run_log.write(
-            lambda conn: attempts.bound(conn, self.attempt, found.window, has_more=found.has_more)
-        )
-        self.work = replace(self.work, run=replace(self.work.run, window=found.window))
-        return found.notes
+        looked = self.work.lookout.look(self.attempt, self.work.run)
+        self.attempt, self.work = looked.attempt, replace(self.work, run=looked.run)
+        return looked.notes
+
+    def _has_nothing_to_do(self) -> bool:
+        """Whether a slice is empty; steps behind one that found no file may run all the same."""
+        window, table = self.attempt.window, self.work.table
+        if not (isinstance(window, Slice) and window.is_empty):
+            return False
+        return table.incremental_type != "files" or file_source(table).on_empty != "succeed"
 
     def _nothing_new(self, notes: str) -> WindowSucceeded:
         """Nothing was read and nothing is written, which is a success. Source: Sharp ETL."""
@@ -165,9 +175,9 @@ class Chain:
 
         def work(conn: Connection) -> None:
             for step in self.work.steps:
-                attempts.finish_step(conn, self.attempt, step.step, outcome)
+                self._halt_step(conn, step.step, outcome)
             ended = AttemptOutcome(Status.SUCCESS, error_count=self.error_count)
-            attempts.finish(conn, self.attempt, ended)
+            lifecycle.halt_job(conn, self.registry, self.attempt, ended)
 
         self.run_log.write(work)
         return self._succeeded()
@@ -183,6 +193,8 @@ class Chain:
         )
 
     def _run(self) -> None:
+        if self.work.run.files:
+            self._session.read_files(self.work.lookout.recheck(self.work.run))
         self._take_over()
         self._stage()
         self._publish()
@@ -213,9 +225,21 @@ class Chain:
             if self._is_empty(step):
                 self._skip(self.work.steps[number + 1 :], "the step before found no rows")
                 break
+        self._refuse_changed_files()
         self._persist_staged()
         if len(self.staged) == len(self.work.steps):
             self._check_rows()
+
+    def _refuse_changed_files(self) -> None:
+        """What was read of a file that is replaced meanwhile is worth nothing."""
+        try:
+            self._session.refuse_changed_files()
+        except StepError:
+            self._session.discard()
+            self.staged.clear()
+            self.durable.clear()
+            self.ended.clear()
+            raise
 
     def _stage_step(self, step: StepConfig) -> None:
         self._advance(step)
@@ -255,9 +279,8 @@ class Chain:
 
         def work(conn: Connection) -> None:
             for done in self.published:
-                outcome = _succeeded(self.staged[done.step_id])
-                attempts.finish_step(conn, self.attempt, done.step_id, outcome)
-            attempts.finish(conn, self.attempt, ended)
+                self._halt_step(conn, done.step_id, _succeeded(self.staged[done.step_id]))
+            lifecycle.halt_job(conn, self.registry, self.attempt, ended)
 
         self.run_log.write(work)
 
@@ -280,9 +303,12 @@ class Chain:
         ended = AttemptOutcome(status, self.application_id, error_count=errors)
 
         def work(conn: Connection) -> None:
-            if self.current_step not in self.ended:
-                attempts.finish_step(conn, self.attempt, self.current_step, outcome)
-            attempts.finish(conn, self.attempt, ended)
+            running = steps.running(conn, self.attempt.job_id)
+            blamed = self.current_step if self.current_step in running else next(iter(running), "")
+            for step in running:
+                ends = outcome if step == blamed else StepOutcome(status)
+                lifecycle.term_step(conn, self.registry, self.attempt, step, ends)
+            lifecycle.term_job(conn, self.registry, self.attempt, ended)
 
         self.run_log.write(work)
         if self.session is not None:
@@ -296,10 +322,14 @@ class Chain:
 
         def work(conn: Connection) -> None:
             self._log_staged(conn)
-            attempts.start_step(conn, self.attempt, step.step)
+            if step.step in self.begun:  # tried again
+                attempts.start_step(conn, self.attempt, step.step)
+            else:
+                lifecycle.init_step(conn, self.registry, self.attempt, step.step)
 
         self.run_log.write(work)
         self.durable = set(self.staged)
+        self.begun.add(step.step)
         self.ended.discard(step.step)
 
     def _persist_staged(self) -> None:
@@ -316,21 +346,16 @@ class Chain:
         self.run_log.write(lambda conn: attempts.note_errors(conn, self.attempt, self.error_count))
 
     def _record(self, step_id: str, outcome: StepOutcome) -> None:
-        self.run_log.write(lambda conn: attempts.finish_step(conn, self.attempt, step_id, outcome))
+        self.run_log.write(lambda conn: self._halt_step(conn, step_id, outcome))
         self.ended.add(step_id)
+
+    def _halt_step(self, conn: Connection, step_id: str, outcome: StepOutcome) -> None:
+        lifecycle.halt_step(conn, self.registry, self.attempt, step_id, outcome)
 
     @property
     def _session(self) -> WindowSession:
         assert self.session is not None
         return self.session
-
-
-def _is_endless(window: TimeWindow) -> bool:
-    return isinstance(window, Slice) and window.high is None
-
-
-def _is_empty(window: TimeWindow) -> bool:
-    return isinstance(window, Slice) and window.is_empty
 
 
 def _succeeded(staged: Staged) -> StepOutcome:

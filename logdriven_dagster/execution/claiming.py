@@ -7,6 +7,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.processes import most_batches
 from logdriven_dagster.errors import (
     AlreadyDoneError,
     DependencyError,
@@ -16,7 +17,8 @@ from logdriven_dagster.errors import (
 )
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.owners import is_dead
-from logdriven_dagster.model.attempts import Attempt, Claim, Owner, Status, Trigger
+from logdriven_dagster.model.attempts import Claim, Owner, Status, Trigger
+from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning import (
@@ -27,11 +29,17 @@ from logdriven_dagster.planning import (
     obstacle,
     read_range,
 )
-from logdriven_dagster.runlog import attempts, history, leases
+from logdriven_dagster.runlog import attempts, history, leases, lifecycle
+from logdriven_dagster.runlog.lifecycle import Started
 
 
-def claim_window(conn: Connection, project: Project, order: Order, owner: Owner) -> Attempt:
-    """Bury the dead, pass over, check the order, take the lease; RefusedError changes nothing."""
+def claim_window(
+    conn: Connection, project: Project, registry: Registry, order: Order, owner: Owner
+) -> Started:
+    """Bury the dead, pass over, check the order, take the lease; RefusedError changes nothing.
+
+    The first step is RUNNING with it.
+    """
     table, window = order.table, order.window
     tables = {**project.tables, table.table: table}
     claim = _claim(project, order, owner)
@@ -43,7 +51,11 @@ def claim_window(conn: Connection, project: Project, order: Order, owner: Owner)
         raise AlreadyDoneError(f"{table.table} {window} is done already")
     if not finished and (blocked := obstacle(table, window, tables, logs, order.now)):
         raise _refusal(table.table, window, blocked)
-    return attempts.claim(conn, claim)
+    # A table of files takes what it finds when it looks; after a failure, what it had.
+    most = 0 if table.incremental_type == "files" else most_batches(table)
+    started = lifecycle.init_job(conn, registry, claim, most)
+    lifecycle.init_step(conn, registry, started.attempt, claim.steps[0])
+    return started
 
 
 def _claim(project: Project, order: Order, owner: Owner) -> Claim:
@@ -75,8 +87,13 @@ def reads(project: Project, table: TableConfig, window: TimeWindow) -> dict[str,
 
 
 def with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> list[TableConfig]:
-    """The table and those that it depends on."""
-    return [table, *(tables[dependency.table] for dependency in table.managed_dependencies)]
+    """The table and those that it depends on; also those whose batches the latter consume."""
+    found = {table.table: table}
+    for dependency in table.managed_dependencies:
+        upstream = tables[dependency.table]
+        further = with_upstreams(upstream, tables) if upstream.batch_dependencies else [upstream]
+        found |= {item.table: item for item in further}
+    return list(found.values())
 
 
 def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dict[str, TableLog]:

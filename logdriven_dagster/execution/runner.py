@@ -4,10 +4,12 @@ import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import CatchUp, TableConfig
+from logdriven_dagster.config.processes import registry_of
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine import Engine, WindowSession
 from logdriven_dagster.errors import (
@@ -28,9 +30,11 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
 )
 from logdriven_dagster.execution.leases import HeldLease
+from logdriven_dagster.execution.looking import Lookout, window_run
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.queue import CatchUpQueue
 from logdriven_dagster.model.attempts import Attempt, OnRunning, Owner, Status, Trigger
+from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import Staged, WindowRun
 from logdriven_dagster.model.windows import Slice, TimeWindow
@@ -40,8 +44,6 @@ from logdriven_dagster.runlog import RunLog, history
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from logdriven_dagster.engine.frontiers import Frontier
 
 
 class Runner:
@@ -213,16 +215,17 @@ class Runner:
     def _run(self, order: Order) -> Generator[WindowEvent]:
         steps = order.steps
         began = time.monotonic()
-        attempt = self.run_log.write(
-            lambda conn: claim_window(conn, self.project, order, self.owner)
+        registry = self._registry_with(order.table)
+        started = self.run_log.write(
+            lambda conn: claim_window(conn, self.project, registry, order, self.owner)
         )
+        attempt = started.attempt
         for window in order.passed_over:
             yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
-        work = Work(
-            order.table, steps, self._window_run(order, attempt), order.stage, self._frontier
-        )
+        run = window_run(self._window_run(order, attempt), self.project, started)
+        work = Work(order.table, steps, run, order.stage, self._lookout)
         with HeldLease(self.run_log, attempt, began).kept() as lease:
-            chain = Chain(self.run_log, attempt, work, lease)
+            chain = Chain(self.run_log, registry, attempt, work, lease)
             try:
                 with logged_interruption(chain):
                     yield WindowStarted(attempt)
@@ -239,13 +242,22 @@ class Runner:
             attempt.window,
             attempt.fencing_token,
             {**self.project.variables(table), **order.arguments.overrides},
-            attempt.claim.reads,
+            {name: None if span is None else (span,) for name, span in attempt.claim.reads.items()},
         )
 
-    def _frontier(self, run: WindowRun) -> "Frontier":
-        from logdriven_dagster.engine.frontiers import frontier
+    @cached_property
+    def _lookout(self) -> Lookout:
+        return Lookout(self.project, self.run_log, self._engine)
 
-        return frontier(self.project, run, lambda: self._engine().spark)
+    @cached_property
+    def _registry(self) -> Registry:
+        return registry_of(self.project.tables.values())
+
+    def _registry_with(self, table: TableConfig) -> Registry:
+        """Rows that are made outside belong to a table that the project does not know."""
+        if table.table in self.project.tables:
+            return self._registry
+        return registry_of([*self.project.tables.values(), table])
 
     def _logs(self, names: Collection[str]) -> dict[str, TableLog]:
         return self.run_log.ask(lambda conn: read_logs(conn, self.project, names))

@@ -102,7 +102,7 @@ class Process:
 
     table: str
     steps: tuple[SubProcess, ...]
-    zone: ZoneInfo = ZoneInfo("UTC")
+    zone: ZoneInfo
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -234,6 +234,16 @@ def cut(
         if re.search(pattern, batch.marking):
             return tuple(batches[:number])
     return ()
+
+
+def reach(markings: Sequence[str], pattern: str | None) -> int:
+    """How many of the batches with these markings, oldest first, runs can take before others come.
+
+    With a pattern those up to the last that has it.
+    """
+    if pattern is None:
+        return len(markings)
+    return max((n for n, mark in enumerate(markings, 1) if re.search(pattern, mark)), default=0)
 
 
 def recoverable(process: Process, succeeded: Collection[str]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What the run log says about a table, compressed for planning."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from logdriven_dagster.model.attempts import Owner, Status
@@ -64,3 +65,5 @@ class TableLog:
     """Finished windows over which an upstream window was run again later."""
     last: LastSlice | None = None
     """Of sliced tables."""
+    queued: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Of tables that consume batches: (step, source) → how many wait for the next slices."""

@@ -2,9 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from logdriven_dagster.model.attempts import Counts
+from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.windows import TimeWindow
+
+Reads: TypeAlias = tuple[TimeWindow, ...] | None
+"""Ranges of the windows of an upstream table; None for all of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +23,10 @@ class WindowRun:
     """Of the attempt; greater than that of any earlier one at the window."""
     variables: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """Project and table variables and `--override` values, the later ones winning."""
-    reads: Mapping[str, TimeWindow | None] = field(default_factory=dict)
-    """Upstream table → the range of its windows to read; `None`: all rows."""
+    reads: Mapping[str, Reads] = field(default_factory=dict)
+    """Upstream table → what of it is read."""
+    files: tuple[RegisteredFile, ...] = ()
+    """Of a table of files: those to read."""
 
 
 @dataclass(frozen=True, slots=True)

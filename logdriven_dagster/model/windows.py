@@ -1,7 +1,8 @@
 """Windows: ranges of data time, and slices of sources that have none; their text in the run log."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from enum import Enum
 from zoneinfo import ZoneInfo
 
 
@@ -56,6 +57,22 @@ class TimeWindow:
         return f"[{_brief(self.start)}, {_brief(self.end)})"
 
 
+class Along(Enum):
+    """What slices are cut along."""
+
+    KEYS = "auto_inc_id"
+    """After `low`, up to and including `high`: whole numbers of any length."""
+    OFFSETS = "kafka_offset"
+    """From `low` up to `high`: offsets of partitions as JSON."""
+    BATCHES = "batches"
+    """From batch `low` to batch `high`, both included; both are empty without a batch."""
+
+    @classmethod
+    def of(cls, incremental_type: str) -> "Along":
+        """That of a table; tables of files and of upstreams consume batches."""
+        return next((item for item in cls if item.value == incremental_type), cls.BATCHES)
+
+
 _FIRST = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -68,19 +85,23 @@ class Slice(TimeWindow):
     """
 
     low: str
-    """Where it begins: a key that was read already, offsets as JSON, or the first batch."""
+    """Where it begins; see `along`."""
     high: str | None
     """Where it ends; None until its attempt has looked how far the source goes."""
-    keyed: bool = False
-    """Whether `low` is short and grows, and therefore names the slice."""
+    along: Along = field(default=Along.BATCHES, compare=False)
 
     @classmethod
     def nth(
-        cls, number: int, low: str, high: str | None, zone: ZoneInfo, *, keyed: bool = False
+        cls,
+        number: int,
+        low: str,
+        high: str | None,
+        zone: ZoneInfo,
+        along: Along = Along.BATCHES,
     ) -> "Slice":
         """The slice of this number, from 0 on."""
         start, end = (in_zone(number + n, zone) for n in (0, 1))
-        return cls(start, end, low, high, keyed)
+        return cls(start, end, low, high, along)
 
     @property
     def number(self) -> int:
@@ -96,7 +117,7 @@ class Slice(TimeWindow):
 
     @property
     def key(self) -> str:
-        return self.low if self.keyed else str(self.number)
+        return self.low if self.along is Along.KEYS else str(self.number)
 
     @property
     def bounds(self) -> tuple[str, str | None]:
@@ -105,15 +126,16 @@ class Slice(TimeWindow):
     @property
     def is_empty(self) -> bool:
         """Whether there was nothing new to read."""
-        return self.low == self.high
+        return self.high == ("" if self.along is Along.BATCHES else self.low)
 
     def up_to(self, high: str, low: str | None = None) -> "Slice":
         """The same slice with its end, and where it really begins if that was only a word."""
         return replace(self, high=high, low=self.low if low is None else low)
 
     def __str__(self) -> str:
-        what = f"#{self.number}" if not self.keyed else f"({self.low}, {self.high or '…'}]"
-        return what if self.keyed or not self.high else f"{what} {self.low} – {self.high}"
+        if self.along is Along.KEYS:
+            return f"({self.low}, {self.high or '…'}]"
+        return f"#{self.number} {self.low} – {self.high}" if self.high else f"#{self.number}"
 
 
 def _brief(moment: datetime) -> str:

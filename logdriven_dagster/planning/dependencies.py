@@ -68,7 +68,7 @@ def missing_dependencies(
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
         if upstream.is_sliced and dependency.window != "none":
-            yield from _missing_slices(upstream, logs.get(upstream.table, TableLog()), window)
+            yield from _missing_slices(upstream, window, tables, logs)
         awaited = awaited_range(upstream, dependency, window)
         if awaited is None:
             continue
@@ -80,9 +80,24 @@ def missing_dependencies(
             yield Missing(upstream.table, gap, _why(gap, log))
 
 
-def _missing_slices(upstream: TableConfig, log: TableLog, window: TimeWindow) -> Iterator[Missing]:
-    """Rows of any time may be in any slice: all must be loaded that were there by its end."""
-    if not isinstance(window, Slice) and not is_complete(log, window.end):
+def _missing_slices(
+    upstream: TableConfig,
+    window: TimeWindow,
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+) -> Iterator[Missing]:
+    """Rows of any time may be in any slice: all must be loaded that were there by its end.
+
+    A table that consumes batches has them when those who make them do, and its queue is empty.
+    """
+    log = logs.get(upstream.table, TableLog())
+    if isinstance(window, Slice):
+        return
+    if upstream.incremental_type == "upstream":
+        if log.open or any(log.queued.values()):
+            yield Missing(upstream.table, window, "batches are waiting in its queue")
+        yield from missing_dependencies(upstream, window, tables, logs)
+    elif not is_complete(log, window.end):
         yield Missing(upstream.table, window, "not everything up to its end is loaded yet")
 
 

@@ -1,5 +1,6 @@
 """The plan: every pending window of every table, in running order, ready or with its reason."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -147,8 +148,14 @@ class Plan:
                 return standing(window, plan.log)
 
     def _turn(self, name: str, window: TimeWindow) -> float:
-        """When a window's turn comes: at its own end, or that of what it waits for."""
+        """When a window's turn comes: at its own end, or that of what it waits for.
+
+        Slices of sources have no time and come first; those of upstreams' batches come last, since
+        fewer of them are needed then.
+        """
         table = self.known[name]
+        if table.incremental_type == "upstream":
+            return math.inf
         turn = window.end.timestamp()
         for dependency in table.managed_dependencies:
             upstream = self.known[dependency.table]

@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import TypeAlias
 
 from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.processes import most_batches
 from logdriven_dagster.model.logs import LastSlice, TableLog
-from logdriven_dagster.model.windows import Slice
+from logdriven_dagster.model.windows import Along, Slice
 
 Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 _FIRST = {"auto_inc_id": "0", "kafka_offset": "earliest"}
@@ -21,19 +22,38 @@ def pending_slices(table: TableConfig, log: TableLog, now: datetime) -> list[Sli
     """The slices that did not succeed, oldest first, and the next one where it is due."""
     opened = [item.window for item in log.open if isinstance(item.window, Slice)]
     following = next_slice(table, log.last)
-    if any(item.number >= following.number for item in opened):
-        return opened
-    return [*opened, following] if is_due(table, log.last, now) else opened
+    ahead = any(item.number >= following.number for item in opened)
+    if table.incremental_type == "upstream":
+        first = max([following.number, *(item.number + 1 for item in opened)])
+        return [*opened, *(numbered(table, first + n) for n in range(slices_queued(table, log)))]
+    return opened if ahead or not is_due(table, log, now) else [*opened, following]
+
+
+def slices_queued(table: TableConfig, log: TableLog) -> int:
+    """How many slices can be cut from the batches that are queued; each takes of every source.
+
+    Source: BDRE; with a cut pattern nobody knows before the markings are read, so it is one.
+    """
+    cuts = []
+    for dependency in table.batch_dependencies:
+        waiting = log.queued.get((dependency.step or table.steps[0].step, dependency.table), 0)
+        size = max(waiting, 1) if dependency.cut_pattern else most_batches(table) or 1
+        cuts.append(-(-waiting // size))
+    return min(cuts, default=0)
+
+
+def numbered(table: TableConfig, number: int) -> Slice:
+    """A slice of batches that nobody has taken yet."""
+    return Slice.nth(number, "", None, table.grid.zone, Along.BATCHES)
 
 
 def next_slice(table: TableConfig, last: LastSlice | None) -> Slice:
     """The slice after the last success; the same one again if there was nothing in it."""
-    if last is None:
-        number, low = 0, first_low(table)
-    else:
-        number = last.slice.number + (0 if last.slice.is_empty else 1)
-        low = last.slice.high or ""
-    return Slice.nth(number, low, None, table.grid.zone, keyed=table.is_keyed)
+    number = 0 if last is None else last.slice.number + (0 if last.slice.is_empty else 1)
+    if table.consumes_batches:
+        return numbered(table, number)
+    low = first_low(table) if last is None else last.slice.high or ""
+    return Slice.nth(number, low, None, table.grid.zone, table.along)
 
 
 def first_low(table: TableConfig) -> str:
@@ -43,11 +63,11 @@ def first_low(table: TableConfig) -> str:
     return _FIRST.get(table.incremental_type, "")
 
 
-def is_due(table: TableConfig, last: LastSlice | None, now: datetime) -> bool:
+def is_due(table: TableConfig, log: TableLog, now: datetime) -> bool:
     """Whether it is time to look for more: once a period, and at once where more was seen."""
-    if last is None or last.has_more:
+    last, grid = log.last, table.grid
+    if last is None or last.has_more or any(log.queued.values()):
         return True
-    grid = table.grid
     return grid.index(now) > grid.index(last.now)
 
 
@@ -58,7 +78,7 @@ def slices_within(table: TableConfig, known: Sequence[Slice], first: str, last: 
     the last. Otherwise numbers of slices, from the first up to the last. ValueError for anything
     else.
     """
-    if table.is_keyed:
+    if table.along is Along.KEYS:
         keys = range(int(first) + 1, int(last) + 1)
         return [item for item in known if _touches(range(*_keys_of(item)), keys)]
     if first.startswith("{"):

@@ -10,11 +10,12 @@ from sqlalchemy import Subquery, and_, func, select, union_all
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.processes import process_of
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import LastSlice, OpenWindow, Settled, TableLog
 from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
-from logdriven_dagster.runlog import coverage, leases
+from logdriven_dagster.runlog import coverage, leases, waiting
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive, step_log
 
@@ -28,6 +29,8 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
     """
     zones = {table.table: table.grid.zone for table in tables}
     last = _last_slices(conn, [table for table in tables if table.is_sliced])
+    consumers = [process_of(table) for table in tables if table.consumes_batches]
+    queued = waiting.queued(conn, consumers) if consumers else {}
     covered: dict[tuple[str, str], list[TimeWindow]] = {}
     for row in coverage.ranges(conn, list(zones)):
         covered.setdefault((row.job_name, row.status), []).append(_window(row, zones[row.job_name]))
@@ -49,6 +52,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
             tuple(_settled(conn, table)),
             tuple(stale.get(name, ())),
             last.get(name),
+            queued.get(name, {}),
         )
     return found
 
@@ -155,7 +159,7 @@ def window_of(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
     if not table.is_sliced:
         return TimeWindow(in_zone(row["window_start"], zone), in_zone(row["window_end"], zone))
     low, high = row["data_range_start"] or "", row["data_range_end"]
-    return Slice.nth(row["window_start"], low, high, zone, keyed=table.is_keyed)
+    return Slice.nth(row["window_start"], low, high, zone, table.along)
 
 
 def _settled(conn: Connection, table: TableConfig) -> Iterator[Settled]:

@@ -194,6 +194,7 @@ Index(
     batch_queue.c.source_batch_id,
     unique=True,
 )
+Index("ix_batch_queue_source", batch_queue.c.source_batch_id)
 Index("ix_batch_queue_target", batch_queue.c.job_name, batch_queue.c.target_batch_id)
 
 file = Table(
@@ -240,6 +241,7 @@ Index(
     batch_archive.c.source_job_name,
     batch_archive.c.source_job_id,
 )
+Index("ix_batch_archive_source", batch_archive.c.source_batch_id)
 Index("ix_batch_archive_target", batch_archive.c.job_name, batch_archive.c.target_batch_id)
 Index("ix_job_log_archive_id", job_log_archive.c.job_schedule_id, job_log_archive.c.attempt_number)
 Index(

@@ -80,6 +80,13 @@ def close_steps(conn: Connection, job_id: int, status: Status, reason: str | Non
         conn.execute(update(step_log).where(mine, row).values(**ended))
 
 
+def running(conn: Connection, job_id: int) -> Sequence[str]:
+    """The steps of an attempt that have begun and not ended, in the order of their beginning."""
+    mine = (step_log.c.job_id == job_id) & (step_log.c.status == Status.RUNNING.value)
+    query = select(step_log.c.step_id).where(mine).order_by(step_log.c.start_time)
+    return conn.execute(query).scalars().all()
+
+
 def staged(conn: Connection, job_id: int) -> Mapping[str, str]:
     """Step → its durable result that was never published."""
     query = select(step_log.c.step_id, step_log.c.staged).where(

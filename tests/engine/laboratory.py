@@ -74,7 +74,7 @@ class Lab:
             "job_id": job_id,
             "fencing_token": job_id,
             "variables": project.variables(config),
-            "reads": {dependency.table: window for dependency in config.depends_on},
+            "reads": {dependency.table: (window,) for dependency in config.depends_on},
         }
         return WindowRun(table=table, window=window, **(values | fields))
 

@@ -98,7 +98,7 @@ def test_upstream_tables_count_the_rows_of_the_windows_that_are_read(hours_lab: 
         "dwd.t", {"sql": query, "target": {"type": "iceberg"}}, depends_on=["ods.hours"]
     )
     assert hours_lab.run("dwd.t", day(2)).counts == Counts(24, 2, 2, 0)
-    two_days = hours_lab.run("dwd.t", day(3), reads={"ods.hours": days(2, 4)})
+    two_days = hours_lab.run("dwd.t", day(3), reads={"ods.hours": (days(2, 4),)})
     assert two_days.counts.source == 48
     everything = hours_lab.run("dwd.t", day(3), reads={"ods.hours": None})
     assert everything.counts.source == 72

@@ -233,6 +233,7 @@ def test_a_query_and_files_have_keys_too(shop: Shop):
     shop.run(1, tables=["ods.lines"])
     shop.write("data/more.csv", "id,v\n41,c")
     shop.run(2, tables=["ods.lines"])
+    assert shop.errors() == []
     assert shop.ranges("ods.lines") == [("0", "40", DONE), ("40", "41", DONE)]
     assert shop.ids("ods.lines") == ["40", "41", "5"]
 

@@ -1,0 +1,295 @@
+"""The life cycle of a run: init, halt and term of a job and of its steps.
+
+Source: BDRE, whose procedures these are: `init_job`, `init_step`, `halt_step`, `term_step`,
+`halt_job`, `term_job`, with its validations and error codes. A parent process is a table, a
+sub-process a step, an enqueuing process an upstream table. INSTANCE_EXEC of a parent is the attempt
+(`job_log`), of a sub-process its row of `step_log`. A window is claimed as everywhere else: this is
+the one state machine.
+
+Where a run is meant, a runner gives its attempt, and AttemptLostError says that it is not its own
+any more. Tools that know only the table give its name, which means the attempt that is running.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from sqlalchemy import select, update
+from sqlalchemy.engine import Connection, Row
+
+from logdriven_dagster.config.models import SLICED
+from logdriven_dagster.errors import LifeCycleError, UsageError
+from logdriven_dagster.model.attempts import (
+    Attempt,
+    AttemptOutcome,
+    Claim,
+    Owner,
+    Status,
+    StepOutcome,
+    Trigger,
+)
+from logdriven_dagster.model.batches import (
+    Intake,
+    Process,
+    Registry,
+    Taken,
+    marking_of,
+    recoverable,
+    union_of,
+)
+from logdriven_dagster.model.windows import Along, Slice, TimeWindow, in_zone
+from logdriven_dagster.runlog import attempts, batches, files, leases, offering, steps
+from logdriven_dagster.runlog.schema import job_log, step_log
+
+Run: TypeAlias = Attempt | str
+"""An attempt, or the name of a table: its running attempt."""
+StepInstance: TypeAlias = tuple[int, str]
+"""The key of a `step_log` row: job_id and step_id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run that has begun."""
+
+    attempt: Attempt
+    taken: Taken
+
+
+def init_job(
+    conn: Connection, registry: Registry, claim: Claim, max_batches: int | None = None
+) -> Started:
+    """Start an attempt and give it its batches; all of its steps are READY.
+
+    The slice of a table with enqueuers gets the first and last batch as its bounds. Nothing has
+    changed if an error is raised and the transaction is rolled back: LifeCycleError 101, 102, 103,
+    109, 110, 112, AlreadyRunningError (104), AlreadyDoneError, EarlierWindowError.
+    """
+    process = registry.parent(claim.table)
+    for step in claim.steps:
+        process.sub(step)
+    before = _latest(conn, claim)
+    succeeded = _refuse_running_steps(conn, before)
+    attempt = attempts.claim(conn, claim)
+    ready = update(step_log).where(step_log.c.job_id == attempt.job_id)
+    conn.execute(ready.values(status=Status.READY.value))  # a claim starts the first one
+    again = attempt.previous not in (None, Status.SUCCESS, Status.SKIPPED)
+    goes_on = recoverable(process, succeeded) if again else ()
+    if not process.routes:
+        target = None
+        if registry.consumers(claim.table):
+            target = batches.take_none(conn, attempt).target_batch_id
+        return Started(attempt, Taken(target, last_recoverable_step=goes_on))
+    return take(conn, process, attempt, max_batches, goes_on)
+
+
+def take(
+    conn: Connection,
+    process: Process,
+    attempt: Attempt,
+    max_batches: int | None,
+    goes_on: tuple[str, ...] = (),
+) -> Started:
+    """Give an attempt its batches, which are the bounds of its slice.
+
+    A table of files does so for itself, when it has looked for them.
+    """
+    chosen = batches.take(conn, process, attempt, max_batches)
+    taken = Taken(chosen.target_batch_id, _intakes(conn, process, chosen), goes_on)
+    assert isinstance(attempt.window, Slice)
+    low, high = taken.bounds
+    window = attempt.window.up_to(high, low)
+    return Started(attempts.bound(conn, attempt, window, has_more=chosen.has_more), taken)
+
+
+def init_step(conn: Connection, registry: Registry, run: Run, step: str) -> StepInstance:
+    """READY → RUNNING; the key of the step's row. LifeCycleError 103, 106, 108."""
+    attempt = _of_step(conn, registry, run, step)
+    if _status(conn, attempt, step) is Status.RUNNING:
+        raise LifeCycleError(106, f"{step} of {attempt.table}; end it before it starts again")
+    steps.start(conn, attempt.job_id, step)
+    batches.start(conn, attempt, step)
+    return attempt.job_id, step
+
+
+def halt_step(
+    conn: Connection, registry: Registry, run: Run, step: str, outcome: StepOutcome
+) -> None:
+    """End a running step as SUCCESS, or pass one over as SKIPPED. LifeCycleError 103, 107, 108."""
+    attempt = _of_step(conn, registry, run, step)
+    if outcome.status is not Status.SKIPPED:
+        _refuse_idle(conn, attempt, step)
+    steps.finish(conn, attempt.job_id, step, outcome)
+    batches.processed(conn, attempt, step)
+
+
+def term_step(
+    conn: Connection, registry: Registry, run: Run, step: str, outcome: StepOutcome
+) -> None:
+    """End a running step as FAILURE or DISCARDED. LifeCycleError 103, 107, 108."""
+    attempt = _of_step(conn, registry, run, step)
+    _refuse_idle(conn, attempt, step)
+    steps.finish(conn, attempt.job_id, step, outcome)
+    batches.failed(conn, attempt, step)
+
+
+def halt_job(
+    conn: Connection,
+    registry: Registry,
+    run: Run,
+    outcome: AttemptOutcome,
+    marking: str | None = None,
+) -> int | None:
+    """End a run as SUCCESS; the batch that it hands to the consumers of its table.
+
+    In one transaction: its batches are processed and archived, and what it has made is queued
+    under a marking: by default the union of what it took, or the dates of its window. A slice in
+    which there was nothing makes no batch. LifeCycleError 102, 105, 110, 111.
+    """
+    process, attempt = _of_job(conn, registry, run)
+    _refuse_steps(conn, attempt, Status.RUNNING, 110, "halt_step ends them")
+    _refuse_steps(conn, attempt, Status.FAILURE, 111, "end the job with term_job and run it again")
+    if marking is None:
+        marking = union_of(batches.markings(conn, attempt)) or marking_of(
+            attempt.window, process.zone, attempt.claim.now
+        )
+    batches.processed(conn, attempt)
+    attempts.finish(conn, attempt, outcome)
+    made = None
+    if not _took_nothing(process, attempt.window):
+        made = offering.offer(conn, attempt, marking, registry.consumers(attempt.table))
+    batches.archive(conn, attempt)
+    return made
+
+
+def term_job(conn: Connection, registry: Registry, run: Run, outcome: AttemptOutcome) -> None:
+    """End a run as FAILURE or DISCARDED; its batches stay queued, for the next attempt at it.
+
+    LifeCycleError 102, 105, 110.
+    """
+    _, attempt = _of_job(conn, registry, run)
+    _refuse_steps(conn, attempt, Status.RUNNING, 110, "term_step ends them")
+    batches.failed(conn, attempt)
+    attempts.finish(conn, attempt, outcome)
+
+
+def _intakes(conn: Connection, process: Process, chosen: batches.Chosen) -> tuple[Intake, ...]:
+    by_batch: dict[int, list[Any]] = {}
+    for item in files.files_of_batches(conn, [batch.batch_id for batch in chosen.batches]):
+        by_batch.setdefault(item.batch_id, []).append(item)
+    intakes = []
+    for sub in process.steps:
+        mine = tuple(batch for batch in chosen.batches if batch.step == sub.step)
+        brought = tuple(item for batch in mine for item in by_batch.get(batch.batch_id, ()))
+        intakes += [Intake(sub.step, mine, brought)] if mine else []
+    return tuple(intakes)
+
+
+def _took_nothing(process: Process, window: TimeWindow) -> bool:
+    if not isinstance(window, Slice):
+        return False
+    return not window.low if process.routes else window.is_empty
+
+
+def _latest(conn: Connection, claim: Claim) -> Row[Any] | None:
+    """The latest attempt at the window of a claim."""
+    mine = job_log.c.job_schedule_id == attempts.schedule_id(claim)
+    return conn.execute(select(job_log).where(mine, job_log.c.latest == 1)).first()
+
+
+def _refuse_running_steps(conn: Connection, before: Row[Any] | None) -> set[str]:
+    """LifeCycleError 110 if a step of an ended attempt is RUNNING; the steps that it had done.
+
+    Only people who change the log by hand leave it so.
+    """
+    if before is None:
+        return set()
+    query = select(step_log).where(step_log.c.job_id == before.job_id)
+    rows = conn.execute(query).all()
+    running = [row.step_id for row in rows if row.status == Status.RUNNING.value]
+    if running and before.status != Status.RUNNING.value:
+        what = f"{', '.join(running)} of job {before.job_id}, which is {before.status}"
+        raise LifeCycleError(110, f"{what}; set it to FAILURE in step_log")
+    done = Status.SUCCESS.value
+    return {row.step_id for row in rows if row.status == done or row.staged is not None}
+
+
+def _of_job(conn: Connection, registry: Registry, run: Run) -> tuple[Process, Attempt]:
+    process = registry.parent(run if isinstance(run, str) else run.table)
+    return process, _held(conn, process, run, 105)
+
+
+def _of_step(conn: Connection, registry: Registry, run: Run, step: str) -> Attempt:
+    process = registry.parent(run if isinstance(run, str) else run.table)
+    process.sub(step)
+    return _held(conn, process, run, 108)
+
+
+def _held(conn: Connection, process: Process, run: Run, code: int) -> Attempt:
+    """The attempt that is meant, its lease renewed."""
+    attempt = _running(conn, process, code) if isinstance(run, str) else run
+    leases.renew(conn, attempt)
+    return attempt
+
+
+def _running(conn: Connection, process: Process, code: int) -> Attempt:
+    query = select(job_log).where(
+        job_log.c.job_name == process.table,
+        job_log.c.latest == 1,
+        job_log.c.status == Status.RUNNING.value,
+    )
+    rows = conn.execute(query).all()
+    if not rows:
+        raise LifeCycleError(code, f"no attempt at {process.table}; init_job starts one")
+    if len(rows) > 1:
+        several = ", ".join(str(row.job_id) for row in rows)
+        raise UsageError(f"{process.table} has several running attempts: {several}; give one")
+    return _attempt(rows[0], process)
+
+
+def _attempt(row: Row[Any], process: Process) -> Attempt:
+    lease = timedelta(minutes=1)
+    if row.lease_expires_at is not None and row.heartbeat_at is not None:
+        lease = row.lease_expires_at - row.heartbeat_at
+    claim = Claim(
+        table=row.job_name,
+        window=_window(row, process),
+        period_minutes=row.job_period,
+        incremental_type=row.incremental_type,
+        project=row.project_name,
+        trigger=Trigger(row.run_trigger or Trigger.PENDING),
+        owner=Owner.parse(row.owner, row.dagster_run_id) or Owner(row.owner or "", 0, 0),
+        now=in_zone(row.data_now or 0, process.zone),
+        steps=(),
+        lease=lease,
+    )
+    return Attempt(row.job_id, claim, row.attempt_number, row.fencing_token)
+
+
+def _window(row: Row[Any], process: Process) -> TimeWindow:
+    if row.incremental_type not in SLICED:
+        start, end = (in_zone(n, process.zone) for n in (row.window_start, row.window_end))
+        return TimeWindow(start, end)
+    along = Along.of(row.incremental_type)
+    low, high = row.data_range_start or "", row.data_range_end
+    return Slice.nth(row.window_start, low, high, process.zone, along)
+
+
+def _status(conn: Connection, attempt: Attempt, step: str) -> Status:
+    mine = (step_log.c.job_id == attempt.job_id) & (step_log.c.step_id == step)
+    status = conn.execute(select(step_log.c.status).where(mine)).scalar()
+    if status is None:
+        raise LifeCycleError(103, f"job {attempt.job_id} was started without the step {step}")
+    return Status(status)
+
+
+def _refuse_idle(conn: Connection, attempt: Attempt, step: str) -> None:
+    status = _status(conn, attempt, step)
+    if status is not Status.RUNNING:
+        raise LifeCycleError(107, f"{step} of job {attempt.job_id} is {status.value}")
+
+
+def _refuse_steps(conn: Connection, attempt: Attempt, status: Status, code: int, fix: str) -> None:
+    mine = (step_log.c.job_id == attempt.job_id) & (step_log.c.status == status.value)
+    found = conn.execute(select(step_log.c.step_id).where(mine)).scalars().all()
+    if found:
+        raise LifeCycleError(code, f"{', '.join(found)} of job {attempt.job_id}; {fix}")
