@@ -80,6 +80,8 @@ class Chain:
     ended: set[str] = field(default_factory=set)
     """Steps whose end the log holds already: views, and what was skipped."""
     published: list[Published] = field(default_factory=list)
+    notes: str = ""
+    """What the source said that whoever reads the log should know."""
     error_count: int = 0
     application_id: str | None = None
     session: WindowSession | None = None
@@ -96,9 +98,9 @@ class Chain:
         """Run the steps, with the retries of the table; the log holds how it ended."""
         try:
             if must_look(self.work.run):
-                notes = self._with_retries(self._look)
+                self._with_retries(self._look)
                 if self._has_nothing_to_do():
-                    return self._nothing_new(notes)
+                    return self._nothing_new()
             spark_engine = engine()
             self.application_id = spark_engine.application_id
             with (
@@ -155,11 +157,11 @@ class Chain:
             self.staged[step.step] = replace(restored, output=note)
         self.fenced = True
 
-    def _look(self) -> str:
+    def _look(self) -> None:
         """Ask the source how far it goes, and log the answer before anything is read."""
         looked = self.work.lookout.look(self.attempt, self.work.run)
         self.attempt, self.work = looked.attempt, replace(self.work, run=looked.run)
-        return looked.notes
+        self.notes = looked.notes
 
     def _has_nothing_to_do(self) -> bool:
         """Whether a slice is empty; steps behind one that found no file may run all the same."""
@@ -168,9 +170,10 @@ class Chain:
             return False
         return table.incremental_type != "files" or file_source(table).on_empty != "succeed"
 
-    def _nothing_new(self, notes: str) -> WindowSucceeded:
+    def _nothing_new(self) -> WindowSucceeded:
         """Nothing was read and nothing is written, which is a success. Source: Sharp ETL."""
-        output = notes or f"nothing new after {self.attempt.window.range_start}"
+        start = self.attempt.window.range_start
+        output = self.notes or (f"nothing new after {start}" if start else "nothing new")
         outcome = StepOutcome(Status.SKIPPED, Counts(0, 0, 0, 0), output=output)
 
         def work(conn: Connection) -> None:
@@ -244,6 +247,9 @@ class Chain:
     def _stage_step(self, step: StepConfig) -> None:
         self._advance(step)
         staged = self.work.stage(self._session, step)
+        if self.notes:  # once, and with the first step, which reads the source as a rule
+            staged = replace(staged, output="; ".join(filter(None, [self.notes, staged.output])))
+            self.notes = ""
         self.staged[step.step] = staged
         if step.target is None:
             self._record(step.step, _succeeded(staged))

@@ -4,10 +4,10 @@ What a source had finished before its consumer began is not in the queue yet; it
 were.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from sqlalchemy import ScalarSelect, Select, Table, case, func, literal, select, union_all
+from sqlalchemy import SelectBase, case, func, literal, select, union_all
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.batches import Batch, BatchState, Process, Route, reach
@@ -16,6 +16,7 @@ from logdriven_dagster.runlog.offering import (
     chunks,
     finished,
     marking_of_row,
+    of_route,
     stored_markings,
     unoffered,
 )
@@ -23,7 +24,7 @@ from logdriven_dagster.runlog.schema import batch_archive, batch_queue, job_log,
 
 Pair: TypeAlias = tuple[str, str]
 """A step and the table whose batches it consumes."""
-_ROUTES_AT_ONCE = 400
+_QUERIES_AT_ONCE = 400
 """SQLite joins at most 500 queries into one."""
 
 
@@ -34,10 +35,13 @@ def queued(conn: Connection, processes: Collection[Process]) -> dict[str, dict[P
     attempt that did not succeed are not counted: its slice is open in the log.
     """
     routes = [route for process in processes for route in process.routes]
-    new, old = _new_counts(conn, routes), _unoffered_counts(conn, routes)
+    in_queue = _in_queue(conn, routes)
+    newest = _newest_offered(conn, routes, in_queue)
+    history = _unoffered(conn, {(r.source, n) for r, n in newest.items() if r.source != r.table})
     found: dict[str, dict[Pair, int]] = {process.table: {} for process in processes}
-    for n, route in enumerate(routes):
-        count = new.get((route.table, route.step, route.source), 0) + old[n]
+    for route in routes:
+        new, _ = in_queue.get(_key(route), (0, 0))
+        count = new + history.get((route.source, newest[route]), 0)
         pattern = route.enqueuer.cut_pattern
         if count and pattern is not None:
             count = reach(_markings(conn, route), pattern)
@@ -52,79 +56,71 @@ def waiting(conn: Connection, table: str, limit: int) -> list[Batch]:
     return [batch_of(row) for row in conn.execute(query)]
 
 
-def _new_counts(conn: Connection, routes: Sequence[Route]) -> dict[tuple[str, str, str], int]:
+def _in_queue(
+    conn: Connection, routes: Sequence[Route]
+) -> dict[tuple[str, str, str], tuple[int, int]]:
+    """Table, step and source → how many new batches wait, and the newest attempt that made one."""
     key = (batch_queue.c.job_name, batch_queue.c.step_id, batch_queue.c.source_job_name)
-    found: dict[tuple[str, str, str], int] = {}
+    is_new = case((batch_queue.c.batch_state == BatchState.NEW.value, 1), else_=0)
+    columns = (func.sum(is_new), func.coalesce(func.max(batch_queue.c.source_job_id), 0))
+    found: dict[tuple[str, str, str], tuple[int, int]] = {}
     for part in chunks(sorted({route.table for route in routes})):
-        query = select(*key, func.count()).group_by(*key)
-        query = query.where(
-            batch_queue.c.job_name.in_(part), batch_queue.c.batch_state == BatchState.NEW.value
-        )
-        found |= {(table, step, source): n for table, step, source, n in conn.execute(query)}
+        query = select(*key, *columns).where(batch_queue.c.job_name.in_(part)).group_by(*key)
+        for table, step, source, new, newest in conn.execute(query):
+            found[table, step, source] = (int(new), newest)
     return found
 
 
-def _unoffered_counts(conn: Connection, routes: Sequence[Route]) -> list[int]:
-    """For each route how much of its source's history is newer than what was offered."""
-    found = [0] * len(routes)
-    foreign = [n for n, route in enumerate(routes) if route.source != route.table]
-    for start in range(0, len(foreign), _ROUTES_AT_ONCE):
-        part = foreign[start : start + _ROUTES_AT_ONCE]
-        for n, count in conn.execute(_counting({n: routes[n] for n in part})):
-            found[n] = count
+def _newest_offered(
+    conn: Connection,
+    routes: Sequence[Route],
+    in_queue: Mapping[tuple[str, str, str], tuple[int, int]],
+) -> dict[Route, int]:
+    """The newest attempt of whose batch each consumer knows, queued or consumed."""
+    newest = func.coalesce(func.max(batch_archive.c.source_job_id), 0)
+    queries = [
+        select(literal(n), newest).where(of_route(batch_archive, r)) for n, r in enumerate(routes)
+    ]
+    return {
+        routes[n]: max(job_id, in_queue.get(_key(routes[n]), (0, 0))[1])
+        for n, job_id in _all(conn, queries)
+    }
+
+
+def _unoffered(conn: Connection, after: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """How many batches each source has made in attempts after the given ones."""
+    last = conn.execute(select(func.coalesce(func.max(job_log_archive.c.job_id), 0))).scalar_one()
+    asked = list(after)
+    queries = [
+        select(literal(n), func.count()).where(
+            log.c.job_name == source, log.c.job_id > job_id, finished(log)
+        )
+        for n, (source, job_id) in enumerate(asked)
+        for log in ((job_log, job_log_archive) if last > job_id else (job_log,))
+    ]
+    found = dict.fromkeys(asked, 0)
+    for n, count in _all(conn, queries):
+        found[asked[n]] += count
     return found
 
 
-def _counting(routes: dict[int, Route]) -> Select[int, int]:
-    """Rows (number of the route, count), by a few steps in indices for each route."""
-    pairs = union_all(
-        *(
-            select(
-                literal(n).label("n"),
-                literal(route.table).label("consumer"),
-                literal(route.step).label("step"),
-                literal(route.source).label("source"),
-            )
-            for n, route in routes.items()
-        )
-    ).subquery("pairs")
+def _all(conn: Connection, queries: Sequence[SelectBase]) -> Iterator[tuple[int, int]]:
+    """The rows of many small queries, asked a few hundred at a time.
 
-    def newest(rows: Table) -> ScalarSelect[int]:
-        query = select(func.coalesce(func.max(rows.c.source_job_id), 0)).where(
-            rows.c.job_name == pairs.c.consumer,
-            rows.c.step_id == pairs.c.step,
-            rows.c.source_job_name == pairs.c.source,
-        )
-        return query.scalar_subquery()
+    With constants in each, every database takes a step or two in an index for it.
+    """
+    for start in range(0, len(queries), _QUERIES_AT_ONCE):
+        for row in conn.execute(union_all(*queries[start : start + _QUERIES_AT_ONCE])):
+            yield int(row[0]), int(row[1])
 
-    offered = select(
-        pairs.c.n,
-        pairs.c.source,
-        newest(batch_queue).label("queued"),
-        newest(batch_archive).label("archived"),
-    ).subquery("offered")
-    last = case((offered.c.queued > offered.c.archived, offered.c.queued), else_=offered.c.archived)
-    known = select(offered.c.n, offered.c.source, last.label("newest")).subquery("known")
 
-    def newer(log: Table) -> ScalarSelect[int]:
-        query = select(func.count()).where(
-            log.c.job_name == known.c.source, log.c.job_id > known.c.newest, finished(log)
-        )
-        return query.scalar_subquery()
-
-    archived = select(func.coalesce(func.max(job_log_archive.c.job_id), 0)).scalar_subquery()
-    older = case((archived > known.c.newest, newer(job_log_archive)), else_=0)
-    return select(known.c.n, newer(job_log) + older)
+def _key(route: Route) -> tuple[str, str, str]:
+    return route.table, route.step, route.source
 
 
 def _markings(conn: Connection, route: Route) -> list[str]:
     """The markings of what waits for a consumer, in the order of the queue."""
-    mine = (
-        (batch_queue.c.job_name == route.table)
-        & (batch_queue.c.step_id == route.step)
-        & (batch_queue.c.source_job_name == route.source)
-        & (batch_queue.c.batch_state == BatchState.NEW.value)
-    )
+    mine = of_route(batch_queue, route) & (batch_queue.c.batch_state == BatchState.NEW.value)
     query = select(batch_queue.c.batch_marking).where(mine).order_by(batch_queue.c.queue_id)
     marks = [marking or "" for marking in conn.execute(query).scalars()]
     old = unoffered(conn, route)
