@@ -64,6 +64,35 @@ def test_lineage_between_slices_and_windows_of_time_is_valid(shop: World) -> Non
     assert graph.get(AssetKey(["dws", "daily"])).parent_keys == {AssetKey(["ods", "orders"])}
 
 
+def test_lineage_of_every_kind_in_both_directions_is_valid(shop: World) -> None:
+    connections = {**shop.settings["connections"], "broker": {"kafka": {"bootstrap.servers": "b"}}}
+    shop.settings["connections"] = connections
+    step = {"step": "load", "target": {"type": "iceberg"}}
+    lines = {**step, "source": {"type": "csv", "path": "in"}}
+    views = {**step, "source": {"type": "kafka", "connection": "broker", "topic": "t"}}
+    copy = {**step, "sql": "SELECT 1 AS one"}
+    days, orders = "dws.daily", "ods.orders"
+    shop.write(
+        {"table": "ods.lines", "incremental_type": "files", "steps": [lines]},
+        {"table": "ods.views", "incremental_type": "kafka_offset", "steps": [views]},
+        batches("dwd.of_slices", copy, orders, "ods.lines", "ods.views"),
+        batches("dwd.of_days", copy, days),
+        batches("dwd.of_batches", copy, "dwd.of_days"),
+        {"table": "dws.behind", "depends_on": ["dwd.of_batches", "ods.views"], "steps": [copy]},
+        {"table": "dim.all", "incremental_type": "full", "depends_on": [orders], "steps": [copy]},
+    )
+    Definitions.validate_loadable(shop.definitions)
+
+
+def batches(name: str, step: dict[str, Any], *upstreams: str) -> dict[str, Any]:
+    return {
+        "table": name,
+        "incremental_type": "upstream",
+        "depends_on": list(upstreams),
+        "steps": [step],
+    }
+
+
 def test_a_catch_up_makes_one_partition_after_the_other(shop: World) -> None:
     assert shop.catch_up(now=NOW).success
     assert keys(shop) == ["0", "10", "20"]
