@@ -197,10 +197,17 @@ class Chain:
 
     def _run(self) -> None:
         if self.work.run.files:
-            self._session.read_files(self.work.lookout.recheck(self.work.run))
+            self._recheck_files()
         self._take_over()
         self._stage()
         self._publish()
+
+    def _recheck_files(self) -> None:
+        """Read files as they are now; what a dead attempt staged of others is worth nothing."""
+        current = self.work.lookout.recheck(self.work.run)
+        if {file.hash for file in current} - {file.hash for file in self.work.run.files}:
+            self.attempt = replace(self.attempt, staged={})
+        self._session.read_files(current)
 
     def _with_retries(self, work: Callable[[], T]) -> T:
         while True:

@@ -179,7 +179,10 @@ class Runner:
 
     def windows(self, table: str, span: TimeWindow) -> list[TimeWindow]:
         """The windows of a table that make up a range; UsageError if they do not."""
-        grid = self.project.table(table).grid
+        config = self.project.table(table)
+        if config.is_sliced:
+            raise UsageError(f"{table} has slices instead of windows of time; name them")
+        grid = config.grid
         whole = grid.covering(span)
         if not span.contains(whole):
             fix = f"the windows of {table} around it are {whole}"
@@ -192,7 +195,8 @@ class Runner:
         UsageError for a key that names none of them.
         """
         config = self.project.table(table)
-        known = {item.key: item for item in self.run_log.ask(lambda c: history.slices(c, config))}
+        begun = self.run_log.ask(lambda conn: history.slices(conn, config, keys))
+        known = {item.key: item for item in begun}
         following = next_slice(config, self._logs([table])[table].last)
         if following.key not in known or known[following.key].is_empty:
             known[following.key] = following

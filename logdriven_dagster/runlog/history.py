@@ -121,17 +121,25 @@ def _last_slices(conn: Connection, tables: Collection[TableConfig]) -> dict[str,
     by_name = {table.table: table for table in tables}
     done = (job_log.c.latest == 1) & (job_log.c.status == _DONE)
     newest = (
-        select(job_log.c.job_name, func.max(job_log.c.window_start).label("window_start"))
+        select(
+            job_log.c.job_name,
+            job_log.c.incremental_type,
+            func.max(job_log.c.window_start).label("window_start"),
+        )
         .where(done, job_log.c.job_name.in_(list(by_name)))
-        .group_by(job_log.c.job_name)
+        .group_by(job_log.c.job_name, job_log.c.incremental_type)
         .subquery()
     )
-    same = (job_log.c.job_name == newest.c.job_name) & (
-        job_log.c.window_start == newest.c.window_start
+    same = (
+        (job_log.c.job_name == newest.c.job_name)
+        & (job_log.c.incremental_type == newest.c.incremental_type)
+        & (job_log.c.window_start == newest.c.window_start)
     )
     found = {}
     for row in conn.execute(select(job_log).join_from(newest, job_log, same).where(done)):
         table = by_name[row.job_name]
+        if row.incremental_type != table.incremental_type:
+            continue  # from before the table was read along something else
         window = window_of(table, row._mapping)
         assert isinstance(window, Slice)
         now = in_zone(row.data_now or 0, table.grid.zone)
@@ -139,15 +147,25 @@ def _last_slices(conn: Connection, tables: Collection[TableConfig]) -> dict[str,
     return found
 
 
-def slices(conn: Connection, table: TableConfig) -> list[Slice]:
-    """Every slice that was ever begun, as its latest attempt has it, oldest first."""
+def slices(
+    conn: Connection, table: TableConfig, keys: Collection[str] | None = None
+) -> list[Slice]:
+    """The slices that were ever begun, or those of some keys, as their latest attempts have them.
+
+    Oldest first.
+    """
     columns = ("window_start", "data_range_start", "data_range_end")
-    parts = [
-        select(*(log.c[name] for name in columns)).where(
-            log.c.job_name == table.table, log.c.latest == 1, log.c.window_start.is_not(None)
+    parts = []
+    for log in (job_log, job_log_archive):
+        begun = select(*(log.c[name] for name in columns)).where(
+            log.c.job_name == table.table,
+            log.c.incremental_type == table.incremental_type,
+            log.c.latest == 1,
         )
-        for log in (job_log, job_log_archive)
-    ]
+        if keys is not None:
+            names = [f"{table.table}-{key}" for key in keys]
+            begun = begun.where(log.c.job_schedule_id.in_(names))
+        parts.append(begun)
     rows = conn.execute(union_all(*parts)).mappings().all()
     found = [window_of(table, row) for row in sorted(rows, key=lambda row: row["window_start"])]
     return [item for item in found if isinstance(item, Slice)]

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.execution.events import WindowFailed
 from tests.execution.conftest import World
+from tests.execution.test_leases import crash, kill
 from tests.slices.conftest import noon
 
 DONE, FAILED = "SUCCESS", "FAILURE"
@@ -261,3 +263,17 @@ def test_a_refreshed_window_reads_its_files_again(inbox: Inbox):
     list(inbox.runner.refresh_window("ods.lines", first, noon(2)))
     assert inbox.attempts()[-1] == (DONE, "a.csv")
     assert inbox.values() == ["1", "2"]
+
+
+def test_what_a_dead_attempt_staged_of_a_file_that_was_replaced_since_is_not_used(
+    inbox: Inbox, monkeypatch
+):
+    inbox.put("a.csv", "old")
+    with monkeypatch.context() as dying:
+        dying.setattr(WindowSession, "publish", lambda *_: kill())
+        crash(inbox, dying, "ods.lines")
+    inbox.put("a.csv", "new")
+    inbox.run(6)
+    inbox.run(7)
+    assert inbox.values() == ["new"]
+    assert [status for status, _ in inbox.attempts()][:2] == [FAILED, DONE]

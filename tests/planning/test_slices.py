@@ -1,0 +1,155 @@
+"""The pending queue of a table without time: pure functions of the log."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logdriven_dagster.engine.keys import cut
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.logs import LastSlice, OpenWindow, TableLog
+from logdriven_dagster.model.windows import Along, Slice
+from logdriven_dagster.planning import plan
+from logdriven_dagster.planning.slices import (
+    is_complete,
+    next_slice,
+    pending_slices,
+    slices_within,
+)
+from tests.builders import UTC, at
+from tests.config.test_slicing import KEYS, sliced
+
+NOW = at("2022-01-05 12:00")
+BIG = st.integers(min_value=0, max_value=10**30)
+
+
+def keys(number: int, low: int | str, high: int | str | None) -> Slice:
+    end = None if high is None else str(high)
+    return Slice.nth(number, str(low), end, UTC, Along.KEYS)
+
+
+def done(window: Slice, now=NOW, *, has_more: bool = False) -> TableLog:
+    return TableLog(last=LastSlice(window, now, has_more))
+
+
+def failed(window: Slice) -> OpenWindow:
+    return OpenWindow(window, 1, Status.FAILURE)
+
+
+def test_the_first_slice_begins_at_the_start_and_is_due_at_once():
+    (first,) = pending_slices(sliced("auto_inc_id", default_start=7), TableLog(), NOW)
+    assert (first.number, first.low, first.high) == (0, "7", None)
+    (first,) = pending_slices(sliced("kafka_offset"), TableLog(), NOW)
+    assert first.low == "earliest"
+
+
+@given(BIG, BIG)
+def test_the_next_slice_begins_where_the_last_one_ended(low: int, width: int):
+    last = keys(3, low, low + width)
+    following = next_slice(sliced("auto_inc_id"), LastSlice(last, NOW, has_more=False))
+    assert following.low == last.high
+    assert following.number == (3 if width == 0 else 4)
+    assert following.key != last.key or width == 0
+
+
+@pytest.mark.parametrize(
+    ("period", "later", "due"),
+    [
+        (1440, timedelta(hours=11), False),
+        (1440, timedelta(hours=12), True),
+        (1, timedelta(0), False),
+    ],
+)
+def test_it_is_due_when_a_new_period_has_begun(period, later, due):
+    table = sliced("auto_inc_id", period=period)
+    assert bool(pending_slices(table, done(keys(0, 0, 5)), NOW + later)) is due
+
+
+def test_where_more_was_seen_it_is_due_at_once():
+    log = done(keys(0, 0, 5), has_more=True)
+    assert [str(item) for item in pending_slices(sliced("auto_inc_id"), log, NOW)] == ["(5, …]"]
+
+
+def test_a_failed_slice_is_pending_with_its_range_and_hides_the_next_one():
+    log = replace(done(keys(0, 0, 5), has_more=True), open=(failed(keys(1, 5, 9)),))
+    assert [str(item) for item in pending_slices(sliced("auto_inc_id"), log, NOW)] == ["(5, 9]"]
+
+
+def test_a_failed_refresh_comes_before_what_is_next():
+    log = replace(done(keys(1, 5, 9), has_more=True), open=(failed(keys(0, 0, 5)),))
+    table = sliced("auto_inc_id")
+    assert [str(i) for i in pending_slices(table, log, NOW)] == ["(0, 5]", "(9, …]"]
+    states = [w.state.value for w in plan({table.table: table}, {table.table: log}, NOW).windows()]
+    assert states == ["ready", "blocked"]
+
+
+@pytest.mark.parametrize(
+    ("queued", "fields", "numbers"),
+    [
+        (0, {}, []),
+        (3, {}, [1, 2, 3]),
+        (3, {"max_batches": 2}, [1, 2]),
+        (7, {"depends_on": [{"table": "ods.a", "cut_pattern": "EOD"}]}, [1]),
+    ],
+)
+def test_batches_that_wait_are_cut_into_slices(queued, fields, numbers):
+    table = sliced("upstream", **fields)
+    log = replace(done(Slice.nth(0, "1", "1", UTC)), queued={("load", "ods.a"): queued})
+    assert [item.number for item in pending_slices(table, log, NOW)] == numbers
+
+
+def test_a_slice_needs_a_batch_of_every_upstream():
+    table = sliced("upstream", depends_on=["ods.a", "ods.b"])
+    log = TableLog(queued={("load", "ods.a"): 3, ("load", "ods.b"): 1})
+    assert len(pending_slices(table, log, NOW)) == 1
+
+
+def test_all_is_loaded_once_a_look_has_left_nothing_behind():
+    assert is_complete(done(keys(0, 0, 5)), NOW)
+    assert not is_complete(done(keys(0, 0, 5), has_more=True), NOW)
+    assert not is_complete(done(keys(0, 0, 5)), NOW + timedelta(seconds=1))
+    assert not is_complete(replace(done(keys(0, 0, 5)), open=(failed(keys(1, 5, 6)),)), NOW)
+    assert not is_complete(TableLog(), NOW)
+
+
+@given(BIG, st.lists(st.integers(1, 10**20), min_size=1, max_size=5), st.integers(1, 10**19))
+def test_windows_of_keys_are_bounded_contiguous_and_end_at_the_last_key(start, steps, size):
+    """However the keys lie, a catch-up ends at the greatest one, in windows of `size` at most."""
+    present = [start + sum(steps[: n + 1]) for n in range(len(steps))]
+    table = sliced("auto_inc_id", window_size=size, default_start=start, steps=[KEYS])
+    window, seen = keys(0, start, None), []
+    while True:
+        left = [key for key in present if key > int(window.low)]
+        high, has_more = cut(table, window, min(left, default=None), max(left, default=None))
+        seen += [key for key in left if key <= int(high)]
+        assert has_more == (int(high) < present[-1])
+        if not has_more:
+            break
+        assert left[0] <= int(high) < left[0] + size
+        window = keys(window.number + 1, high, None)
+    assert seen == present
+
+
+@given(st.integers(0, 50), st.integers(0, 50))
+def test_lag_never_steps_back(last, lag):
+    table = sliced("auto_inc_id", lag=lag, steps=[KEYS])
+    high, has_more = cut(table, keys(0, 20, None), last if last > 20 else None, last)
+    assert int(high) == (max(20, last - lag) if last > 20 else 20)
+    assert not has_more
+
+
+def test_a_range_finds_the_slices_that_it_touches():
+    table = sliced("auto_inc_id")
+    known = [keys(n, 10 * n, 10 * n + 10) for n in range(3)]
+    assert [s.number for s in slices_within(table, known, "10", "20")] == [1]
+    assert [s.number for s in slices_within(table, known, "9", "11")] == [0, 1]
+    assert slices_within(table, known, "30", "99") == []
+    topics = sliced("kafka_offset")
+    ends = [json.dumps({"t": {"0": n, "1": 5}}) for n in (0, 10, 20)]
+    of_topic = [Slice.nth(n, ends[n], ends[n + 1], UTC, Along.OFFSETS) for n in range(2)]
+    asked = [json.dumps({"t": {"0": n}}) for n in (9, 10)]
+    assert [s.number for s in slices_within(topics, of_topic, *asked)] == [0]
+    assert [s.number for s in slices_within(topics, of_topic, "1", "2")] == [1]
