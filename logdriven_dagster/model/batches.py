@@ -87,6 +87,8 @@ class Route:
     step: str
     enqueuer: Enqueuer
     zone: ZoneInfo
+    shared: bool = False
+    """Whether several steps of the table consume the source; otherwise a step may be renamed."""
 
     @property
     def source(self) -> str:
@@ -106,8 +108,9 @@ class Process:
 
     @property
     def routes(self) -> tuple[Route, ...]:
+        sources = [enqueuer.table for sub in self.steps for enqueuer in sub.enqueuers]
         return tuple(
-            Route(self.table, sub.step, enqueuer, self.zone)
+            Route(self.table, sub.step, enqueuer, self.zone, sources.count(enqueuer.table) > 1)
             for sub in self.steps
             for enqueuer in sub.enqueuers
         )

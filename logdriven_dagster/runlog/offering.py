@@ -37,6 +37,7 @@ def enlist(conn: Connection, route: Route) -> None:
     That is the whole history for a consumer that is new, and what runners finished that did not
     know of it. Source: Sharp ETL, a window for each upstream success that is not consumed yet.
     """
+    _rename_step(conn, route)
     found = unoffered(conn, route, locked=True)
     known = queued_before(conn, route, [row.target_batch_id for row in found])
     missing = [row for row in found if row.target_batch_id not in known]
@@ -151,11 +152,8 @@ def finished(log: Table) -> ColumnElement[bool]:
 
 def of_route(rows: Table, route: Route) -> ColumnElement[bool]:
     """The rows of a consumer and a source, of the queue or of its archive."""
-    return (
-        (rows.c.job_name == route.table)
-        & (rows.c.step_id == route.step)
-        & (rows.c.source_job_name == route.source)
-    )
+    mine = (rows.c.job_name == route.table) & (rows.c.source_job_name == route.source)
+    return mine & (rows.c.step_id == route.step) if route.shared else mine
 
 
 def queued_before(
@@ -197,6 +195,13 @@ def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Parts that fit into one statement."""
     for start in range(0, len(items), _AT_ONCE):
         yield items[start : start + _AT_ONCE]
+
+
+def _rename_step(conn: Connection, route: Route) -> None:
+    """Give what waits for a step to the one that has taken its place, rather than all anew."""
+    renamed = update(batch_queue).where(of_route(batch_queue, route))
+    renamed = renamed.where(batch_queue.c.step_id != route.step)
+    conn.execute(renamed.values(step_id=route.step))
 
 
 def _row(number: int, job_id: int, marking: str, span: tuple[int, int]) -> dict[str, Any]:

@@ -189,9 +189,9 @@ batch_queue = Table(
 Index(
     "uq_batch_queue",
     batch_queue.c.job_name,
-    batch_queue.c.step_id,
     batch_queue.c.source_job_name,
     batch_queue.c.source_batch_id,
+    batch_queue.c.step_id,
     unique=True,
 )
 Index("ix_batch_queue_source", batch_queue.c.source_batch_id)
@@ -237,7 +237,6 @@ Index(
 Index(
     "ix_batch_archive_newest",
     batch_archive.c.job_name,
-    batch_archive.c.step_id,
     batch_archive.c.source_job_name,
     batch_archive.c.source_job_id,
 )

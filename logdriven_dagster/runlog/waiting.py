@@ -5,10 +5,10 @@ were.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from sqlalchemy import SelectBase, case, func, literal, select, union_all
-from sqlalchemy.engine import Connection
+from sqlalchemy import CompoundSelect, SelectBase, case, func, literal, select, union_all
+from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.batches import Batch, BatchState, Process, Route, reach
 from logdriven_dagster.runlog.batches import batch_of
@@ -40,8 +40,7 @@ def queued(conn: Connection, processes: Collection[Process]) -> dict[str, dict[P
     history = _unoffered(conn, {(r.source, n) for r, n in newest.items() if r.source != r.table})
     found: dict[str, dict[Pair, int]] = {process.table: {} for process in processes}
     for route in routes:
-        new, _ = in_queue.get(_key(route), (0, 0))
-        count = new + history.get((route.source, newest[route]), 0)
+        count = in_queue[route][0] + history.get((route.source, newest[route]), 0)
         pattern = route.enqueuer.cut_pattern
         if count and pattern is not None:
             count = reach(_markings(conn, route), pattern)
@@ -56,35 +55,35 @@ def waiting(conn: Connection, table: str, limit: int) -> list[Batch]:
     return [batch_of(row) for row in conn.execute(query)]
 
 
-def _in_queue(
-    conn: Connection, routes: Sequence[Route]
-) -> dict[tuple[str, str, str], tuple[int, int]]:
-    """Table, step and source → how many new batches wait, and the newest attempt that made one."""
-    key = (batch_queue.c.job_name, batch_queue.c.step_id, batch_queue.c.source_job_name)
+def _in_queue(conn: Connection, routes: Sequence[Route]) -> dict[Route, tuple[int, int]]:
+    """How many new batches wait, and the newest attempt that made one in the queue; or zeros."""
+    key = (batch_queue.c.job_name, batch_queue.c.source_job_name, batch_queue.c.step_id)
     is_new = case((batch_queue.c.batch_state == BatchState.NEW.value, 1), else_=0)
     columns = (func.sum(is_new), func.coalesce(func.max(batch_queue.c.source_job_id), 0))
-    found: dict[tuple[str, str, str], tuple[int, int]] = {}
+    steps: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     for part in chunks(sorted({route.table for route in routes})):
         query = select(*key, *columns).where(batch_queue.c.job_name.in_(part)).group_by(*key)
-        for table, step, source, new, newest in conn.execute(query):
-            found[table, step, source] = (int(new), newest)
+        for table, source, step, new, newest in conn.execute(query):
+            steps.setdefault((table, source), {})[step] = (int(new), newest)
+    found = {}
+    for route in routes:
+        rows = steps.get((route.table, route.source), {})
+        mine = [row for step, row in rows.items() if step == route.step or not route.shared]
+        found[route] = (sum(new for new, _ in mine), max((job for _, job in mine), default=0))
     return found
 
 
 def _newest_offered(
-    conn: Connection,
-    routes: Sequence[Route],
-    in_queue: Mapping[tuple[str, str, str], tuple[int, int]],
+    conn: Connection, routes: Sequence[Route], in_queue: Mapping[Route, tuple[int, int]]
 ) -> dict[Route, int]:
     """The newest attempt of whose batch each consumer knows, queued or consumed."""
-    newest = func.coalesce(func.max(batch_archive.c.source_job_id), 0)
+    newest = func.coalesce(func.max(batch_archive.c.source_job_id), 0).label("value")
     queries = [
-        select(literal(n), newest).where(of_route(batch_archive, r)) for n, r in enumerate(routes)
+        select(literal(n).label("number"), newest).where(of_route(batch_archive, route))
+        for n, route in enumerate(routes)
     ]
-    return {
-        routes[n]: max(job_id, in_queue.get(_key(routes[n]), (0, 0))[1])
-        for n, job_id in _all(conn, queries)
-    }
+    archived = dict(_all(conn, queries))
+    return {route: max(archived[n], in_queue[route][1]) for n, route in enumerate(routes)}
 
 
 def _unoffered(conn: Connection, after: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -92,7 +91,7 @@ def _unoffered(conn: Connection, after: Collection[tuple[str, int]]) -> dict[tup
     last = conn.execute(select(func.coalesce(func.max(job_log_archive.c.job_id), 0))).scalar_one()
     asked = list(after)
     queries = [
-        select(literal(n), func.count()).where(
+        select(literal(n).label("number"), func.count().label("value")).where(
             log.c.job_name == source, log.c.job_id > job_id, finished(log)
         )
         for n, (source, job_id) in enumerate(asked)
@@ -110,12 +109,9 @@ def _all(conn: Connection, queries: Sequence[SelectBase]) -> Iterator[tuple[int,
     With constants in each, every database takes a step or two in an index for it.
     """
     for start in range(0, len(queries), _QUERIES_AT_ONCE):
-        for row in conn.execute(union_all(*queries[start : start + _QUERIES_AT_ONCE])):
-            yield int(row[0]), int(row[1])
-
-
-def _key(route: Route) -> tuple[str, str, str]:
-    return route.table, route.step, route.source
+        joined: CompoundSelect[Any] = union_all(*queries[start : start + _QUERIES_AT_ONCE])
+        rows: Sequence[Row[Any]] = conn.execute(joined).all()
+        yield from ((row.number, int(row.value)) for row in rows)
 
 
 def _markings(conn: Connection, route: Route) -> list[str]:
