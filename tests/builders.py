@@ -4,10 +4,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from sqlalchemy.engine import Connection
+
 from logdriven_dagster.config.models import TableConfig
-from logdriven_dagster.model.attempts import Owner, Status
+from logdriven_dagster.model.attempts import Attempt, Claim, Owner, Status
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.runlog import attempts
 
 UTC = ZoneInfo("UTC")
 STEP = {"step": "load", "sql": "SELECT 1 AS one", "target": {"type": "iceberg"}}
@@ -45,6 +48,13 @@ def log(*finished: TimeWindow, failed: tuple[TimeWindow, ...] = (), **fields: An
     """A log with finished windows and failed ones, jobs numbered from 1."""
     opened = tuple(OpenWindow(w, n + 1, Status.FAILURE) for n, w in enumerate(failed))
     return TableLog(finished=finished, open=opened, **fields)
+
+
+def claimed(conn: Connection, wanted: Claim) -> Attempt:
+    """A window is claimed, and its first step runs."""
+    attempt = attempts.claim(conn, wanted)
+    attempts.start_step(conn, attempt, wanted.steps[0])
+    return attempt
 
 
 def running(window: TimeWindow) -> OpenWindow:

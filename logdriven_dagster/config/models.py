@@ -1,5 +1,6 @@
 """The models of `logdriven.yaml`, `tables/**/*.yaml` and `jobs/*.yaml`."""
 
+import re
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -31,6 +32,14 @@ from logdriven_dagster.model.periods import Grid, Unit
 from logdriven_dagster.model.windows import Along
 
 
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return pattern
+
+
 class Dependency(Model):
     """An upstream table and which of its windows a window waits for and reads.
 
@@ -52,7 +61,7 @@ class Dependency(Model):
     step: StepName | None = Field(
         None, description="of upstream tables: the step that consumes the batches; the first one"
     )
-    cut_pattern: str | None = Field(
+    cut_pattern: Annotated[str, AfterValidator(_compiles)] | None = Field(
         None,
         description="of upstream tables: a regular expression; a window takes all batches up to "
         "and including the first whose marking matches",

@@ -105,7 +105,7 @@ class Claim:
     now: datetime
     """The data clock that the window was planned with."""
     steps: tuple[str, ...]
-    """The steps that the attempt will take, in order; the first is RUNNING, the others READY."""
+    """The steps that the attempt will take, in order."""
     runtime_args: Mapping[str, str] = field(default_factory=dict)
     lease: timedelta = timedelta(minutes=1)
     """How long the attempt may go without a heartbeat before others take its window over."""

@@ -18,7 +18,6 @@ from logdriven_dagster.model.attempts import (
     OnRunning,
     Owner,
     Status,
-    StepOutcome,
     Trigger,
 )
 from logdriven_dagster.model.windows import Slice
@@ -94,12 +93,6 @@ def stage_step(conn: Connection, attempt: Attempt, step_id: str, state: str) -> 
     """Log that a step's result is durable."""
     leases.renew(conn, attempt)
     steps.stage(conn, attempt.job_id, step_id, state)
-
-
-def finish_step(conn: Connection, attempt: Attempt, step_id: str, outcome: StepOutcome) -> None:
-    """Log how a running step ended."""
-    leases.renew(conn, attempt)
-    steps.finish(conn, attempt.job_id, step_id, outcome)
 
 
 def bound(conn: Connection, attempt: Attempt, window: Slice, *, has_more: bool) -> Attempt:

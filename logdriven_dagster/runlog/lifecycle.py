@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.config.models import SLICED
@@ -70,8 +70,6 @@ def init_job(
     before = _latest(conn, claim)
     succeeded = _refuse_running_steps(conn, before)
     attempt = attempts.claim(conn, claim)
-    ready = update(step_log).where(step_log.c.job_id == attempt.job_id)
-    conn.execute(ready.values(status=Status.READY.value))  # a claim starts the first one
     again = attempt.previous not in (None, Status.SUCCESS, Status.SKIPPED)
     goes_on = recoverable(process, succeeded) if again else ()
     if not process.routes:

@@ -23,11 +23,10 @@ _OUTPUT_LENGTH = 16_000
 
 
 def add(conn: Connection, job_id: int, step_ids: Sequence[str]) -> None:
-    """Log the steps that an attempt will take: the first is RUNNING, the others are READY."""
-    statuses = [Status.RUNNING, *[Status.READY] * (len(step_ids) - 1)]
+    """Log the steps that an attempt will take."""
     rows = [
-        {"job_id": job_id, "step_id": step_id, "status": status.value} | _fresh()
-        for step_id, status in zip(step_ids, statuses, strict=True)
+        {"job_id": job_id, "step_id": step_id, "status": Status.READY.value} | _fresh()
+        for step_id in step_ids
     ]
     conn.execute(insert(step_log).values(rows))
 

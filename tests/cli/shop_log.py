@@ -14,8 +14,8 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import RunLog, attempts
-from tests.builders import at
+from logdriven_dagster.runlog import RunLog, attempts, steps
+from tests.builders import at, claimed
 
 
 class ShopLog:
@@ -33,7 +33,7 @@ class ShopLog:
             runtime_args={"a": "1"},
         )
         with self._log.begin() as conn:
-            return attempts.claim(conn, claim)
+            return claimed(conn, claim)
 
     def succeed(self, table: str, window: TimeWindow) -> None:
         """A window of 24 rows is done."""
@@ -52,5 +52,5 @@ class ShopLog:
 
     def _end(self, attempt: Attempt, outcome: StepOutcome) -> None:
         with self._log.begin() as conn:
-            attempts.finish_step(conn, attempt, "load", outcome)
+            steps.finish(conn, attempt.job_id, "load", outcome)
             attempts.finish(conn, attempt, AttemptOutcome(outcome.status, "app-1"))

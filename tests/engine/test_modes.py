@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -221,3 +222,24 @@ def test_targets_of_files_need_a_local_folder(lab: Lab):
     lab.table("ods.t", {"sql": QUERY, "target": {"type": "parquet", "path": "s3://bucket/t"}})
     with pytest.raises(TerminalStepError, match="s3:// is not supported"):
         lab.run("ods.t", day(1))
+
+
+def test_b34_raw_rows_lie_under_the_number_of_the_attempt_until_the_base_has_them(lab: Lab):
+    """BDRE's raw → stage → base: the mode is its insert type, and raw rows are always dropped."""
+    for mode, kept in (("append", 2), ("overwrite_window", 2), ("overwrite", 1)):
+        name = lab.table(
+            f"ods.{mode}", {"sql": "SELECT 1 AS one", "target": {"type": "parquet", "mode": mode}}
+        )
+        for n in (1, 2):
+            with lab.session(name, day(n)) as session:
+                staged = session.stage(lab.project.table(name).steps[0])
+                raw = Path(str(staged.location))
+                assert raw.name.partition("-")[0] == str(session._run.job_id)
+                assert raw.is_dir()
+                session.publish("step_1", held)
+        assert len(lab.rows(name)) == kept
+        with lab.session(name, day(2)) as session:
+            staged = session.stage(lab.project.table(name).steps[0])
+            session.discard()
+        assert not Path(str(staged.location)).exists()
+        assert len(lab.rows(name)) == kept

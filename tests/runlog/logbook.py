@@ -12,8 +12,8 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import attempts, history
-from tests.builders import at, table
+from logdriven_dagster.runlog import attempts, history, leases, steps
+from tests.builders import at, claimed, table
 
 ME = Owner("here", 10, 20, "run-1")
 
@@ -35,7 +35,7 @@ def request(
 
 
 def start(log, window, trigger=Trigger.PENDING, **fields):
-    return log.write(lambda conn: attempts.claim(conn, request(window, trigger, **fields)))
+    return log.write(lambda conn: claimed(conn, request(window, trigger, **fields)))
 
 
 def end(log, attempt, status=Status.SUCCESS, error=None, rows=5):
@@ -43,7 +43,8 @@ def end(log, attempt, status=Status.SUCCESS, error=None, rows=5):
     outcome = StepOutcome(status, counts, "csv", "iceberg", "", error)
 
     def work(conn):
-        attempts.finish_step(conn, attempt, "load", outcome)
+        leases.renew(conn, attempt)
+        steps.finish(conn, attempt.job_id, "load", outcome)
         attempts.finish(conn, attempt, AttemptOutcome(status, "app-1", "a.csv", 0))
 
     log.write(work)

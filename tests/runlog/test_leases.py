@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.exc import IntegrityError
 
+from logdriven_dagster.config.processes import registry_of
 from logdriven_dagster.errors import AlreadyRunningError, AttemptLostError, RunLogError
 from logdriven_dagster.model.attempts import (
     AttemptOutcome,
@@ -14,9 +15,9 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.runlog import attempts, leases
+from logdriven_dagster.runlog import attempts, leases, lifecycle
 from logdriven_dagster.runlog.schema import job_log
-from tests.builders import day, days
+from tests.builders import day, days, table
 from tests.runlog.logbook import (
     ME,
     end,
@@ -35,8 +36,8 @@ WRITES = {
     "verify": leases.verify,
     "start_step": lambda conn, mine: attempts.start_step(conn, mine, "load"),
     "stage_step": lambda conn, mine: attempts.stage_step(conn, mine, "load", "{}"),
-    "finish_step": lambda conn, mine: attempts.finish_step(
-        conn, mine, "load", StepOutcome(Status.SUCCESS)
+    "halt_step": lambda conn, mine: lifecycle.halt_step(
+        conn, registry_of([table()]), mine, "load", StepOutcome(Status.SUCCESS)
     ),
     "note_errors": lambda conn, mine: attempts.note_errors(conn, mine, 1),
     "finish": lambda conn, mine: attempts.finish(conn, mine, AttemptOutcome(Status.SUCCESS)),
