@@ -13,9 +13,9 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo ui check test faults clean
+.PHONY: help install demo demo-orders demo-events ui check test faults clean
 help: ## show this
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.10 to 3.13 is needed; set PYTHON=" >&2; exit 2; }
@@ -33,6 +33,14 @@ install: $(VENV)/.installed ## make .venv with the package and what it needs
 
 demo: $(VENV)/.installed ## run the example project on real data and print its log
 	$(BIN)/python -m logdriven_dagster.examples.demo --folder $(DEMO)
+
+demo-orders: $(VENV)/.installed ## run an order system in PostgreSQL: keys, changes, batches
+	scripts/test_packages.sh postgresql libpostgresql-jdbc-java
+	$(BIN)/python -m logdriven_dagster.examples.orders --folder $(DEMO)-orders
+
+demo-events: $(VENV)/.installed ## count page views from a Kafka topic by the hour, late ones too
+	scripts/test_packages.sh libxerial-sqlite-jdbc-java libxerial-sqlite-jdbc-jni
+	$(BIN)/python -m logdriven_dagster.examples.events --folder $(DEMO)-events
 
 ui: $(VENV)/.installed ## open the example project in Dagster's web interface
 	test -f $(DEMO)/logdriven.yaml || $(BIN)/python -m logdriven_dagster.examples.demo --folder $(DEMO)
@@ -57,4 +65,4 @@ faults: $(VENV)/.installed-dev ## kill and freeze runners N times, seeded; see d
 	$(BIN)/python -m tests.faults $(N) --seed $(SEED)
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(DEMO) .servers dist build *.egg-info
+	rm -rf $(VENV) $(DEMO) $(DEMO)-orders $(DEMO)-events .servers dist build *.egg-info

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that the tests use and that are missing: database servers, which the
 # tests start themselves as private ones, JDBC drivers for Spark, and Chromium.
-# A second call asks dpkg and returns at once.
+# A second call asks dpkg and returns at once. Arguments name packages to install instead of all.
 set -euo pipefail
 
 packages=(
@@ -10,6 +10,7 @@ packages=(
     libxerial-sqlite-jdbc-java libxerial-sqlite-jdbc-jni
     chromium
 )
+[ $# -eq 0 ] || packages=("$@")
 
 installed() { dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 
@@ -20,7 +21,7 @@ done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if ! command -v apt-get >/dev/null; then
-    echo "The tests need these packages, but this is no Debian: ${missing[*]}" >&2
+    echo "These packages are needed, but this is no Debian: ${missing[*]}" >&2
     exit 1
 fi
 as_root=(env DEBIAN_FRONTEND=noninteractive)

@@ -1,0 +1,45 @@
+"""A PostgreSQL server of one's own, where the package lies in its repository."""
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import gettempdir
+from types import ModuleType
+
+from logdriven_dagster.errors import UsageError
+
+_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "servers.py"
+_FIX = "or name a database with --url postgresql://user@host/name"
+
+
+@contextmanager
+def private_postgres() -> Iterator[str]:
+    """The URL of a server that ends, with all its data, with the block.
+
+    UsageError says what is missing.
+    """
+    servers = _servers()
+    # Not in the project's folder: as root, the server's own account may not enter it.
+    root = Path(gettempdir()) / f"logdriven-orders-{os.getpid()}"
+    try:
+        yield servers.start_postgres(root)
+    except servers.MissingServerError:
+        problem = "PostgreSQL is not installed here"
+        raise UsageError(f"{problem}: apt-get install postgresql, {_FIX}") from None
+    finally:
+        servers.stop(root)
+
+
+def _servers() -> ModuleType:
+    """`scripts/servers.py`, which is no module of a package."""
+    if not _SCRIPT.is_file():
+        problem = "only a checkout of logdriven_dagster can start a PostgreSQL server"
+        raise UsageError(f"{problem}: use one, {_FIX}")
+    spec = importlib.util.spec_from_file_location("servers", _SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    servers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(servers)
+    return servers
