@@ -1,5 +1,6 @@
 """`log` and `db upgrade`: the run log's rows and its schema."""
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,6 +9,7 @@ from zoneinfo import ZoneInfo
 import typer
 
 from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_project
+from logdriven_dagster.config.models import SLICED
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -47,7 +49,7 @@ def _print_attempts(rows: list[dict[str, Any]], zone: ZoneInfo) -> None:
         grid.add_row(
             str(row["job_id"]),
             row["job_name"],
-            f"{_range(row['data_range_start'])} – {_range(row['data_range_end'])}",
+            _covered(row),
             rendering.state(row["status"]),
             _started(row, zone),
             rendering.seconds(_elapsed(row)),
@@ -72,6 +74,26 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
         rendering.number(step["target_count"]),
         rendering.plain("".join(error), "red"),
     ]
+
+
+def _covered(row: Mapping[str, Any]) -> str:
+    """What an attempt covered, briefly: offsets of many partitions fill no line."""
+    start, end, kind = row["data_range_start"], row["data_range_end"], row["incremental_type"]
+    number = f"#{str(row['job_schedule_id']).rpartition('-')[2]}"
+    if kind == "kafka_offset":
+        ends = [json.loads(text) for text in (start, end) if (text or "").startswith("{")]
+        return f"{number}, {_messages(*ends):,} offsets" if len(ends) == 2 else number
+    if kind in SLICED and kind != "auto_inc_id":
+        return f"{number}, batches {start} – {end}" if end else number
+    return f"{_range(start)} – {_range(end)}"
+
+
+def _messages(low: Mapping[str, Any], high: Mapping[str, Any]) -> int:
+    return sum(
+        offset - low.get(topic, {}).get(partition, 0)
+        for topic, partitions in high.items()
+        for partition, offset in partitions.items()
+    )
 
 
 def _range(text: str | None) -> str:

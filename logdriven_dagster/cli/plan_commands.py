@@ -136,4 +136,4 @@ def _cell(value: object) -> str:
         case datetime():
             return brief(value)
         case _:
-            return str(value)
+            return str(value) or "–"

@@ -36,26 +36,28 @@ def query_counts(spark: "SparkSession", description: str) -> QueryCounts:
     # Metrics reach the store through an asynchronous queue.
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_BUS_MILLISECONDS)  # noqa: SLF001 - Spark's own metrics have no public door
     store = spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001
-    execution = _execution(store, description)
-    if execution is None:
+    executions = _executions(store, description)
+    if not executions:
         return QueryCounts(None, None)
-    plan = _Plan(store.planGraph(execution), store.executionMetrics(execution))
+    metrics = [store.executionMetrics(execution) for execution in executions]
+    plan = _Plan(store.planGraph(executions[-1]), metrics)
     return QueryCounts(plan.source_rows(), plan.written_rows())
 
 
-def _execution(store: Any, description: str) -> int | None:
-    executions = store.executionsList()
-    for position in reversed(range(executions.size())):
-        execution = executions.apply(position)
-        if execution.description() == description:
-            return int(execution.executionId())
-    return None
+def _executions(store: Any, description: str) -> list[int]:
+    """The executions under a description, in their order.
+
+    A JDBC write is several executions over one plan: each counts only the stages that it ran.
+    """
+    found = store.executionsList()
+    executions = map(found.apply, range(found.size()))
+    return [int(e.executionId()) for e in executions if e.description() == description]
 
 
 class _Plan:
     """A physical plan as a graph: node → its inputs, with the rows that each put out."""
 
-    def __init__(self, graph: Any, values: Any) -> None:
+    def __init__(self, graph: Any, values: list[Any]) -> None:
         self._names: dict[int, str] = {}
         self._rows: dict[int, int] = {}
         nodes = graph.allNodes()
@@ -112,11 +114,12 @@ class _Plan:
         return self._rows.get(node)
 
 
-def _rows(metrics: Any, values: Any) -> int | None:
+def _rows(metrics: Any, values: list[Any]) -> int | None:
     for position in range(metrics.size()):
         metric = metrics.apply(position)
         if metric.name() == _ROWS:
-            value = values.get(metric.accumulatorId())
+            found = [each.get(metric.accumulatorId()) for each in values]
+            counts = [int(value.get().replace(",", "")) for value in found if value.isDefined()]
             # A node that never ran has no value, and a scan of no partitions put out nothing.
-            return int(value.get().replace(",", "")) if value.isDefined() else 0
+            return max(counts, default=0)
     return None

@@ -68,7 +68,7 @@ def missing_dependencies(
     for dependency in table.managed_dependencies:
         upstream = tables[dependency.table]
         if upstream.is_sliced and dependency.window != "none":
-            yield from _missing_slices(upstream, window, tables, logs)
+            yield from _missing_slices(upstream, table, window, tables, logs)
         awaited = awaited_range(upstream, dependency, window)
         if awaited is None:
             continue
@@ -82,11 +82,12 @@ def missing_dependencies(
 
 def _missing_slices(
     upstream: TableConfig,
+    table: TableConfig,
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> Iterator[Missing]:
-    """Rows of any time may be in any slice: all must be loaded that were there by its end.
+    """Rows of any time may be in any slice: all must be loaded that were there when it was due.
 
     A table that consumes batches has them when those who make them do, and its queue is empty.
     """
@@ -97,8 +98,9 @@ def _missing_slices(
         if log.open or any(log.queued.values()):
             yield Missing(upstream.table, window, "batches are waiting in its queue")
         yield from missing_dependencies(upstream, window, tables, logs)
-    elif not is_complete(log, window.end):
-        yield Missing(upstream.table, window, "not everything up to its end is loaded yet")
+    elif not is_complete(log, window.end.timestamp() + table.delay.total_seconds()):
+        late = " and its delay" if table.delay else ""
+        yield Missing(upstream.table, window, f"not everything up to its end{late} is loaded yet")
 
 
 def _missing_snapshot(

@@ -87,7 +87,8 @@ def watermark(table: TableConfig, log: TableLog) -> datetime | str:
     Of a sliced table: the end of the last slice, where the next one begins.
     """
     if table.is_sliced:
-        return next_slice(table, log.last).low
+        last = log.last.slice.high if log.last else None
+        return last or next_slice(table, log.last).low
     start = table.grid.origin
     for covered in union(log.finished, log.skipped):
         if covered.start.timestamp() <= start.timestamp() < covered.end.timestamp():
@@ -133,7 +134,7 @@ def reruns(table: TableConfig, log: TableLog, now: datetime) -> list[tuple[TimeW
 
 
 def _lookback(table: TableConfig, log: TableLog, now: datetime) -> Iterator[TimeWindow]:
-    """The last `lookback` windows before the newest due one, unless they ran when it was due.
+    """Finished windows behind which a window within their reach has become due since they ran.
 
     A window that a long catch-up finished late has seen the late data already: it is not run twice.
     """
@@ -144,7 +145,7 @@ def _lookback(table: TableConfig, log: TableLog, now: datetime) -> Iterator[Time
     for settled in log.settled:
         n = grid.index(settled.window.start)
         last = min(n + table.lookback, newest)
-        if newest - table.lookback <= n < newest and _due_at(table, last) > settled.now.timestamp():
+        if n < newest and _due_at(table, last) > settled.now.timestamp():
             yield settled.window
 
 

@@ -111,8 +111,8 @@ def _offsets_touch(one: tuple[Offsets, Offsets], other: tuple[Offsets, Offsets])
     return False
 
 
-def is_complete(log: TableLog, moment: datetime) -> bool:
-    """Whether all that the source held at a moment is loaded."""
+def is_complete(log: TableLog, moment: float) -> bool:
+    """Whether all that the source held at a moment, in epoch seconds, is loaded."""
     if log.last is None or log.open or log.last.has_more:
         return False
-    return log.last.now.timestamp() >= moment.timestamp()
+    return log.last.now.timestamp() >= moment

@@ -104,6 +104,18 @@ def test_upstream_tables_count_the_rows_of_the_windows_that_are_read(hours_lab: 
     assert everything.counts.source == 72
 
 
+def test_a_shuffle_before_a_database_counts_its_source(hours_lab: Lab):
+    """Spark writes to a database in several executions over one plan."""
+    step = {
+        "source": SOURCE,
+        "sql": f"SELECT origin, count(*) AS n FROM source WHERE {WINDOW} GROUP BY origin",
+        "target": {"type": "jdbc", "connection": "lite", "table": "t"},
+    }
+    hours_lab.table("ods.t", step)
+    for _ in range(2):
+        assert hours_lab.run("ods.t", day(2)).counts == Counts(24, 2, 2, 0)
+
+
 def test_the_same_step_run_again_counts_the_same(hours_lab: Lab):
     sql = f"SELECT * FROM source WHERE {WINDOW}"
     assert counts(hours_lab, sql) == counts(hours_lab, sql)

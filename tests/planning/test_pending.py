@@ -117,6 +117,12 @@ def test_lookback_is_quiet_until_the_next_window_is_due():
     assert not reruns(table(lookback=2), history, at("2022-01-04 23:00"))
 
 
+def test_lookback_looks_back_over_days_on_which_nothing_ran():
+    history = log(days(1, 3), settled=settled((1, "2022-01-03"), (2, "2022-01-03")))
+    for now in ("2022-01-04", "2022-01-05", "2022-01-20"):
+        assert reruns(table(lookback=1), history, at(now)) == [(day(2), Trigger.LOOKBACK)]
+
+
 def test_a_late_catch_up_has_seen_the_late_data():
     now = "2022-01-05 10:00"
     history = log(days(1, 5), settled=settled((2, now), (3, now), (4, now)))

@@ -12,14 +12,14 @@ from logdriven_dagster.engine.keys import cut
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import LastSlice, OpenWindow, TableLog
 from logdriven_dagster.model.windows import Along, Slice
-from logdriven_dagster.planning import plan
+from logdriven_dagster.planning import missing_dependencies, plan
 from logdriven_dagster.planning.slices import (
     is_complete,
     next_slice,
     pending_slices,
     slices_within,
 )
-from tests.builders import UTC, at
+from tests.builders import UTC, at, day, table
 from tests.config.test_slicing import KEYS, sliced
 
 NOW = at("2022-01-05 12:00")
@@ -64,8 +64,8 @@ def test_the_next_slice_begins_where_the_last_one_ended(low: int, width: int):
     ],
 )
 def test_it_is_due_when_a_new_period_has_begun(period, later, due):
-    table = sliced("auto_inc_id", period=period)
-    assert bool(pending_slices(table, done(keys(0, 0, 5)), NOW + later)) is due
+    config = sliced("auto_inc_id", period=period)
+    assert bool(pending_slices(config, done(keys(0, 0, 5)), NOW + later)) is due
 
 
 def test_where_more_was_seen_it_is_due_at_once():
@@ -80,9 +80,10 @@ def test_a_failed_slice_is_pending_with_its_range_and_hides_the_next_one():
 
 def test_a_failed_refresh_comes_before_what_is_next():
     log = replace(done(keys(1, 5, 9), has_more=True), open=(failed(keys(0, 0, 5)),))
-    table = sliced("auto_inc_id")
-    assert [str(i) for i in pending_slices(table, log, NOW)] == ["(0, 5]", "(9, …]"]
-    states = [w.state.value for w in plan({table.table: table}, {table.table: log}, NOW).windows()]
+    config = sliced("auto_inc_id")
+    assert [str(i) for i in pending_slices(config, log, NOW)] == ["(0, 5]", "(9, …]"]
+    planned = plan({config.table: config}, {config.table: log}, NOW)
+    states = [window.state.value for window in planned.windows()]
     assert states == ["ready", "blocked"]
 
 
@@ -96,34 +97,36 @@ def test_a_failed_refresh_comes_before_what_is_next():
     ],
 )
 def test_batches_that_wait_are_cut_into_slices(queued, fields, numbers):
-    table = sliced("upstream", **fields)
+    config = sliced("upstream", **fields)
     log = replace(done(Slice.nth(0, "1", "1", UTC)), queued={("load", "ods.a"): queued})
-    assert [item.number for item in pending_slices(table, log, NOW)] == numbers
+    assert [item.number for item in pending_slices(config, log, NOW)] == numbers
 
 
 def test_a_slice_needs_a_batch_of_every_upstream():
-    table = sliced("upstream", depends_on=["ods.a", "ods.b"])
+    config = sliced("upstream", depends_on=["ods.a", "ods.b"])
     log = TableLog(queued={("load", "ods.a"): 3, ("load", "ods.b"): 1})
-    assert len(pending_slices(table, log, NOW)) == 1
+    assert len(pending_slices(config, log, NOW)) == 1
 
 
 def test_all_is_loaded_once_a_look_has_left_nothing_behind():
-    assert is_complete(done(keys(0, 0, 5)), NOW)
-    assert not is_complete(done(keys(0, 0, 5), has_more=True), NOW)
-    assert not is_complete(done(keys(0, 0, 5)), NOW + timedelta(seconds=1))
-    assert not is_complete(replace(done(keys(0, 0, 5)), open=(failed(keys(1, 5, 6)),)), NOW)
-    assert not is_complete(TableLog(), NOW)
+    assert is_complete(done(keys(0, 0, 5)), NOW.timestamp())
+    assert not is_complete(done(keys(0, 0, 5), has_more=True), NOW.timestamp())
+    assert not is_complete(done(keys(0, 0, 5)), NOW.timestamp() + 1)
+    assert not is_complete(
+        replace(done(keys(0, 0, 5)), open=(failed(keys(1, 5, 6)),)), NOW.timestamp()
+    )
+    assert not is_complete(TableLog(), NOW.timestamp())
 
 
 @given(BIG, st.lists(st.integers(1, 10**20), min_size=1, max_size=5), st.integers(1, 10**19))
 def test_windows_of_keys_are_bounded_contiguous_and_end_at_the_last_key(start, steps, size):
     """However the keys lie, a catch-up ends at the greatest one, in windows of `size` at most."""
     present = [start + sum(steps[: n + 1]) for n in range(len(steps))]
-    table = sliced("auto_inc_id", window_size=size, default_start=start, steps=[KEYS])
+    config = sliced("auto_inc_id", window_size=size, default_start=start, steps=[KEYS])
     window, seen = keys(0, start, None), []
     while True:
         left = [key for key in present if key > int(window.low)]
-        high, has_more = cut(table, window, min(left, default=None), max(left, default=None))
+        high, has_more = cut(config, window, min(left, default=None), max(left, default=None))
         seen += [key for key in left if key <= int(high)]
         assert has_more == (int(high) < present[-1])
         if not has_more:
@@ -135,18 +138,27 @@ def test_windows_of_keys_are_bounded_contiguous_and_end_at_the_last_key(start, s
 
 @given(st.integers(0, 50), st.integers(0, 50))
 def test_lag_never_steps_back(last, lag):
-    table = sliced("auto_inc_id", lag=lag, steps=[KEYS])
-    high, has_more = cut(table, keys(0, 20, None), last if last > 20 else None, last)
+    config = sliced("auto_inc_id", lag=lag, steps=[KEYS])
+    high, has_more = cut(config, keys(0, 20, None), last if last > 20 else None, last)
     assert int(high) == (max(20, last - lag) if last > 20 else 20)
     assert not has_more
 
 
+def test_a_window_behind_waits_for_a_look_after_its_delay():
+    orders = sliced("auto_inc_id")
+    daily = table("dws.d", depends_on=[orders.table], delay="15 min")
+    known = {orders.table: orders, daily.table: daily}
+    for looked, missing in (("2022-01-02 00:05", True), ("2022-01-02 00:15", False)):
+        logs = {orders.table: done(keys(0, 0, 5), at(looked))}
+        assert bool(list(missing_dependencies(daily, day(1), known, logs))) is missing
+
+
 def test_a_range_finds_the_slices_that_it_touches():
-    table = sliced("auto_inc_id")
+    config = sliced("auto_inc_id")
     known = [keys(n, 10 * n, 10 * n + 10) for n in range(3)]
-    assert [s.number for s in slices_within(table, known, "10", "20")] == [1]
-    assert [s.number for s in slices_within(table, known, "9", "11")] == [0, 1]
-    assert slices_within(table, known, "30", "99") == []
+    assert [s.number for s in slices_within(config, known, "10", "20")] == [1]
+    assert [s.number for s in slices_within(config, known, "9", "11")] == [0, 1]
+    assert slices_within(config, known, "30", "99") == []
     topics = sliced("kafka_offset")
     ends = [json.dumps({"t": {"0": n, "1": 5}}) for n in (0, 10, 20)]
     of_topic = [Slice.nth(n, ends[n], ends[n + 1], UTC, Along.OFFSETS) for n in range(2)]
