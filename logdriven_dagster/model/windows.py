@@ -135,7 +135,9 @@ class Slice(TimeWindow):
     def __str__(self) -> str:
         if self.along is Along.KEYS:
             return f"({self.low}, {self.high or '…'}]"
-        return f"#{self.number} {self.low} – {self.high}" if self.high else f"#{self.number}"
+        if self.along is Along.BATCHES and self.high:
+            return f"#{self.number}, batches {self.low} – {self.high}"
+        return f"#{self.number}"  # offsets of many partitions fill no line
 
 
 def _brief(moment: datetime) -> str:
