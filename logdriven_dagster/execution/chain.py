@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from sqlalchemy.engine import Connection
-
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.slicing import file_source
@@ -27,6 +25,7 @@ from logdriven_dagster.errors import (
     TransientStepError,
 )
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
+from logdriven_dagster.execution.journal import Journal, succeeded
 from logdriven_dagster.execution.leases import HeldLease
 from logdriven_dagster.execution.looking import Lookout, must_look
 from logdriven_dagster.execution.timeouts import Timeout
@@ -37,11 +36,10 @@ from logdriven_dagster.model.attempts import (
     Status,
     StepOutcome,
 )
-from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
 from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.planning.resuming import resumable_steps
-from logdriven_dagster.runlog import RunLog, attempts, lifecycle, steps
+from logdriven_dagster.runlog import steps
 
 _LOOKS_SECONDS = 0.2
 T = TypeVar("T")
@@ -65,20 +63,12 @@ class Chain:
     AttemptLostError and RunLogError leave what is staged alone: somebody else may go on with it.
     """
 
-    run_log: RunLog
-    registry: Registry
-    attempt: Attempt
+    journal: Journal
     work: Work
     lease: HeldLease
     started: float = field(default_factory=time.monotonic)
     current_step: str = ""
-    begun: set[str] = field(default_factory=set)
-    """Steps that are RUNNING in the log, or were."""
     staged: dict[str, Staged] = field(default_factory=dict)
-    durable: set[str] = field(default_factory=set)
-    """Steps of whose results the log knows."""
-    ended: set[str] = field(default_factory=set)
-    """Steps whose end the log holds already: views, and what was skipped."""
     published: list[Published] = field(default_factory=list)
     notes: str = ""
     """What the source said that whoever reads the log should know."""
@@ -90,9 +80,13 @@ class Chain:
 
     def __post_init__(self) -> None:
         self.current_step = self.work.steps[0].step
-        self.begun.add(self.current_step)  # by the claim
+        self.journal.begun.add(self.current_step)  # by the claim
         what = f"{self.attempt.table} {self.attempt.window}"
         self.timeout = Timeout(self.work.table, what)
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.journal.attempt
 
     def execute(self, engine: Callable[[], Engine]) -> WindowSucceeded | WindowFailed:
         """Run the steps, with the retries of the table; the log holds how it ended."""
@@ -129,7 +123,7 @@ class Chain:
         """Clean up after an attempt that somebody else ended, unless they go on with its steps."""
         if self.session is None:
             return
-        with suppress(RunLogError), self.run_log.read() as conn:
+        with suppress(RunLogError), self.journal.run_log.read() as conn:
             if not steps.staged(conn, self.attempt.job_id):
                 self.session.discard()
 
@@ -160,7 +154,7 @@ class Chain:
     def _look(self) -> None:
         """Ask the source how far it goes, and log the answer before anything is read."""
         looked = self.work.lookout.look(self.attempt, self.work.run)
-        self.attempt, self.work = looked.attempt, replace(self.work, run=looked.run)
+        self.journal.attempt, self.work = looked.attempt, replace(self.work, run=looked.run)
         self.notes = looked.notes
 
     def _has_nothing_to_do(self) -> bool:
@@ -174,15 +168,8 @@ class Chain:
         """Nothing was read and nothing is written, which is a success. Source: Sharp ETL."""
         start = self.attempt.window.range_start
         output = self.notes or (f"nothing new after {start}" if start else "nothing new")
-        outcome = StepOutcome(Status.SKIPPED, Counts(0, 0, 0, 0), output=output)
-
-        def work(conn: Connection) -> None:
-            for step in self.work.steps:
-                self._halt_step(conn, step.step, outcome)
-            ended = AttemptOutcome(Status.SUCCESS, error_count=self.error_count)
-            lifecycle.halt_job(conn, self.registry, self.attempt, ended)
-
-        self.run_log.write(work)
+        ended = AttemptOutcome(Status.SUCCESS, error_count=self.error_count)
+        self.journal.pass_over([step.step for step in self.work.steps], output, ended)
         return self._succeeded()
 
     def _succeeded(self) -> WindowSucceeded:
@@ -206,7 +193,7 @@ class Chain:
         """Read files as they are now; what a dead attempt staged of others is worth nothing."""
         current = self.work.lookout.recheck(self.work.run)
         if {file.hash for file in current} - {file.hash for file in self.work.run.files}:
-            self.attempt = replace(self.attempt, staged={})
+            self.journal.attempt = replace(self.attempt, staged={})
         self._session.read_files(current)
 
     def _with_retries(self, work: Callable[[], T]) -> T:
@@ -218,7 +205,7 @@ class Chain:
                 self.error_count += 1
                 if not isinstance(error, TransientStepError) or self.error_count > retries:
                     raise
-                self._note_errors()
+                self.journal.note_errors(self.error_count)
                 self._pause(self.work.table.retry_interval.total_seconds())
 
     def _pause(self, seconds: float) -> None:
@@ -247,8 +234,8 @@ class Chain:
         except StepError:
             self._session.discard()
             self.staged.clear()
-            self.durable.clear()
-            self.ended.clear()
+            self.journal.durable.clear()
+            self.journal.ended.clear()
             raise
 
     def _stage_step(self, step: StepConfig) -> None:
@@ -259,7 +246,7 @@ class Chain:
             self.notes = ""
         self.staged[step.step] = staged
         if step.target is None:
-            self._record(step.step, _succeeded(staged))
+            self.journal.halt(step.step, succeeded(staged))
 
     def _is_empty(self, step: StepConfig) -> bool:
         nothing = self.staged[step.step].counts.target == 0
@@ -273,8 +260,8 @@ class Chain:
 
     def _skip(self, following: Sequence[StepConfig], reason: str) -> None:
         for step in following:
-            if step.step not in self.ended:
-                self._record(step.step, StepOutcome(Status.SKIPPED, output=reason))
+            if step.step not in self.journal.ended:
+                self.journal.halt(step.step, StepOutcome(Status.SKIPPED, output=reason))
 
     def _publish(self) -> None:
         self.published.clear()
@@ -289,13 +276,7 @@ class Chain:
         ended = AttemptOutcome(
             Status.SUCCESS, self.application_id, ",".join(files) or None, self.error_count
         )
-
-        def work(conn: Connection) -> None:
-            for done in self.published:
-                self._halt_step(conn, done.step_id, _succeeded(self.staged[done.step_id]))
-            lifecycle.halt_job(conn, self.registry, self.attempt, ended)
-
-        self.run_log.write(work)
+        self.journal.succeed(self.published, self.staged, ended)
 
     def _failed(self, error: Exception) -> WindowFailed:
         text = redact(str(error) or type(error).__name__)
@@ -310,20 +291,11 @@ class Chain:
         if staged := self.staged.get(self.current_step):
             # Written, but no reader will ever see it. Source: Sharp ETL.
             counts = Counts(staged.counts.source, 0, success=0, failure=staged.counts.target)
-            outcome = replace(_succeeded(staged), status=status, counts=counts, error=error)
+            outcome = replace(succeeded(staged), status=status, counts=counts, error=error)
         failed = status is Status.FAILURE
         errors = max(self.error_count, 1) if failed else self.error_count
         ended = AttemptOutcome(status, self.application_id, error_count=errors)
-
-        def work(conn: Connection) -> None:
-            running = steps.running(conn, self.attempt.job_id)
-            blamed = self.current_step if self.current_step in running else next(iter(running), "")
-            for step in running:
-                ends = outcome if step == blamed else StepOutcome(status)
-                lifecycle.term_step(conn, self.registry, self.attempt, step, ends)
-            lifecycle.term_job(conn, self.registry, self.attempt, ended)
-
-        self.run_log.write(work)
+        self.journal.fail(self.current_step, outcome, ended)
         if self.session is not None:
             self.session.discard()
 
@@ -332,53 +304,16 @@ class Chain:
         self.current_step = step.step
         if step is self.work.steps[0] and not self.error_count:
             return  # the claim's transaction started it
-
-        def work(conn: Connection) -> None:
-            self._log_staged(conn)
-            if step.step in self.begun:  # tried again
-                attempts.start_step(conn, self.attempt, step.step)
-            else:
-                lifecycle.init_step(conn, self.registry, self.attempt, step.step)
-
-        self.run_log.write(work)
-        self.durable = set(self.staged)
-        self.begun.add(step.step)
-        self.ended.discard(step.step)
+        self.journal.begin(step.step, self.staged)
 
     def _persist_staged(self) -> None:
         """The last steps are durable, and the lease is as fresh as can be, before publication."""
-        self.run_log.write(self._log_staged)
-        self.durable = set(self.staged)
-
-    def _log_staged(self, conn: Connection) -> None:
-        for step_id, staged in self.staged.items():
-            if staged.state is not None and step_id not in self.durable:
-                attempts.stage_step(conn, self.attempt, step_id, staged.state)
-
-    def _note_errors(self) -> None:
-        self.run_log.write(lambda conn: attempts.note_errors(conn, self.attempt, self.error_count))
-
-    def _record(self, step_id: str, outcome: StepOutcome) -> None:
-        self.run_log.write(lambda conn: self._halt_step(conn, step_id, outcome))
-        self.ended.add(step_id)
-
-    def _halt_step(self, conn: Connection, step_id: str, outcome: StepOutcome) -> None:
-        lifecycle.halt_step(conn, self.registry, self.attempt, step_id, outcome)
+        self.journal.persist(self.staged)
 
     @property
     def _session(self) -> WindowSession:
         assert self.session is not None
         return self.session
-
-
-def _succeeded(staged: Staged) -> StepOutcome:
-    return StepOutcome(
-        Status.SUCCESS,
-        staged.counts,
-        staged.source_type,
-        staged.target_type,
-        redact(staged.output),
-    )
 
 
 @contextmanager

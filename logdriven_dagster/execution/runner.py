@@ -29,6 +29,7 @@ from logdriven_dagster.execution.events import (
     WindowSkipped,
     WindowStarted,
 )
+from logdriven_dagster.execution.journal import Journal
 from logdriven_dagster.execution.leases import HeldLease
 from logdriven_dagster.execution.looking import Lookout, window_run
 from logdriven_dagster.execution.orders import Order
@@ -40,7 +41,7 @@ from logdriven_dagster.model.runs import Staged, WindowRun
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning import Plan, plan
 from logdriven_dagster.planning.slices import next_slice
-from logdriven_dagster.runlog import RunLog, history
+from logdriven_dagster.runlog import RunLog, slices
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -195,7 +196,7 @@ class Runner:
         UsageError for a key that names none of them.
         """
         config = self.project.table(table)
-        begun = self.run_log.ask(lambda conn: history.slices(conn, config, keys))
+        begun = self.run_log.ask(lambda conn: slices.begun(conn, config, keys))
         known = {item.key: item for item in begun}
         following = next_slice(config, self._logs([table])[table].last)
         if following.key not in known or known[following.key].is_empty:
@@ -229,7 +230,7 @@ class Runner:
         run = window_run(self._window_run(order, attempt), self.project, started)
         work = Work(order.table, steps, run, order.stage, self._lookout)
         with HeldLease(self.run_log, attempt, began).kept() as lease:
-            chain = Chain(self.run_log, registry, attempt, work, lease)
+            chain = Chain(Journal(self.run_log, registry, attempt), work, lease)
             try:
                 with logged_interruption(chain):
                     yield WindowStarted(attempt)

@@ -28,8 +28,8 @@ from logdriven_dagster.orchestration.endings import report_failed
 from logdriven_dagster.orchestration.metadata import window_metadata
 from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.reporting import asset_key
-from logdriven_dagster.runlog.history import window_of
 from logdriven_dagster.runlog.mirror import ended_since
+from logdriven_dagster.runlog.slices import window_of
 
 MIRROR = "run_log_mirror"
 JOB_TAG = "logdriven/job_id"

@@ -15,8 +15,9 @@ from logdriven_dagster.errors import AlreadyRunningError, EarlierWindowError, Li
 from logdriven_dagster.model.attempts import Attempt, Status
 from logdriven_dagster.model.batches import PSEUDO_BATCH, Batch, BatchState, Process, cut
 from logdriven_dagster.runlog import attempts, coverage
+from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import utc_now
-from logdriven_dagster.runlog.offering import chunks, enlist, make_batches, makes, of_route
+from logdriven_dagster.runlog.offering import enlist, make_batches, makes, of_route
 from logdriven_dagster.runlog.schema import batch_archive, batch_queue, job_log, job_log_archive
 
 

@@ -5,7 +5,7 @@ change by hand are not, and are read one by one. Ranges only grow: a window that
 running again, or that somebody has set to FAILURE, is taken out when they are read.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, delete, insert, select, union_all, update
@@ -13,9 +13,9 @@ from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.schema import job_log, job_log_archive, log_range
 
-_AT_ONCE = 1000
 DONE = (Status.SUCCESS.value, Status.SKIPPED.value)
 OPEN = (Status.RUNNING.value, Status.FAILURE.value, Status.DISCARDED.value)
 _RANGES = select(
@@ -105,16 +105,11 @@ def absorb(conn: Connection) -> None:
         merged.append(last[row.job_name, row.status])
     if len(merged) == len(ranges) and not rows:
         return
-    for ids in _chunks([row.range_id for row in ranges]):
+    for ids in chunks([row.range_id for row in ranges]):
         conn.execute(delete(log_range).where(log_range.c.range_id.in_(ids)))
     conn.execute(insert(log_range), merged)
-    for ids in _chunks([row.job_id for row in rows]):
+    for ids in chunks([row.job_id for row in rows]):
         conn.execute(update(job_log).where(job_log.c.job_id.in_(ids)).values(covered=1))
-
-
-def _chunks(ids: list[int]) -> Iterator[list[int]]:
-    for start in range(0, len(ids), _AT_ONCE):
-        yield ids[start : start + _AT_ONCE]
 
 
 def _ascending(conn: Connection, *queries: Select[Any]) -> list[Row[Any]]:

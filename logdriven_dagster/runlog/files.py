@@ -15,8 +15,8 @@ from sqlalchemy.exc import IntegrityError
 from logdriven_dagster.errors import FileKnownError, LifeCycleError
 from logdriven_dagster.model.batches import Route
 from logdriven_dagster.model.files import FoundFile, RegisteredFile
+from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.offering import (
-    chunks,
     make_batches,
     queue,
     queued_before,

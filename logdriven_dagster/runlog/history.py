@@ -12,10 +12,10 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.processes import process_of
 from logdriven_dagster.model.attempts import Owner, Status
-from logdriven_dagster.model.logs import LastSlice, OpenWindow, Settled, TableLog
+from logdriven_dagster.model.logs import OpenWindow, Settled, TableLog
 from logdriven_dagster.model.ranges import union, without
-from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
-from logdriven_dagster.runlog import coverage, leases, waiting
+from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.runlog import coverage, leases, slices, waiting
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive, step_log
 
@@ -30,7 +30,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
     The cost follows what is open, not the length of the history.
     """
     zones = {table.table: table.grid.zone for table in tables}
-    last = _last_slices(conn, [table for table in tables if table.is_sliced])
+    last = slices.last(conn, [table for table in tables if table.is_sliced])
     consumers = [process_of(table) for table in tables if table.consumes_batches]
     queued = waiting.queued(conn, consumers) if consumers else {}
     covered: dict[tuple[str, str], list[TimeWindow]] = {}
@@ -81,7 +81,7 @@ def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str,
 
 
 def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:
-    status, window = Status(row.status), window_of(table, row._mapping)
+    status, window = Status(row.status), slices.window_of(table, row._mapping)
     if status is Status.RUNNING:
         seen = row.heartbeat_at or row.last_update_time
         return OpenWindow(
@@ -114,72 +114,6 @@ def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
         .order_by(step_log.c.start_time.desc())
     )
     return {row.job_id: (row.error.splitlines() or [""])[0] for row in conn.execute(query)}
-
-
-def _last_slices(conn: Connection, tables: Collection[TableConfig]) -> dict[str, LastSlice]:
-    """The newest success of each of these tables."""
-    if not tables:
-        return {}
-    by_name = {table.table: table for table in tables}
-    done = (job_log.c.latest == 1) & (job_log.c.status == _DONE)
-    newest = (
-        select(
-            job_log.c.job_name,
-            job_log.c.incremental_type,
-            func.max(job_log.c.window_start).label("window_start"),
-        )
-        .where(done, job_log.c.job_name.in_(list(by_name)))
-        .group_by(job_log.c.job_name, job_log.c.incremental_type)
-        .subquery()
-    )
-    same = (
-        (job_log.c.job_name == newest.c.job_name)
-        & (job_log.c.incremental_type == newest.c.incremental_type)
-        & (job_log.c.window_start == newest.c.window_start)
-    )
-    found = {}
-    for row in conn.execute(select(job_log).join_from(newest, job_log, same).where(done)):
-        table = by_name[row.job_name]
-        if row.incremental_type != table.incremental_type:
-            continue  # from before the table was read along something else
-        window = window_of(table, row._mapping)
-        assert isinstance(window, Slice)
-        now = in_zone(row.data_now or 0, table.grid.zone)
-        found[row.job_name] = LastSlice(window, now, bool(row.has_more))
-    return found
-
-
-def slices(
-    conn: Connection, table: TableConfig, keys: Collection[str] | None = None
-) -> list[Slice]:
-    """The slices that were ever begun, or those of some keys, as their latest attempts have them.
-
-    Oldest first.
-    """
-    columns = ("window_start", "data_range_start", "data_range_end")
-    parts = []
-    for log in (job_log, job_log_archive):
-        begun = select(*(log.c[name] for name in columns)).where(
-            log.c.job_name == table.table,
-            log.c.incremental_type == table.incremental_type,
-            log.c.latest == 1,
-        )
-        if keys is not None:
-            names = [f"{table.table}-{key}" for key in keys]
-            begun = begun.where(log.c.job_schedule_id.in_(names))
-        parts.append(begun)
-    rows = conn.execute(union_all(*parts)).mappings().all()
-    found = [window_of(table, row) for row in sorted(rows, key=lambda row: row["window_start"])]
-    return [item for item in found if isinstance(item, Slice)]
-
-
-def window_of(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
-    """The window of a `job_log` row, by the names of its columns."""
-    zone = table.grid.zone
-    if not table.is_sliced:
-        return TimeWindow(in_zone(row["window_start"], zone), in_zone(row["window_end"], zone))
-    low, high = row["data_range_start"] or "", row["data_range_end"]
-    return Slice.nth(row["window_start"], low, high, zone, table.along)
 
 
 def _settled(conn: Connection, table: TableConfig) -> Iterator[Settled]:

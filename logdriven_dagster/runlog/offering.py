@@ -5,7 +5,7 @@ batch; ours never deletes. A batch is queued under the lock of its source's `job
 of two callers at once the second one sees the row of the first.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Table, func, insert, or_, select, update
@@ -16,6 +16,7 @@ from logdriven_dagster.model.attempts import Attempt, Status
 from logdriven_dagster.model.batches import BatchState, Route, marking_of
 from logdriven_dagster.model.windows import TimeWindow, in_zone
 from logdriven_dagster.runlog import leases
+from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import (
     batch,
@@ -25,9 +26,6 @@ from logdriven_dagster.runlog.schema import (
     job_log_archive,
 )
 
-_AT_ONCE = 10_000
-"""Values in one statement. With fewer, PostgreSQL reads a table that has just grown once for each
-thousand files; SQLite knows 32,766 parameters."""
 T = TypeVar("T")
 
 
@@ -189,12 +187,6 @@ def marking_of_row(row: Row[Any], route: Route) -> str:
     if row.incremental_type in SLICED:
         return f"{now:%Y-%m-%d}"
     return marking_of(window, route.zone, now)
-
-
-def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Parts that fit into one statement."""
-    for start in range(0, len(items), _AT_ONCE):
-        yield items[start : start + _AT_ONCE]
 
 
 def _rename_step(conn: Connection, route: Route) -> None:

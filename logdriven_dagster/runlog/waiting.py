@@ -12,8 +12,8 @@ from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.batches import Batch, BatchState, Process, Route, reach
 from logdriven_dagster.runlog.batches import batch_of
+from logdriven_dagster.runlog.chunks import QUERIES, chunks
 from logdriven_dagster.runlog.offering import (
-    chunks,
     finished,
     marking_of_row,
     of_route,
@@ -24,8 +24,6 @@ from logdriven_dagster.runlog.schema import batch_archive, batch_queue, job_log,
 
 Pair: TypeAlias = tuple[str, str]
 """A step and the table whose batches it consumes."""
-_QUERIES_AT_ONCE = 400
-"""SQLite joins at most 500 queries into one."""
 
 
 def queued(conn: Connection, processes: Collection[Process]) -> dict[str, dict[Pair, int]]:
@@ -108,8 +106,8 @@ def _all(conn: Connection, queries: Sequence[SelectBase]) -> Iterator[tuple[int,
 
     With constants in each, every database takes a step or two in an index for it.
     """
-    for start in range(0, len(queries), _QUERIES_AT_ONCE):
-        joined: CompoundSelect[Any] = union_all(*queries[start : start + _QUERIES_AT_ONCE])
+    for part in chunks(queries, QUERIES):
+        joined: CompoundSelect[Any] = union_all(*part)
         rows: Sequence[Row[Any]] = conn.execute(joined).all()
         yield from ((row.number, int(row.value)) for row in rows)
 

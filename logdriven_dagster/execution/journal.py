@@ -1,0 +1,117 @@
+"""What an attempt writes to the run log: every transition in a transaction of its own.
+
+Source: Kylin, each transition is persisted before the next action.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Counts, Status, StepOutcome
+from logdriven_dagster.model.batches import Registry
+from logdriven_dagster.model.runs import Published, Staged
+from logdriven_dagster.runlog import RunLog, attempts, lifecycle, steps
+
+
+@dataclass
+class Journal:
+    """The log of one attempt, whose first step the claim has begun."""
+
+    run_log: RunLog
+    registry: Registry
+    attempt: Attempt
+    begun: set[str] = field(default_factory=set)
+    """Steps that are RUNNING in the log, or were."""
+    durable: set[str] = field(default_factory=set)
+    """Steps of whose results the log knows."""
+    ended: set[str] = field(default_factory=set)
+    """Steps whose end the log holds already: views, and what was skipped."""
+
+    def begin(self, step_id: str, staged: Mapping[str, Staged]) -> None:
+        """The steps before are durable, and this one runs, maybe once more."""
+
+        def work(conn: Connection) -> None:
+            self._stage(conn, staged)
+            if step_id in self.begun:
+                attempts.start_step(conn, self.attempt, step_id)
+            else:
+                lifecycle.init_step(conn, self.registry, self.attempt, step_id)
+
+        self.run_log.write(work)
+        self.durable = set(staged)
+        self.begun.add(step_id)
+        self.ended.discard(step_id)
+
+    def persist(self, staged: Mapping[str, Staged]) -> None:
+        """All these steps are durable; the lease is as fresh as can be."""
+        self.run_log.write(lambda conn: self._stage(conn, staged))
+        self.durable = set(staged)
+
+    def halt(self, step_id: str, outcome: StepOutcome) -> None:
+        """A step has ended well, or is passed over, before the attempt ends."""
+        self.run_log.write(lambda conn: self._halt(conn, step_id, outcome))
+        self.ended.add(step_id)
+
+    def note_errors(self, number: int) -> None:
+        """How many tries have failed so far."""
+        self.run_log.write(lambda conn: attempts.note_errors(conn, self.attempt, number))
+
+    def succeed(
+        self,
+        published: Sequence[Published],
+        staged: Mapping[str, Staged],
+        ended: AttemptOutcome,
+    ) -> None:
+        """The published steps and the attempt succeed together."""
+
+        def work(conn: Connection) -> None:
+            for done in published:
+                self._halt(conn, done.step_id, succeeded(staged[done.step_id]))
+            lifecycle.halt_job(conn, self.registry, self.attempt, ended)
+
+        self.run_log.write(work)
+
+    def pass_over(self, step_ids: Sequence[str], output: str, ended: AttemptOutcome) -> None:
+        """The attempt succeeds without any of its steps: there was nothing to read."""
+        nothing = StepOutcome(Status.SKIPPED, Counts(0, 0, 0, 0), output=output)
+
+        def work(conn: Connection) -> None:
+            for step_id in step_ids:
+                self._halt(conn, step_id, nothing)
+            lifecycle.halt_job(conn, self.registry, self.attempt, ended)
+
+        self.run_log.write(work)
+
+    def fail(self, step_id: str, outcome: StepOutcome, ended: AttemptOutcome) -> None:
+        """The attempt ends without success; the outcome is that of the step that is to blame."""
+
+        def work(conn: Connection) -> None:
+            running = steps.running(conn, self.attempt.job_id)
+            blamed = step_id if step_id in running else next(iter(running), "")
+            for each in running:
+                ends = outcome if each == blamed else StepOutcome(outcome.status)
+                lifecycle.term_step(conn, self.registry, self.attempt, each, ends)
+            lifecycle.term_job(conn, self.registry, self.attempt, ended)
+
+        self.run_log.write(work)
+
+    def _halt(self, conn: Connection, step_id: str, outcome: StepOutcome) -> None:
+        lifecycle.halt_step(conn, self.registry, self.attempt, step_id, outcome)
+
+    def _stage(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
+        for step_id, result in staged.items():
+            if result.state is not None and step_id not in self.durable:
+                attempts.stage_step(conn, self.attempt, step_id, result.state)
+
+
+def succeeded(staged: Staged) -> StepOutcome:
+    """How a step ended whose result is visible."""
+    return StepOutcome(
+        Status.SUCCESS,
+        staged.counts,
+        staged.source_type,
+        staged.target_type,
+        redact(staged.output),
+    )

@@ -1,0 +1,16 @@
+"""Parts of long lists: databases take so many values in one statement, and no more."""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+VALUES = 10_000
+"""How many values one statement takes; SQLite takes 32,766."""
+QUERIES = 400
+"""How many queries can be joined into one; SQLite takes 500."""
+
+
+def chunks(items: Sequence[T], size: int = VALUES) -> Iterator[Sequence[T]]:
+    """The items in their order, at most `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -1,0 +1,73 @@
+"""Reading slices: where the next one begins, and which ones there are."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sqlalchemy import Select, select, union_all
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.logs import LastSlice
+from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
+from logdriven_dagster.runlog.chunks import QUERIES, chunks
+from logdriven_dagster.runlog.schema import job_log, job_log_archive
+
+
+def last(conn: Connection, tables: Collection[TableConfig]) -> dict[str, LastSlice]:
+    """The newest success of each of these tables, by a step in the index for each."""
+    found = {}
+    for part in chunks(list(tables), QUERIES):
+        by_name = {table.table: table for table in part}
+        newest = union_all(*(select(_newest(table).scalar_subquery()) for table in part))
+        ids = [job_id for job_id in conn.execute(newest).scalars() if job_id is not None]
+        for row in conn.execute(select(job_log).where(job_log.c.job_id.in_(ids))):
+            table = by_name[row.job_name]
+            window = window_of(table, row._mapping)
+            assert isinstance(window, Slice)
+            now = in_zone(row.data_now or 0, table.grid.zone)
+            found[row.job_name] = LastSlice(window, now, bool(row.has_more))
+    return found
+
+
+def _newest(table: TableConfig) -> Select[int]:
+    """The latest success at the greatest number, not one from before the type was changed."""
+    mine = (
+        (job_log.c.job_name == table.table)
+        & (job_log.c.latest == 1)
+        & (job_log.c.status == Status.SUCCESS.value)
+        & (job_log.c.incremental_type == table.incremental_type)
+    )
+    newest = select(job_log.c.job_id).where(mine)
+    return newest.order_by(job_log.c.window_start.desc()).limit(1)
+
+
+def begun(conn: Connection, table: TableConfig, keys: Collection[str] | None = None) -> list[Slice]:
+    """The slices that were ever begun, or those of some keys, as their latest attempts have them.
+
+    Oldest first.
+    """
+    columns = ("window_start", "data_range_start", "data_range_end")
+    parts = []
+    for log in (job_log, job_log_archive):
+        found = select(*(log.c[name] for name in columns)).where(
+            log.c.job_name == table.table,
+            log.c.incremental_type == table.incremental_type,
+            log.c.latest == 1,
+        )
+        if keys is not None:
+            names = [f"{table.table}-{key}" for key in keys]
+            found = found.where(log.c.job_schedule_id.in_(names))
+        parts.append(found)
+    rows = conn.execute(union_all(*parts)).mappings().all()
+    windows = [window_of(table, row) for row in sorted(rows, key=lambda row: row["window_start"])]
+    return [window for window in windows if isinstance(window, Slice)]
+
+
+def window_of(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
+    """The window of a `job_log` row, by the names of its columns."""
+    zone = table.grid.zone
+    if not table.is_sliced:
+        return TimeWindow(in_zone(row["window_start"], zone), in_zone(row["window_end"], zone))
+    low, high = row["data_range_start"] or "", row["data_range_end"]
+    return Slice.nth(row["window_start"], low, high, zone, table.along)
