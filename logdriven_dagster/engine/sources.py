@@ -1,5 +1,6 @@
 """Readers: one function per kind of source."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,12 @@ def _load(reading: Reading, source: Any, options: dict[str, str]) -> "DataFrame"
         return reader.load(reading.project.path(render(source.path, reading.run)))
     if not reading.run.files:
         return reading.spark.createDataFrame([], source.columns)
-    return reader.load([file.location for file in reading.run.files])
+    return reader.load([_literally(file.location) for file in reading.run.files])
+
+
+def _literally(location: str) -> str:
+    """A path that Spark does not take for a pattern."""
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", location)
 
 
 def _read_jdbc(reading: Reading, source: JdbcSource) -> "DataFrame":

@@ -228,6 +228,15 @@ def test_hidden_files_are_nobodys_and_folders_are_searched(inbox: Inbox):
     assert inbox.values() == ["1", "4"]
 
 
+def test_names_are_taken_literally(inbox: Inbox):
+    names = ["a [1].csv", "b{x,y}.csv", "c 100%.csv", "d'ü.csv", "e#f.csv"]
+    for n, name in enumerate(names):
+        inbox.put(name, str(n))
+    inbox.run(1)
+    assert inbox.values() == ["0", "1", "2", "3", "4"]
+    assert inbox.attempts() == [(DONE, ",".join(names))]
+
+
 def test_a_folder_that_does_not_exist_is_a_failure(inbox: Inbox):
     inbox.table(source={"path": "nowhere"})
     (failure,) = [e for e in inbox.run(1) if isinstance(e, WindowFailed)]
