@@ -19,8 +19,6 @@ from logdriven_dagster.runlog import coverage, leases, slices, waiting
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive, step_log
 
-_SETTLED_SINCE = 100
-"""How many windows may be finished before one that is due to run again is looked at."""
 _DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
 
 
@@ -128,7 +126,7 @@ def _settled(conn: Connection, table: TableConfig) -> Iterator[Settled]:
             job_log.c.data_now.is_not(None),
         )
         .order_by(job_log.c.window_start.desc())
-        .limit(table.lookback + _SETTLED_SINCE)
+        .limit(table.lookback + 1)
     )
     for row in reversed(conn.execute(query).all()):
         zone = table.grid.zone

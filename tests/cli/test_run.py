@@ -17,7 +17,10 @@ PROGRAM = [sys.executable, "-c", "from logdriven_dagster.cli import main; main()
 def test_a_run_with_nothing_to_do_never_starts_spark(shop, logdriven):
     result = logdriven("run", "--now", "2022-01-01")
     assert (result.code, result.out, result.err) == (0, "Nothing to do.\n", "")
-    assert "pyspark" not in sys.modules
+    command = "import atexit, sys; atexit.register(lambda: print('pyspark' in sys.modules)); "
+    program = [PROGRAM[0], "-c", command + PROGRAM[-1], "run", "--now", "2022-01-01"]
+    done = subprocess.run(program, cwd=shop, capture_output=True, text=True, check=True)
+    assert done.stdout == "Nothing to do.\nFalse\n"
 
 
 def test_run_json_with_nothing_to_do_is_an_empty_summary(shop, logdriven):
