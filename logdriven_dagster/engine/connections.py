@@ -39,14 +39,16 @@ def writer_options(connection: Connection) -> dict[str, str]:
 
 
 def exact_integers(connection: Connection, frame: "DataFrame") -> dict[str, str]:
-    """The `customSchema` with which to read a frame again if SQLite's integers were cut short.
+    """The `customSchema` with which to read a frame again if SQLite's integers were mistaken.
 
     They have 64 bits; Spark reads 32 of them, and 3,000,000,000 as −1,294,967,296 (DESIGN §9).
+    Those declared as BIGINT it takes to have no sign, which makes them decimals.
     """
     if connection.url.get_backend_name() != "sqlite":
         return {}
-    short = [name for name, kind in frame.dtypes if kind in ("int", "smallint", "tinyint")]
-    return {"customSchema": ", ".join(f"`{name}` BIGINT" for name in short)} if short else {}
+    mistaken = ("int", "smallint", "tinyint", "decimal(20,0)")
+    whole = [name for name, kind in frame.dtypes if kind in mistaken]
+    return {"customSchema": ", ".join(f"`{name}` BIGINT" for name in whole)} if whole else {}
 
 
 @contextmanager

@@ -73,8 +73,10 @@ def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str,
     errors = _errors(conn, [row.job_id for row in rows])
     found: dict[str, list[OpenWindow]] = {}
     for row in rows:
-        item = _open_window(row, by_name[row.job_name], errors.get(row.job_id))
-        found.setdefault(row.job_name, []).append(item)
+        table = by_name[row.job_name]
+        if slices.is_of(table, row.incremental_type):
+            item = _open_window(row, table, errors.get(row.job_id))
+            found.setdefault(row.job_name, []).append(item)
     return found
 
 

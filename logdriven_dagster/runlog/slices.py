@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Select, select, union_all
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.models import SLICED, TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import LastSlice
 from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
@@ -62,6 +62,13 @@ def begun(conn: Connection, table: TableConfig, keys: Collection[str] | None = N
     rows = conn.execute(union_all(*parts)).mappings().all()
     windows = [window_of(table, row) for row in sorted(rows, key=lambda row: row["window_start"])]
     return [window for window in windows if isinstance(window, Slice)]
+
+
+def is_of(table: TableConfig, incremental_type: str | None) -> bool:
+    """Whether a row is of a window of the table as it is now, not from before its type changed."""
+    if table.is_sliced:
+        return incremental_type == table.incremental_type
+    return incremental_type not in SLICED
 
 
 def window_of(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import yaml
 
 from logdriven_dagster.errors import EarlierWindowError, UsageError
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
@@ -275,3 +276,16 @@ def test_a_window_of_time_waits_until_everything_up_to_its_end_is_loaded(shop: S
     shop.run(2)
     assert [r[0] for r in shop.ranges("dws.daily")] == ["20220101000000"]
     assert shop.rows("dws.daily") == [(2,)]
+
+
+def test_what_ran_before_the_type_was_changed_is_no_slice(shop: Shop):
+    step = {"step": "load", "sql": "SELECT 0 AS id, '' AS item", "target": {"type": "iceberg"}}
+    days = {"table": "ods.orders", "period": "1 day", "default_start": "2022-01-01"}
+    shop.write("tables/orders.yaml", yaml.safe_dump({**days, "steps": [step]}))
+    shop.run(3)
+    shop.sql("UPDATE job_log SET status = 'FAILURE' WHERE job_id = 2")
+    shop.table()
+    shop.place(5)
+    shop.run(4)
+    assert shop.errors() == []
+    assert shop.ranges()[2:] == [("0", "5", DONE)]
