@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.steps import CatalogTarget
 from logdriven_dagster.engine.actions import run_action
-from logdriven_dagster.engine.iceberg_files import location, parquet_rows
 from logdriven_dagster.engine.instants import lies_within
+from logdriven_dagster.engine.parquet_staging import stage_parquet
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl
 from logdriven_dagster.engine.session import option_text
 from logdriven_dagster.engine.staging import (
     Place,
     StagedRows,
     Stamp,
-    data_files,
     parquet_is_whole,
     read_files,
     remove_folder,
-    staging_folder,
-    write,
 )
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Published
@@ -49,24 +46,7 @@ class CatalogTable:
                 f"{self._target.name}: the result has new columns; add them with ALTER TABLE\n"
                 f"  table:  {ddl(known)}\n  result: {ddl(frame.schema)}"
             )
-        folder = staging_folder(self._staging, stamp)
-        writer = frame.write.mode("append")
-        try:
-            counts = write(frame, stamp, lambda: writer.parquet(str(folder)))
-            rows = {path: parquet_rows(path) for path in data_files(folder)}
-        except BaseException:
-            remove_folder(folder)
-            raise
-        files = tuple(location(path) for path, count in rows.items() if count)
-        return StagedRows(
-            stamp,
-            str(folder),
-            frame.schema,
-            counts.source,
-            sum(rows.values()),
-            files,
-            stamp.fencing_token,
-        )
+        return stage_parquet(frame, self._staging, stamp, {})
 
     def staged_frame(self, staged: StagedRows) -> "DataFrame":
         """The staged files."""

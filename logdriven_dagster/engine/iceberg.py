@@ -23,7 +23,6 @@ from logdriven_dagster.engine.iceberg_files import (
     is_partitioned_by,
     location,
     matching_files,
-    parquet_rows,
     within,
 )
 from logdriven_dagster.engine.iceberg_history import (
@@ -35,18 +34,16 @@ from logdriven_dagster.engine.iceberg_history import (
 )
 from logdriven_dagster.engine.iceberg_schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.instants import lies_within
+from logdriven_dagster.engine.parquet_staging import stage_parquet
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, window_column
 from logdriven_dagster.engine.session import option_text
 from logdriven_dagster.engine.staging import (
     Place,
     StagedRows,
     Stamp,
-    data_files,
     parquet_is_whole,
     read_files,
     remove_folder,
-    staging_folder,
-    write,
 )
 from logdriven_dagster.engine.upsert import merge, refuse_duplicate_keys
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
@@ -101,29 +98,12 @@ class IcebergTable:
         """Write Parquet files below the table's folder that no snapshot names yet."""
         frame = conform(frame, self._known_schema(), self._name)
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
-        folder = staging_folder(self._folder / "data", stamp)
         options = {name: option_text(value) for name, value in self._target.options.items()}
-        try:
-            writer = frame.write.mode("append").options(**options)
-            counts = write(frame, stamp, lambda: writer.parquet(str(folder)))
-            rows = {path: parquet_rows(path) for path in data_files(folder)}
-            files = tuple(location(path) for path, count in rows.items() if count)
-            total = sum(rows.values())
-            staged = StagedRows(
-                stamp,
-                str(folder),
-                frame.schema,
-                counts.source,
-                total,
-                files,
-                stamp.fencing_token,
-            )
-            if self._target.mode == "upsert":
-                refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
-        except BaseException:
-            remove_folder(folder)
-            raise
-        return staged
+        return stage_parquet(frame, self._folder / "data", stamp, options, self._refuse_duplicates)
+
+    def _refuse_duplicates(self, staged: StagedRows) -> None:
+        if self._target.mode == "upsert":
+            refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
 
     def staged_frame(self, staged: StagedRows) -> "DataFrame":
         """The staged files, read with their exact schema."""

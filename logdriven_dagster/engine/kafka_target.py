@@ -14,25 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.steps import KafkaTarget
-from logdriven_dagster.engine.iceberg_files import location, parquet_rows
 from logdriven_dagster.engine.kafka_clients import (
     ANSWER_SECONDS,
     Complaints,
     kafka_error,
     open_producer,
 )
+from logdriven_dagster.engine.parquet_staging import stage_parquet
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl
 from logdriven_dagster.engine.session import option_text
 from logdriven_dagster.engine.staging import (
     Place,
     StagedRows,
     Stamp,
-    data_files,
     parquet_is_whole,
     read_files,
     remove_folder,
-    staging_folder,
-    write,
 )
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import Published
@@ -66,24 +63,7 @@ class KafkaTopic:
         frame = conform(frame.drop(WINDOW_START), None, topic)
         frame = frame.toDF(*(name.lower() for name in frame.columns))
         _refuse_unsendable(frame.schema, topic)
-        folder = staging_folder(self._staging, stamp)
-        writer = frame.write.mode("append")
-        try:
-            counts = write(frame, stamp, lambda: writer.parquet(str(folder)))
-            rows = {path: parquet_rows(path) for path in data_files(folder)}
-        except BaseException:
-            remove_folder(folder)
-            raise
-        files = tuple(location(path) for path, count in rows.items() if count)
-        return StagedRows(
-            stamp,
-            str(folder),
-            frame.schema,
-            counts.source,
-            sum(rows.values()),
-            files,
-            stamp.fencing_token,
-        )
+        return stage_parquet(frame, self._staging, stamp, {})
 
     def staged_frame(self, staged: StagedRows) -> "DataFrame":
         """The staged files."""

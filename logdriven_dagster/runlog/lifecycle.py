@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 from sqlalchemy import select
 from sqlalchemy.engine import Connection, Row
 
-from logdriven_dagster.config.models import SLICED
 from logdriven_dagster.errors import LifeCycleError, UsageError
 from logdriven_dagster.model.attempts import (
     Attempt,
@@ -37,8 +36,8 @@ from logdriven_dagster.model.batches import (
     recoverable,
     union_of,
 )
-from logdriven_dagster.model.windows import Along, Slice, TimeWindow, in_zone
-from logdriven_dagster.runlog import attempts, batches, files, leases, offering, steps
+from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
+from logdriven_dagster.runlog import attempts, batches, files, leases, offering, slices, steps
 from logdriven_dagster.runlog.schema import job_log, step_log
 
 Run: TypeAlias = Attempt | str
@@ -250,7 +249,7 @@ def _attempt(row: Row[Any], process: Process) -> Attempt:
         lease = row.lease_expires_at - row.heartbeat_at
     claim = Claim(
         table=row.job_name,
-        window=_window(row, process),
+        window=slices.window(row.incremental_type, row._mapping, process.zone),
         period_minutes=row.job_period,
         incremental_type=row.incremental_type,
         project=row.project_name,
@@ -261,15 +260,6 @@ def _attempt(row: Row[Any], process: Process) -> Attempt:
         lease=lease,
     )
     return Attempt(row.job_id, claim, row.attempt_number, row.fencing_token)
-
-
-def _window(row: Row[Any], process: Process) -> TimeWindow:
-    if row.incremental_type not in SLICED:
-        start, end = (in_zone(n, process.zone) for n in (row.window_start, row.window_end))
-        return TimeWindow(start, end)
-    along = Along.of(row.incremental_type)
-    low, high = row.data_range_start or "", row.data_range_end
-    return Slice.nth(row.window_start, low, high, process.zone, along)
 
 
 def _status(conn: Connection, attempt: Attempt, step: str) -> Status:

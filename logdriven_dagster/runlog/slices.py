@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import Select, select, union_all
 from sqlalchemy.engine import Connection
@@ -9,7 +10,7 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config.models import SLICED, TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import LastSlice
-from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
+from logdriven_dagster.model.windows import Along, Slice, TimeWindow, in_zone
 from logdriven_dagster.runlog.chunks import QUERIES, chunks
 from logdriven_dagster.runlog.schema import job_log, job_log_archive
 
@@ -72,9 +73,13 @@ def is_of(table: TableConfig, incremental_type: str | None) -> bool:
 
 
 def window_of(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
-    """The window of a `job_log` row, by the names of its columns."""
-    zone = table.grid.zone
-    if not table.is_sliced:
+    """The window of a `job_log` row of the table, by the names of its columns."""
+    return window(table.incremental_type, row, table.grid.zone)
+
+
+def window(incremental_type: str | None, row: Mapping[Any, Any], zone: ZoneInfo) -> TimeWindow:
+    """The same of a row of any table."""
+    if incremental_type not in SLICED:
         return TimeWindow(in_zone(row["window_start"], zone), in_zone(row["window_end"], zone))
     low, high = row["data_range_start"] or "", row["data_range_end"]
-    return Slice.nth(row["window_start"], low, high, zone, table.along)
+    return Slice.nth(row["window_start"], low, high, zone, Along.of(str(incremental_type)))

@@ -1,0 +1,50 @@
+"""Rows staged as Parquet files in a folder of the attempt's own."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.iceberg_files import location, parquet_rows
+from logdriven_dagster.engine.staging import (
+    StagedRows,
+    Stamp,
+    data_files,
+    remove_folder,
+    staging_folder,
+    write,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def stage_parquet(
+    frame: "DataFrame",
+    parent: Path,
+    stamp: Stamp,
+    options: Mapping[str, str],
+    check: Callable[[StagedRows], None] = lambda _: None,
+) -> StagedRows:
+    """Write the frame below `parent`, count its rows by the files' footers, and check them.
+
+    The folder is gone if anything fails on the way.
+    """
+    folder = staging_folder(parent, stamp)
+    writer = frame.write.mode("append").options(**options)
+    try:
+        counts = write(frame, stamp, lambda: writer.parquet(str(folder)))
+        rows = {path: parquet_rows(path) for path in data_files(folder)}
+        staged = StagedRows(
+            stamp,
+            str(folder),
+            frame.schema,
+            counts.source,
+            sum(rows.values()),
+            tuple(location(path) for path, count in rows.items() if count),
+            stamp.fencing_token,
+        )
+        check(staged)
+    except BaseException:
+        remove_folder(folder)
+        raise
+    return staged
