@@ -143,7 +143,7 @@ def _origin(source: JdbcSource, run: WindowRun) -> "FromClause":
     if source.table is not None:
         schema, _, name = render(source.table, run).rpartition(".")
         return sa.table(name, schema=schema or None)
-    query = render(source.query or "", run)
+    query = render(source.query or "", run).replace(":", "\\:")  # it has no parameters
     return sa.text(query).columns().subquery("logdriven_source")
 
 

@@ -222,7 +222,7 @@ def test_parallel_queries_read_each_key_once(any_shop: Shop):
 
 def test_a_query_and_files_have_keys_too(shop: Shop):
     shop.place(1, 2)
-    query = "SELECT item, id FROM orders WHERE id < 100"
+    query = "SELECT item, id FROM orders WHERE id < 100 AND item <> '12:30'"
     shop.table({"table": None, "query": query, "partitions": 2})
     shop.run(1)
     assert shop.rows("ods.orders") == [("#1", 1), ("#2", 2)]
