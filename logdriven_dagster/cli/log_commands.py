@@ -1,6 +1,5 @@
 """`log` and `db upgrade`: the run log's rows and its schema."""
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ import typer
 
 from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_project
 from logdriven_dagster.config.models import SLICED
+from logdriven_dagster.model.offsets import spans
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -81,19 +81,15 @@ def _covered(row: Mapping[str, Any]) -> str:
     start, end, kind = row["data_range_start"], row["data_range_end"], row["incremental_type"]
     number = f"#{str(row['job_schedule_id']).rpartition('-')[2]}"
     if kind == "kafka_offset":
-        ends = [json.loads(text) for text in (start, end) if (text or "").startswith("{")]
-        return f"{number}, {_messages(*ends):,} offsets" if len(ends) == 2 else number
+        known = all((text or "").startswith("{") for text in (start, end))
+        return f"{number}, {_messages(start, end):,} offsets" if known else number
     if kind in SLICED and kind != "auto_inc_id":
         return f"{number}, batches {start} – {end}" if end else number
     return f"{_range(start)} – {_range(end)}"
 
 
-def _messages(low: Mapping[str, Any], high: Mapping[str, Any]) -> int:
-    return sum(
-        offset - low.get(topic, {}).get(partition, 0)
-        for topic, partitions in high.items()
-        for partition, offset in partitions.items()
-    )
+def _messages(low: str, high: str) -> int:
+    return sum(span.stop - span.start for span in spans(low, high).values())
 
 
 def _range(text: str | None) -> str:

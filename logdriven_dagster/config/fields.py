@@ -1,6 +1,5 @@
 """Field types of the configuration: text on one side, values with units on the other."""
 
-import json
 import re
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any
@@ -10,6 +9,7 @@ from pydantic import BaseModel as PydanticModel
 from pydantic import BeforeValidator, ConfigDict, PlainSerializer, StringConstraints, ValidationInfo
 from pydantic.json_schema import WithJsonSchema
 
+from logdriven_dagster.model import offsets
 from logdriven_dagster.model.periods import Period, Unit
 from logdriven_dagster.model.windows import on_clock
 
@@ -85,19 +85,12 @@ def _start(value: Any, info: ValidationInfo) -> Any:
 def _offsets(value: Any) -> Any:
     if value in ("earliest", "latest"):
         return value
-    offsets = json.loads(value) if isinstance(value, str) and value.startswith("{") else value
-    fix = 'expected earliest, latest or offsets such as {"topic": {"0": 42}}'
-    if not isinstance(offsets, dict) or not all(isinstance(p, dict) for p in offsets.values()):
-        raise ValueError(fix)
-    for partitions in offsets.values():
-        for partition, offset in partitions.items():
-            if not str(partition).isdigit() or not str(offset).isdigit():
-                raise ValueError(f"{fix}; partition {partition!r} has {offset!r}")
-    ordered = {
-        topic: {str(p): int(o) for p, o in sorted(parts.items(), key=lambda item: int(item[0]))}
-        for topic, parts in sorted(offsets.items())
-    }
-    return json.dumps(ordered, separators=(",", ":"))
+    try:
+        written = isinstance(value, str)
+        return offsets.text(offsets.parse(value) if written else offsets.offsets_of(value))
+    except ValueError as error:
+        fix = 'expected earliest, latest or offsets such as {"topic": {"0": 42}}'
+        raise ValueError(f"{fix}; {error}") from None
 
 
 def parse_moment(text: str) -> datetime:

@@ -1,12 +1,11 @@
 """How far a slice of Kafka topics goes. Knows nothing of Spark.
 
-Offsets are written as Spark and Sharp ETL write them, `{"topic":{"0":42,"1":7}}`. A slice begins at
+A slice begins at
 `low`, inclusive, and ends before `high`; both name every partition that exists, so that the next
 slice knows where to go on in each of them. Integers have no limit here; Kafka's have 64 bits.
 Source: Sharp ETL, incremental type kafka_offset.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -18,12 +17,12 @@ from logdriven_dagster.engine.kafka_clients import (
     open_admin,
 )
 from logdriven_dagster.errors import StepError, TerminalStepError
+from logdriven_dagster.model import offsets as written
+from logdriven_dagster.model.offsets import Offsets, Partition, text
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-Partition: TypeAlias = tuple[str, int]
-Offsets: TypeAlias = Mapping[Partition, int]
 Extents: TypeAlias = Mapping[Partition, tuple[int, int]]
 """Partition → the offset of its oldest message, and the one after its newest."""
 
@@ -62,31 +61,12 @@ class Range:
         return f"{self.topic} partition {self.partition}, offsets {self.first} to {self.end - 1}"
 
 
-def parse(text: str) -> dict[Partition, int]:
+def parse(given: str) -> dict[Partition, int]:
     """The offsets of a text; TerminalStepError says what is wrong with it."""
     try:
-        topics = json.loads(text)
-        return {
-            (topic, int(partition)): _offset(offset)
-            for topic, partitions in topics.items()
-            for partition, offset in partitions.items()
-        }
-    except (ValueError, AttributeError):
-        raise TerminalStepError(f"{text[:200]!r} is no slice of Kafka; {_FORM}") from None
-
-
-def _offset(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(value)
-    return value
-
-
-def text(offsets: Offsets) -> str:
-    """The offsets as JSON: topics and partitions in order, without spaces."""
-    topics: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        topics.setdefault(topic, {})[str(partition)] = offset
-    return json.dumps(topics, separators=(",", ":"))
+        return written.parse(given)
+    except ValueError:
+        raise TerminalStepError(f"{given[:200]!r} is no slice of Kafka; {_FORM}") from None
 
 
 def bound(

@@ -4,17 +4,15 @@ Source: Sharp ETL, auto-incremented keys and Kafka topics: a window begins where
 ended. How far it goes is only known when it runs, so nothing of a source is asked here.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypeAlias
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.processes import most_batches
 from logdriven_dagster.model.logs import LastSlice, TableLog
+from logdriven_dagster.model.offsets import Partition, spans
 from logdriven_dagster.model.windows import Along, Slice
 
-Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 _FIRST = {"auto_inc_id": "0", "kafka_offset": "earliest"}
 
 
@@ -82,8 +80,8 @@ def slices_within(table: TableConfig, known: Sequence[Slice], first: str, last: 
         keys = range(int(first) + 1, int(last) + 1)
         return [item for item in known if _touches(range(*_keys_of(item)), keys)]
     if first.startswith("{"):
-        asked = json.loads(first), json.loads(last)
-        return [item for item in known if item.high and _offsets_touch(_offsets_of(item), asked)]
+        asked = spans(first, last)
+        return [item for item in known if item.high and _share_offsets(item, asked)]
     numbers = range(int(first), int(last))
     return [item for item in known if item.number in numbers]
 
@@ -96,19 +94,10 @@ def _touches(one: range, other: range) -> bool:
     return max(one.start, other.start) < min(one.stop, other.stop)
 
 
-def _offsets_of(item: Slice) -> tuple[Offsets, Offsets]:
-    return json.loads(item.low), json.loads(item.high or item.low)
-
-
-def _offsets_touch(one: tuple[Offsets, Offsets], other: tuple[Offsets, Offsets]) -> bool:
-    """Whether some partition of a topic has messages in both ranges."""
-    for topic, partitions in other[1].items():
-        for partition, end in partitions.items():
-            asked = range(other[0].get(topic, {}).get(partition, 0), end)
-            low = one[0].get(topic, {}).get(partition, 0)
-            if _touches(range(low, one[1].get(topic, {}).get(partition, low)), asked):
-                return True
-    return False
+def _share_offsets(item: Slice, asked: Mapping[Partition, range]) -> bool:
+    """Whether a slice and a range have messages of some partition in common."""
+    held = spans(item.low, item.high or item.low)
+    return any(_touches(held[partition], asked[partition]) for partition in held.keys() & asked)
 
 
 def is_complete(log: TableLog, moment: float) -> bool:

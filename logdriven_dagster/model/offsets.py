@@ -1,0 +1,43 @@
+"""Offsets of Kafka topics, as Spark and Sharp ETL write them: `{"topic":{"0":42,"1":7}}`."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Partition: TypeAlias = tuple[str, int]
+Offsets: TypeAlias = Mapping[Partition, int]
+
+
+def parse(text: str) -> dict[Partition, int]:
+    """The offsets of a text; ValueError for anything else."""
+    return offsets_of(json.loads(text))
+
+
+def offsets_of(topics: Any) -> dict[Partition, int]:
+    """Topic → partition → offset by partition; ValueError says which one is no offset."""
+    found = {}
+    if not isinstance(topics, Mapping) or not all(isinstance(t, Mapping) for t in topics.values()):
+        raise ValueError("topics and their partitions are objects")
+    for topic, partitions in topics.items():
+        for partition, offset in partitions.items():
+            whole = isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0
+            if not whole or not str(partition).isdigit():
+                raise ValueError(f"partition {partition!r} has {offset!r}")
+            found[topic, int(partition)] = offset
+    return found
+
+
+def text(offsets: Offsets) -> str:
+    """The offsets as JSON: topics and partitions in order, without spaces."""
+    topics: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        topics.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(topics, separators=(",", ":"))
+
+
+def spans(low: str, high: str) -> dict[Partition, range]:
+    """The offsets of each partition that `high` names; one that is new since `low` from 0 on."""
+    starts = parse(low)
+    return {
+        partition: range(starts.get(partition, 0), end) for partition, end in parse(high).items()
+    }
