@@ -91,8 +91,10 @@ def _mode(once: bool, latest_only: bool) -> "CatchUp | None":
 
 def _job_limit(project: "Project", names: list[str] | None) -> int | None:
     """A job that is run alone keeps to its own limit."""
+    from logdriven_dagster.config.jobs import StandardJob
+
     job = project.jobs.get(names[0]) if names and len(names) == 1 else None
-    return job.max_windows if job else None
+    return job.max_windows if isinstance(job, StandardJob) else None
 
 
 def refresh(

@@ -13,12 +13,15 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def file_schemas() -> dict[str, dict[str, Any]]:
     """File kind (`project`, `table`, `job`) → its JSON schema."""
-    from logdriven_dagster.config.models import Defaults, JobConfig, ProjectConfig, TableConfig
+    from logdriven_dagster.config.jobs import MaintenanceJob, StandardJob
+    from logdriven_dagster.config.models import Defaults, ProjectConfig, TableConfig
 
     table = _schema(TableConfig)
     # What `defaults` in logdriven.yaml may give, a table file need not.
     table["required"] = [name for name in table["required"] if name not in Defaults.model_fields]
-    return {"project": _schema(ProjectConfig), "table": table, "job": _schema(JobConfig)}
+    jobs = [StandardJob.model_json_schema(), MaintenanceJob.model_json_schema()]
+    job = {"$schema": _DIALECT, "anyOf": jobs}
+    return {"project": _schema(ProjectConfig), "table": table, "job": job}
 
 
 def _schema(model: "type[BaseModel]") -> dict[str, Any]:

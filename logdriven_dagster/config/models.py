@@ -1,4 +1,4 @@
-"""The models of `logdriven.yaml`, `tables/**/*.yaml` and `jobs/*.yaml`."""
+"""The models of `logdriven.yaml` and `tables/**/*.yaml`."""
 
 import re
 from datetime import datetime, timedelta
@@ -26,6 +26,7 @@ from logdriven_dagster.config.fields import (
     TableName,
     ZoneField,
 )
+from logdriven_dagster.config.settings import Settings
 from logdriven_dagster.config.steps import CheckConfig, Option, StepConfig, Target
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.periods import Grid, Unit
@@ -40,6 +41,10 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
+Condition = Literal["success", "failure", "always"]
+"""Source: DolphinScheduler, judgment conditions of relations."""
+
+
 class Dependency(Model):
     """An upstream table and which of its windows a window waits for and reads.
 
@@ -47,7 +52,12 @@ class Dependency(Model):
     """
 
     table: TableName
-    condition: Literal["success"] = "success"
+    condition: Condition = Field(
+        "success",
+        description="what an upstream window has to have come to: success; failure, after all "
+        "tries; always, whatever it came to",
+    )
+    delay: DurationField = Field(timedelta(0), description="how long after that")
     managed: bool = Field(True, description="false: not ours, counts as complete")
     window: Literal["overlapping", "ended", "none"] = Field(
         "overlapping",
@@ -55,8 +65,10 @@ class Dependency(Model):
         "ended: every upstream window up to this one's end has, one still open is not awaited; "
         "none: no waiting",
     )
-    read: Literal["window", "all"] = Field(
-        "window", description="what the table's name means in SQL: the awaited windows, or all rows"
+    read: Literal["window", "all", "none"] = Field(
+        "window",
+        description="what the table's name means in SQL: the awaited windows, all rows, or "
+        "nothing: it is only waited for",
     )
     step: StepName | None = Field(
         None, description="of upstream tables: the step that consumes the batches; the first one"
@@ -87,7 +99,7 @@ CatchUp = Literal["all", "once", "latest_only"]
 as SKIPPED (`latest_only`). Source: Sharp ETL."""
 
 
-class TableConfig(Model):
+class TableConfig(Settings):
     """One table file: one Dagster asset."""
 
     table: TableName
@@ -104,16 +116,15 @@ class TableConfig(Model):
     lookback: int = Field(0, ge=0, description="finished windows that run again with each new one")
     ordered: bool = Field(True, description="a window runs only after all earlier ones succeeded")
     catch_up: CatchUp = "all"
-    retries: int = Field(0, ge=0, description="tries after the first, for transient errors")
-    retry_interval: DurationField = timedelta(0)
-    timeout: DurationField | None = Field(None, description="the longest an attempt should take")
-    timeout_strategy: Literal["warn", "fail", "both"] = Field(
-        "fail", description="what happens then: a warning, or the attempt is stopped and fails"
-    )
     on_running: OnRunning = Field(
         OnRunning.SKIP,
         description="what a start does about a window that is running elsewhere: "
         "skip it, fail, or replace the other attempt",
+    )
+    retry_version: Literal["recorded", "latest"] = Field(
+        "recorded",
+        description="which version of this table a window that failed is tried again with: the "
+        "one that its attempt ran, or the latest",
     )
     depends_on: tuple[DependencyField, ...] = ()
     on_upstream_refresh: Literal["rerun", "ignore"] = "rerun"
@@ -225,17 +236,6 @@ class TableConfig(Model):
         return tuple(dependency for dependency in self.depends_on if dependency.managed)
 
 
-class JobConfig(Model):
-    """A named set of tables, run in dependency order as one Dagster job."""
-
-    job: StepName
-    description: str | None = None
-    type: Literal["standard"] = "standard"
-    tables: tuple[TableName, ...] = Field(min_length=1)
-    max_windows: int | None = Field(None, ge=1, description="the most windows one run attempts")
-    schedule: str | None = Field(None, description="a cron expression in the project's time zone")
-
-
 class SparkConfig(Model):
     """The Spark session of a run."""
 
@@ -286,6 +286,9 @@ class Defaults(Model):
     timeout: DurationField | None = None
     timeout_strategy: Literal["warn", "fail", "both"] | None = None
     on_running: OnRunning | None = None
+    retry_version: Literal["recorded", "latest"] | None = None
+    priority: int | None = None
+    worker_group: str | None = None
     ordered: bool | None = None
     on_upstream_refresh: Literal["rerun", "ignore"] | None = None
 

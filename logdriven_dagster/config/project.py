@@ -17,7 +17,8 @@ from logdriven_dagster.config.connections import (
     kafka_settings,
     open_connection,
 )
-from logdriven_dagster.config.models import ConnectionConfig, JobConfig, ProjectConfig, TableConfig
+from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob
+from logdriven_dagster.config.models import ConnectionConfig, ProjectConfig, TableConfig
 from logdriven_dagster.config.secrets import resolve_environment
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.errors import UsageError
@@ -76,15 +77,22 @@ class Project:
     def select(self, names: "tuple[str, ...] | list[str]") -> tuple[str, ...]:
         """Tables by their own names or those of jobs, in running order; all for no names.
 
-        UsageError for a name that is neither.
+        UsageError for a name that is neither, and for a maintenance job, which has no tables.
         """
         wanted: set[str] = set()
         for name in names:
             if name not in self.tables and name not in self.jobs:
                 near = _nearest(name, [*self.tables, *self.jobs])
                 raise UsageError(f"no table or job {name!r} in project {self.name}{near}")
-            wanted |= {name} if name in self.tables else set(self.jobs[name].tables)
+            wanted |= {name} if name in self.tables else self._tables_of(name)
         return tuple(name for name in self.tables if not names or name in wanted)
+
+    def _tables_of(self, name: str) -> set[str]:
+        job = self.jobs[name]
+        if isinstance(job, MaintenanceJob):
+            fix = f"`logdriven job run {name}` runs it"
+            raise UsageError(f"{name} is a maintenance job, which has steps and no tables; {fix}")
+        return set(job.tables)
 
     def connection(self, name: str) -> Connection:
         """A connection with its secrets from the environment; UsageError says what is missing."""

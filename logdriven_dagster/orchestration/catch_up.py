@@ -15,7 +15,7 @@ from dagster import (
 )
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.models import JobConfig
+from logdriven_dagster.config.jobs import StandardJob
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.orchestration.clock import data_clock
@@ -65,7 +65,7 @@ def catch_up_job(project: Project) -> JobDefinition:
     return _job(project, CATCH_UP, description, catch_up)
 
 
-def configured_job(project: Project, config: JobConfig) -> JobDefinition:
+def configured_job(project: Project, config: StandardJob) -> JobDefinition:
     """The Dagster job of one file in `jobs/`."""
     if config.job == CATCH_UP:
         raise UsageError(f"jobs: the name {CATCH_UP} is taken by the job of all tables")

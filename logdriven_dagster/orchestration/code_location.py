@@ -10,6 +10,7 @@ from dagster import (
 )
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.config.jobs import StandardJob
 from logdriven_dagster.orchestration.assets import IO_MANAGER, build_assets, external_assets
 from logdriven_dagster.orchestration.catch_up import catch_up_job, configured_job, schedules
 from logdriven_dagster.orchestration.io_manager import table_io_manager
@@ -33,7 +34,8 @@ def build_definitions(project: Project) -> Definitions:
         warnings.simplefilter("ignore", BetaWarning)
         warnings.simplefilter("ignore", PreviewWarning)
         catch_up = catch_up_job(project)
-        jobs = [catch_up, *(configured_job(project, config) for config in project.jobs.values())]
+        standard = [job for job in project.jobs.values() if isinstance(job, StandardJob)]
+        jobs = [catch_up, *(configured_job(project, config) for config in standard)]
         return Definitions(
             assets=[*build_assets(project), *external_assets(project)],
             jobs=jobs,

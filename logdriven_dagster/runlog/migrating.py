@@ -12,6 +12,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.runlog import definition_schema, observation_schema  # noqa: F401 - their tables
 from logdriven_dagster.runlog.schema import VIEWS, metadata
 from logdriven_dagster.runlog.store import VERSION_TABLE
 

@@ -28,10 +28,10 @@ from logdriven_dagster.runlog.clock import Moment
 
 metadata = MetaData()
 
-_Id = BigInteger().with_variant(Integer, "sqlite")
-_NOW = text("CURRENT_TIMESTAMP")
-_LongText = Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
-_INNODB: dict[str, Any] = {
+Id = BigInteger().with_variant(Integer, "sqlite")
+NOW = text("CURRENT_TIMESTAMP")
+LongText = Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+INNODB: dict[str, Any] = {
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
     "mysql_collate": "utf8mb4_bin",
@@ -53,17 +53,17 @@ LEASE_CHECK = "status <> 'RUNNING' OR fencing_token IS NOT NULL"
 job_log = Table(
     "job_log",
     metadata,
-    Column("job_id", _Id, primary_key=True, autoincrement=True),
+    Column("job_id", Id, primary_key=True, autoincrement=True),
     Column("job_name", String(128), nullable=False, comment="the table's name"),
     Column("job_period", Integer, nullable=False, comment="minutes"),
     Column("job_schedule_id", String(128), nullable=False, comment="job_name-data_range_start"),
-    Column("data_range_start", _LongText, comment="yyyyMMddHHmmss, a key, offsets as JSON, …"),
-    Column("data_range_end", _LongText),
+    Column("data_range_start", LongText, comment="yyyyMMddHHmmss, a key, offsets as JSON, …"),
+    Column("data_range_end", LongText),
     Column("job_start_time", Moment),
     Column("job_end_time", Moment),
     Column("status", String(32), nullable=False, comment="RUNNING, then one of the others"),
-    Column("create_time", Moment, nullable=False, server_default=_NOW),
-    Column("last_update_time", Moment, nullable=False, server_default=_NOW),
+    Column("create_time", Moment, nullable=False, server_default=NOW),
+    Column("last_update_time", Moment, nullable=False, server_default=NOW),
     Column("incremental_type", String(16)),
     Column("current_file", String(1024)),
     Column("application_id", String(64)),
@@ -91,10 +91,13 @@ job_log = Table(
     Column("covered", SmallInteger, comment="1 if log_range holds the window, 0 if it never will"),
     Column("has_more", SmallInteger, comment="1 if the source had more than a slice took"),
     Column("target_batch_id", BigInteger, comment="the batch that a success makes"),
+    Column("table_version", Integer, comment="of table_definition, as the attempt ran it"),
+    Column("parameters", LongText, comment="JSON: the values that it ran with, secrets as names"),
+    Column("job_run_id", BigInteger, comment="the run of a job that it belongs to"),
     CheckConstraint(STATUS_CHECKS["job_log"], name="ck_job_log_status"),
     CheckConstraint(LEASE_CHECK, name="ck_job_log_lease"),
     sqlite_autoincrement=True,
-    **_INNODB,
+    **INNODB,
 )
 # NULLs differ from each other in a unique index: one latest attempt per window, any number of
 # older ones. This index is what makes a second start impossible.
@@ -112,12 +115,13 @@ Index("ix_job_log_again", job_log.c.latest, job_log.c.attempt_number)
 Index("ix_job_log_name", job_log.c.job_name, job_log.c.job_id)
 Index("ix_job_log_ended", job_log.c.job_end_time)
 Index("ix_job_log_run", job_log.c.dagster_run_id, job_log.c.job_id)
+Index("ix_job_log_job_run", job_log.c.job_run_id)
 Index("ix_job_log_uncovered", job_log.c.latest, job_log.c.covered, job_log.c.status)
 
 step_log = Table(
     "step_log",
     metadata,
-    Column("job_id", _Id, ForeignKey("job_log.job_id"), primary_key=True, autoincrement=False),
+    Column("job_id", Id, ForeignKey("job_log.job_id"), primary_key=True, autoincrement=False),
     Column("step_id", String(64), primary_key=True),
     Column("status", String(32), nullable=False),
     Column("start_time", Moment, nullable=False),
@@ -131,20 +135,20 @@ step_log = Table(
     Column("error", String(10000)),
     Column("source_type", String(256)),
     Column("target_type", String(256)),
-    Column("staged", _LongText, comment="JSON: a durable result that is not published yet"),
+    Column("staged", LongText, comment="JSON: a durable result that is not published yet"),
     CheckConstraint(STATUS_CHECKS["step_log"], name="ck_step_log_status"),
-    **_INNODB,
+    **INNODB,
 )
 
 log_range = Table(
     "log_range",
     metadata,
-    Column("range_id", _Id, primary_key=True, autoincrement=True),
+    Column("range_id", Id, primary_key=True, autoincrement=True),
     Column("job_name", String(128), nullable=False),
     Column("status", String(32), nullable=False, comment="SUCCESS or SKIPPED"),
     Column("window_start", BigInteger, nullable=False, comment="epoch seconds"),
     Column("window_end", BigInteger, nullable=False, comment="epoch seconds"),
-    **_INNODB,
+    **INNODB,
 )
 """What the covered rows of `job_log` add up to: planning reads this, not the history."""
 Index("ix_log_range_end", log_range.c.job_name, log_range.c.status, log_range.c.window_end)
@@ -153,20 +157,20 @@ Index("ix_log_range_end", log_range.c.job_name, log_range.c.status, log_range.c.
 batch = Table(
     "batch",
     metadata,
-    Column("batch_id", _Id, primary_key=True, autoincrement=True),
+    Column("batch_id", Id, primary_key=True, autoincrement=True),
     Column("source_job_id", BigInteger, comment="the attempt that made it"),
     Column("batch_type", String(32), nullable=False, comment="window, file"),
-    Column("batch_marking", _LongText, comment="of a finished attempt; dates or NAME@date"),
-    Column("create_time", Moment, nullable=False, server_default=_NOW),
+    Column("batch_marking", LongText, comment="of a finished attempt; dates or NAME@date"),
+    Column("create_time", Moment, nullable=False, server_default=NOW),
     sqlite_autoincrement=True,
-    **_INNODB,
+    **INNODB,
 )
 """Source: BDRE, BATCH."""
 
 batch_queue = Table(
     "batch_queue",
     metadata,
-    Column("queue_id", _Id, primary_key=True, autoincrement=True),
+    Column("queue_id", Id, primary_key=True, autoincrement=True),
     Column("job_name", String(128), nullable=False, comment="the table that consumes it"),
     Column("step_id", String(64), nullable=False, comment="the step that consumes it"),
     Column("source_job_name", String(128), nullable=False, comment="the table that made it"),
@@ -176,14 +180,14 @@ batch_queue = Table(
     Column(
         "batch_state", SmallInteger, nullable=False, comment="0 new 1 processed 2 accessed 3 failed"
     ),
-    Column("batch_marking", _LongText, comment="dates of its data, or NAME@date; commas between"),
+    Column("batch_marking", LongText, comment="dates of its data, or NAME@date; commas between"),
     Column("window_start", BigInteger, comment="what it holds of the table that made it"),
     Column("window_end", BigInteger),
-    Column("insert_ts", Moment, nullable=False, server_default=_NOW),
+    Column("insert_ts", Moment, nullable=False, server_default=NOW),
     Column("start_ts", Moment),
     Column("end_ts", Moment),
     sqlite_autoincrement=True,
-    **_INNODB,
+    **INNODB,
 )
 """One row for each consumer of a batch. Source: BDRE, BATCH_CONSUMP_QUEUE."""
 Index(
@@ -200,7 +204,7 @@ Index("ix_batch_queue_target", batch_queue.c.job_name, batch_queue.c.target_batc
 file = Table(
     "file",
     metadata,
-    Column("file_id", _Id, primary_key=True, autoincrement=True),
+    Column("file_id", Id, primary_key=True, autoincrement=True),
     Column("batch_id", BigInteger, nullable=False),
     Column("server", String(128), nullable=False, comment="scheme and host; empty: this machine"),
     Column("path", Text, nullable=False),
@@ -209,7 +213,7 @@ file = Table(
     Column("file_hash", String(128), nullable=False, comment="of the content, or size and time"),
     Column("creation_ts", Moment, nullable=False, comment="last modification"),
     sqlite_autoincrement=True,
-    **_INNODB,
+    **INNODB,
 )
 """Files that were found, one row for each version. Source: BDRE, FILE."""
 Index("uq_file", file.c.path_digest, file.c.file_hash, unique=True)
@@ -222,7 +226,7 @@ def _archive_of(table: Table) -> Table:
         Column(c.name, c.type, primary_key=c.primary_key, autoincrement=False, nullable=c.nullable)
         for c in table.columns
     ]
-    return Table(f"{table.name}_archive", metadata, *columns, **_INNODB)
+    return Table(f"{table.name}_archive", metadata, *columns, **INNODB)
 
 
 job_log_archive, step_log_archive = _archive_of(job_log), _archive_of(step_log)
@@ -263,5 +267,13 @@ VIEWS = {
         JOIN (SELECT job_name, MAX(job_id) AS job_id FROM job_log GROUP BY job_name) n
           ON n.job_id = j.job_id
     """,
+    # Kettle's v_etl_kjb_log; by id as well.
+    "v_job_log": """
+        SELECT r.job_name, r.job_run_id, r.job_type, r.begin_time AS begin_dttm,
+               r.end_time AS end_dttm, r.status, r.error
+        FROM job_run r
+        JOIN (SELECT job_name, MAX(job_run_id) AS job_run_id FROM job_run GROUP BY job_name) n
+          ON n.job_run_id = r.job_run_id
+    """,
 }
-"""Views for operators: the latest attempt at each window, and the latest one of each table."""
+"""Views for operators: the latest attempt at each window and of each table, and of each job."""

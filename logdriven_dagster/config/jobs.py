@@ -1,0 +1,108 @@
+"""The models of `jobs/*.yaml`: named sets of tables, and ordered steps of upkeep.
+
+Sources: Kettle, standard and maintenance workflows; DolphinScheduler, workflow definition.
+"""
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from logdriven_dagster.config.fields import DurationField, Model, StepName, TableName
+from logdriven_dagster.config.models import Condition
+from logdriven_dagster.config.settings import Settings
+from logdriven_dagster.config.steps import Option, PythonReference
+
+
+def _names(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class Relation(Model):
+    """Within one job: the table `to` waits for the tables `from`. It reads nothing of them.
+
+    Source: DolphinScheduler, relations between nodes: judgment and delay conditions.
+    """
+
+    upstream: Annotated[
+        tuple[TableName, ...],
+        BeforeValidator(_names, json_schema_input_type=TableName | tuple[TableName, ...]),
+    ] = Field(alias="from", min_length=1)
+    to: TableName
+    condition: Condition = "success"
+    delay: DurationField = Field(timedelta(0), description="how long after that")
+    window: Literal["overlapping", "ended"] = Field(
+        "overlapping", description="which upstream windows it waits for, as in depends_on"
+    )
+
+
+class _Job(Settings):
+    job: StepName
+    description: str | None = None
+    schedule: str | None = Field(None, description="a cron expression in the project's time zone")
+    parameters: dict[str, Option] = Field(
+        default_factory=dict, description="variables of this job's runs; those of a table win"
+    )
+
+
+class StandardJob(_Job):
+    """A named set of tables, run in dependency order as one Dagster job."""
+
+    type: Literal["standard"] = "standard"
+    tables: tuple[TableName, ...] = Field(min_length=1)
+    relations: tuple[Relation, ...] = ()
+    max_windows: int | None = Field(None, ge=1, description="the most windows one run attempts")
+
+
+Upkeep = Literal["expire_snapshots", "compact_files", "archive_log", "clean"]
+
+
+class MaintenanceStep(Model):
+    """SQL on a connection, Spark SQL, a Python function, or our own upkeep."""
+
+    exec_order: int = Field(ge=0, description="steps run in ascending order; gaps are allowed")
+    step: StepName
+    enabled: bool = True
+    sql: str | tuple[str, ...] | None = Field(
+        None, description="statements, on the connection or else in Spark"
+    )
+    connection: str | None = None
+    python: PythonReference | None = None
+    upkeep: Upkeep | None = None
+    tables: tuple[TableName, ...] = Field((), description="of upkeep; all tables by default")
+    older_than: DurationField | None = Field(None, description="of upkeep")
+    options: dict[str, Option] = Field(default_factory=dict, description="of upkeep, of python")
+
+    @model_validator(mode="after")
+    def _does_one_thing(self) -> "MaintenanceStep":
+        if sum(given is not None for given in (self.sql, self.python, self.upkeep)) != 1:
+            raise ValueError("give one of sql, python and upkeep")
+        if self.connection is not None and self.sql is None:
+            raise ValueError("connection: it is for sql")
+        return self
+
+
+class MaintenanceJob(_Job):
+    """Steps that run one after the other; a failed one aborts the run.
+
+    Source: Kettle, maintenance workflow.
+    """
+
+    type: Literal["maintenance"]
+    steps: tuple[MaintenanceStep, ...] = ()
+
+    @model_validator(mode="after")
+    def _steps_differ(self) -> "MaintenanceJob":
+        for name in ("exec_order", "step"):
+            values = [getattr(step, name) for step in self.steps]
+            if twice := sorted({value for value in values if values.count(value) > 1}):
+                raise ValueError(f"steps: {name} {', '.join(map(str, twice))} is given twice")
+        return self
+
+
+JobConfig: TypeAlias = StandardJob | MaintenanceJob
+
+
+def job_model(values: "dict[str, Any]") -> type[StandardJob] | type[MaintenanceJob]:
+    """The model of a job file; a job is a standard one unless it says otherwise."""
+    return MaintenanceJob if values.get("type") == "maintenance" else StandardJob

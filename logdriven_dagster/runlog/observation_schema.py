@@ -1,0 +1,178 @@
+"""The tables of what was observed beside the attempts: runs of jobs, quality, lineage, messages."""
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+)
+
+from logdriven_dagster.runlog.clock import Moment
+from logdriven_dagster.runlog.schema import INNODB, NOW, Id, LongText, metadata
+
+job_run = Table(
+    "job_run",
+    metadata,
+    Column("job_run_id", Id, primary_key=True, autoincrement=True),
+    Column("job_code", String(64), nullable=False),
+    Column("job_name", String(256), nullable=False),
+    Column("job_type", String(16), nullable=False, comment="standard, maintenance"),
+    Column("job_version", Integer, comment="of job_definition, as the run has it"),
+    Column("project_name", String(256)),
+    Column("status", String(32), nullable=False, comment="RUNNING, SUCCESS, FAILURE, DISCARDED"),
+    Column("begin_time", Moment, nullable=False, server_default=NOW),
+    Column("end_time", Moment),
+    Column("run_trigger", String(16), comment="manual, schedule, sensor"),
+    Column("parameters", LongText, comment="JSON: the global parameters, secrets as names"),
+    Column("error", Text),
+    Column("owner", String(256), comment="host:pid:process start"),
+    Column("dagster_run_id", String(64)),
+    Column("running", SmallInteger, comment="1 while it is RUNNING, else NULL"),
+    Column("fencing_token", BigInteger),
+    Column("heartbeat_at", Moment),
+    Column("lease_expires_at", Moment),
+    CheckConstraint(
+        "status IN ('RUNNING', 'SUCCESS', 'FAILURE', 'DISCARDED')", name="ck_job_run_status"
+    ),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""The log of jobs. Source: Kettle, `t_etl_kjb_log`."""
+# One run of a job at a time: NULLs differ from each other in a unique index.
+Index("uq_job_run_running", job_run.c.job_code, job_run.c.running, unique=True)
+Index("ix_job_run_name", job_run.c.job_name, job_run.c.job_run_id)
+Index("ix_job_run_begin", job_run.c.begin_time)
+
+job_run_step = Table(
+    "job_run_step",
+    metadata,
+    Column("job_run_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("exec_order", Integer, primary_key=True, autoincrement=False),
+    Column("step_id", String(64), nullable=False),
+    Column("status", String(32), nullable=False, comment="RUNNING, SUCCESS, FAILURE, DISCARDED"),
+    Column("begin_time", Moment, nullable=False),
+    Column("end_time", Moment),
+    Column("row_count", BigInteger, nullable=False, server_default="0"),
+    Column("error_count", Integer, nullable=False, server_default="0", comment="failed tries"),
+    Column("output", LongText),
+    Column("error", Text),
+    **INNODB,
+)
+"""The steps of a maintenance job's run. Source: Kettle, `t_etl_tbl_log`."""
+
+quality_check_log = Table(
+    "quality_check_log",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("job_id", BigInteger, nullable=False),
+    Column("job_name", String(128), nullable=False, comment="the table's name"),
+    Column("step_id", String(64), nullable=False),
+    Column("column", String(256), comment="NULL: the rule is about whole rows"),
+    Column("data_check_type", String(256), nullable=False, comment="the rule"),
+    Column("ids", LongText, comment="JSON: the keys of the first 1,000 rows"),
+    Column("error_type", String(16), nullable=False, comment="warn, error"),
+    Column("warn_count", BigInteger, nullable=False, server_default="0"),
+    Column("error_count", BigInteger, nullable=False, server_default="0"),
+    Column("checked_count", BigInteger, comment="rows that were looked at"),
+    Column("create_time", Moment, nullable=False, server_default=NOW),
+    Column("last_update_time", Moment, nullable=False, server_default=NOW),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Source: Sharp ETL, `quality_check_log`."""
+Index("ix_quality_check_log_job", quality_check_log.c.job_id)
+Index("ix_quality_check_log_name", quality_check_log.c.job_name, quality_check_log.c.id)
+
+process_log = Table(
+    "process_log",
+    metadata,
+    Column("log_id", Id, primary_key=True, autoincrement=True),
+    Column("add_ts", Moment, nullable=False, server_default=NOW),
+    Column("job_name", String(128), nullable=False),
+    Column("log_category", String(32), nullable=False, comment="quality, …"),
+    Column("message_id", String(128), nullable=False),
+    Column("message", LongText),
+    Column("job_id", BigInteger, comment="the attempt"),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Numbers and texts about an attempt, by category. Source: BDRE, PROCESS_LOG."""
+Index("ix_process_log", process_log.c.job_id, process_log.c.log_category)
+
+lineage_query = Table(
+    "lineage_query",
+    metadata,
+    Column("query_id", Id, primary_key=True, autoincrement=True),
+    Column("digest", String(64), nullable=False, comment="of table, step and text"),
+    Column("job_name", String(128), nullable=False),
+    Column("step_id", String(64), nullable=False),
+    Column("query_type", String(16), nullable=False, comment="spark"),
+    Column("query_string", LongText, nullable=False),
+    Column("create_ts", Moment, nullable=False, server_default=NOW),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Queries whose lineage is known, each once. Source: BDRE, LINEAGE_QUERY."""
+Index("uq_lineage_query", lineage_query.c.digest, unique=True)
+
+lineage_run = Table(
+    "lineage_run",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False, comment="the attempt"),
+    Column("query_id", BigInteger, primary_key=True, autoincrement=False),
+    **INNODB,
+)
+"""Which attempts ran a query. Source: BDRE, `instance_exec_id` of LINEAGE_QUERY."""
+Index("ix_lineage_run_query", lineage_run.c.query_id)
+
+lineage_node = Table(
+    "lineage_node",
+    metadata,
+    Column("node_id", Id, primary_key=True, autoincrement=True),
+    Column("node_type", String(16), nullable=False, comment="table, column, function, temp"),
+    Column("container_node_id", BigInteger, comment="of a column: its table"),
+    Column("display_name", String(512), nullable=False),
+    Column("digest", String(64), nullable=False, comment="of type and full name"),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Source: BDRE, LINEAGE_NODE."""
+Index("uq_lineage_node", lineage_node.c.digest, unique=True)
+
+lineage_relation = Table(
+    "lineage_relation",
+    metadata,
+    Column("relation_id", Id, primary_key=True, autoincrement=True),
+    Column("query_id", BigInteger, nullable=False),
+    Column("src_node_id", BigInteger, nullable=False),
+    Column("target_node_id", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Source: BDRE, LINEAGE_RELATION."""
+Index("ix_lineage_relation_query", lineage_relation.c.query_id)
+Index("ix_lineage_relation_src", lineage_relation.c.src_node_id)
+Index("ix_lineage_relation_target", lineage_relation.c.target_node_id)
+
+notification_log = Table(
+    "notification_log",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("digest", String(64), nullable=False, comment="of recipient, subject and event"),
+    Column("recipient", String(256), nullable=False, comment="the name of a target, no address"),
+    Column("subject", String(256), nullable=False, comment="a table or job"),
+    Column("event", String(16), nullable=False, comment="failure, recovery, success"),
+    Column("job_id", BigInteger, comment="the attempt, or the run of a job"),
+    Column("sent_time", Moment),
+    Column("error", Text),
+    Column("create_time", Moment, nullable=False, server_default=NOW),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""What was told to whom: a row is inserted before a message is sent, so that nobody repeats it."""
+Index("uq_notification_log", notification_log.c.digest, unique=True)
