@@ -53,6 +53,14 @@ class StandardJob(_Job):
     relations: tuple[Relation, ...] = ()
     max_windows: int | None = Field(None, ge=1, description="the most windows one run attempts")
 
+    @model_validator(mode="after")
+    def _relations_differ(self) -> "StandardJob":
+        edges = [(name, r.to, r.condition) for r in self.relations for name in r.upstream]
+        if twice := sorted({edge for edge in edges if edges.count(edge) > 1}):
+            told = ", ".join(f"{first} -> {to} on {condition}" for first, to, condition in twice)
+            raise ValueError(f"relations: given twice: {told}")
+        return self
+
 
 Upkeep = Literal["expire_snapshots", "compact_files", "archive_log", "clean"]
 

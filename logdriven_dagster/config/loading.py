@@ -77,7 +77,8 @@ def build_project(sources: Sources) -> Project:
         raise InvalidProjectError(building.errors)
     ordered = {name: tables.items[name] for name in running_order(tables.items)}
     files = {name: document.path for name, document in tables.origins.items()}
-    return Project(sources.root, sources.config, ordered, jobs.items, files)
+    job_files = {name: document.path for name, document in jobs.origins.items()}
+    return Project(sources.root, sources.config, ordered, jobs.items, files, job_files)
 
 
 @dataclass

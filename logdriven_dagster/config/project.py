@@ -4,7 +4,7 @@ import difflib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -22,6 +22,7 @@ from logdriven_dagster.config.models import ConnectionConfig, ProjectConfig, Tab
 from logdriven_dagster.config.secrets import resolve_environment
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.model.definitions import Kind, code_of
 
 PROJECT_FILE = "logdriven.yaml"
 
@@ -36,6 +37,10 @@ class Project:
     jobs: Mapping[str, JobConfig]
     files: Mapping[str, Path]
     """Table name → the YAML file that defines it."""
+    job_files: Mapping[str, Path] = field(default_factory=dict)
+    """Job name → the same."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """Code → version in the registry; none before the project is registered."""
 
     @property
     def name(self) -> str:
@@ -73,6 +78,14 @@ class Project:
         if name in self.tables:
             return self.tables[name]
         raise UsageError(f"no table {name!r} in project {self.name}" + _nearest(name, self.tables))
+
+    def version(self, kind: Kind, name: str) -> int | None:
+        """The registered version of a table or job; None before the project is registered."""
+        return self.versions.get(code_of(self.name, kind, name))
+
+    def with_tables(self, tables: Mapping[str, TableConfig]) -> "Project":
+        """The same project with some of its tables changed."""
+        return replace(self, tables={**self.tables, **tables})
 
     def select(self, names: "tuple[str, ...] | list[str]") -> tuple[str, ...]:
         """Tables by their own names or those of jobs, in running order; all for no names.

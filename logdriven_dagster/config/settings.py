@@ -1,9 +1,11 @@
 """What an operator may change of a table or job without a deploy."""
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import Field
+import yaml
+from pydantic import Field, ValidationError
 
 from logdriven_dagster.config.fields import DurationField, Model
 
@@ -36,5 +38,52 @@ class Settings(Model):
     )
 
 
+_Configured = TypeVar("_Configured", bound=Settings)
+
 SETTINGS: frozenset[str] = frozenset(Settings.model_fields)
 """Their names."""
+
+_ABSENT = ("retries", "retry_interval", "timeout", "timeout_strategy")
+"""Settings that are NULL in the registry where a file says nothing: the job's apply then."""
+
+
+def setting_columns(config: Settings) -> dict[str, Any]:
+    """The settings as the columns of the registry hold them: seconds, 1 and 0, NULL."""
+    return {name: _column(config, name) for name in SETTINGS}
+
+
+def with_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configured:
+    """The table or job with the settings that are in force, as the registry's columns say."""
+    own = setting_columns(config)
+    changed = {name: columns[name] for name in own if columns[name] != own[name]}
+    if not changed:
+        return config
+    return config.model_copy(update={n: _value(n, column) for n, column in changed.items()})
+
+
+def parse_setting(name: str, text: str) -> Any:
+    """The column of a setting from what people write; ValueError says what can be written."""
+    if text == "":
+        return setting_columns(Settings())[name]
+    try:
+        config = Settings.model_validate({name: yaml.safe_load(text)})
+    except ValidationError as error:
+        raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+    return _column(config, name)
+
+
+def _column(config: Settings, name: str) -> Any:
+    if name in _ABSENT and name not in config.model_fields_set:
+        return None
+    value = getattr(config, name)
+    if isinstance(value, timedelta):
+        return round(value.total_seconds())
+    return int(value) if isinstance(value, bool) else value
+
+
+def _value(name: str, column: Any) -> Any:
+    if column is None:
+        return Settings.model_fields[name].default
+    if name in ("retry_interval", "timeout"):
+        return timedelta(seconds=column)
+    return bool(column) if name == "enabled" else column

@@ -40,7 +40,7 @@ def _definition(name: str, *columns: Column[Any]) -> tuple[Table, Table]:
     common: list[Column[Any]] = [
         Column("version", Integer, nullable=False),
         Column("project_code", String(CODE_LENGTH), nullable=False),
-        Column("name", String(256), nullable=False),
+        Column("name", String(384), nullable=False),
         Column("content", LongText, nullable=False, comment="JSON: what was declared"),
         Column("digest", String(64), nullable=False, comment="of the content"),
         Column(
@@ -112,6 +112,7 @@ Index("uq_step_exec_order", step_definition.c.job_code, step_definition.c.exec_o
 definition_use = Table(
     "definition_use",
     metadata,
+    Column("project_code", String(CODE_LENGTH), nullable=False),
     Column("code", String(CODE_LENGTH), primary_key=True, comment="the table or step that uses it"),
     Column("kind", String(16), primary_key=True, comment="connection, source, target, file, topic"),
     Column("used", String(512), primary_key=True, comment="its name"),
@@ -119,11 +120,17 @@ definition_use = Table(
     **INNODB,
 )
 """What the steps of the latest versions use: one indexed query answers "who uses this?"."""
-Index("ix_definition_use", definition_use.c.kind, definition_use.c.used)
+Index(
+    "ix_definition_use",
+    definition_use.c.project_code,
+    definition_use.c.kind,
+    definition_use.c.used,
+)
 
 table_property = Table(
     "table_property",
     metadata,
+    Column("project_code", String(CODE_LENGTH), nullable=False),
     Column("code", String(CODE_LENGTH), nullable=False, comment="the table's"),
     Column("config_group", String(128), nullable=False),
     Column("name", String(128), nullable=False),
@@ -132,3 +139,4 @@ table_property = Table(
     **INNODB,
 )
 """Parameters of the latest versions, by group. Source: BDRE, PROPERTIES."""
+Index("ix_table_property_project", table_property.c.project_code)
