@@ -4,14 +4,17 @@
 else the example.
 """
 
+import logging
 import os
 import warnings
 from pathlib import Path
 
 from dagster import BetaWarning
 
-from logdriven_dagster.config import load_project
+from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.config.project import PROJECT_FILE
+from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.execution.registering import register
 from logdriven_dagster.orchestration.code_location import build_definitions
 
 _EXAMPLE = Path(__file__).parent / "examples" / "nycflights"
@@ -23,7 +26,16 @@ def _project_folder() -> Path:
     return Path.cwd() if Path(PROJECT_FILE).is_file() else _EXAMPLE
 
 
+def _registered(folder: Path) -> Project:
+    """The project, its files applied to the registry; as the files say if that is out of reach."""
+    try:
+        return register(folder, "code location").project
+    except RunLogError as error:
+        logging.getLogger(__name__).warning("definitions_not_registered: %s", error)
+        return load_project(folder)
+
+
 # Dagster warns of its own defaults for sensors, which nobody here could change.
 warnings.simplefilter("ignore", BetaWarning)
 
-defs = build_definitions(load_project(_project_folder()))
+defs = build_definitions(_registered(_project_folder()))

@@ -8,7 +8,9 @@
     ├── InvalidProjectError            every ConfigError of a project, at once
     ├── RunLogError                    the run log cannot be used (unreachable, newer schema)
     ├── FileKnownError                 this version of a file is registered already
-    ├── RefusedError                   a window may not run now; nothing was changed
+    ├── RefusedError                   a window or job may not run now; nothing was changed
+    │   ├── DisabledError                  the table or job is not enabled
+    │   ├── JobTypeError                   the job is of another type than was asked for
     │   ├── LifeCycleError                 a call out of turn, or for want of batches: 101 to 114
     │   │   └── AlreadyRunningError            another runner holds it: 104
     │   ├── AlreadyDoneError               its latest attempt succeeded
@@ -57,11 +59,23 @@ class UsageError(LogdrivenError):
 
 
 class ConfigError(LogdrivenError):
-    """One mistake in a project file: `path:line: field: problem; hint`."""
+    """One mistake in a project file: `path:line: field: problem; hint`.
+
+    `item` is which item of a template's `for_each` it is about: part of the problem's text.
+    """
 
     def __init__(
-        self, path: Path, line: int | None, field: str, problem: str, hint: str | None = None
+        self,
+        path: Path,
+        line: int | None,
+        field: str,
+        problem: str,
+        hint: str | None = None,
+        *,
+        item: str | None = None,
     ) -> None:
+        self.told, self.item = problem, item
+        problem = f"{problem} ({item})" if item else problem
         self.path, self.line, self.field, self.problem, self.hint = path, line, field, problem, hint
         place = f"{path}:{line}" if line else str(path)
         where = f"{place}: {field}" if field else place
@@ -86,6 +100,14 @@ class FileKnownError(LogdrivenError):
 
 class RefusedError(LogdrivenError):
     """The window may not run now. Nothing was changed; the text says how to go on."""
+
+
+class DisabledError(RefusedError):
+    """The table or job is not enabled. Source: Kettle, `is_enabled`; DolphinScheduler, flag."""
+
+
+class JobTypeError(RefusedError):
+    """The job is of another type than was asked for. Source: Kettle, `kjb_type`."""
 
 
 class AlreadyDoneError(RefusedError):

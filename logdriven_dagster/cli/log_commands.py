@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_project
+from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_in_force, open_project
 from logdriven_dagster.config.models import SLICED
 from logdriven_dagster.model.offsets import spans
 
@@ -24,12 +24,12 @@ def log(
 ) -> None:
     """Show the latest attempts and their steps, newest first."""
     from logdriven_dagster.cli import rendering
-    from logdriven_dagster.runlog import RunLog
     from logdriven_dagster.runlog.history import attempts
 
-    loaded = open_project(project)
+    registered = open_in_force(project)
+    loaded = registered.project
     name = loaded.table(table).table if table else None
-    with RunLog.open(loaded.run_log_url).read() as conn:
+    with registered.run_log.read() as conn:
         rows = attempts(conn, name, limit=limit)
     if as_json:
         rendering.print_json_list(rows)

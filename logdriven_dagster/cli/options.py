@@ -12,6 +12,7 @@ from logdriven_dagster.model.attempts import OnRunning
 
 if TYPE_CHECKING:
     from logdriven_dagster.config import Project
+    from logdriven_dagster.execution.registering import Registered
 
 _PROJECT_HELP = "The project folder; otherwise LOGDRIVEN_PROJECT, otherwise the current folder."
 _NOW_HELP = "The data clock, ISO 8601 or yyyyMMddHHmmss, in the project's zone if it names none."
@@ -52,6 +53,14 @@ OnRunningOption = Annotated[
     OnRunning | None,
     typer.Option("--on-running", help="About windows that run elsewhere; the table's by default."),
 ]
+LatestOption = Annotated[
+    bool,
+    typer.Option(
+        "--latest",
+        help="Try failed windows again with the latest version of their tables, not with the one "
+        "that failed.",
+    ),
+]
 ExcludeStepsOption = Annotated[
     list[str] | None,
     typer.Option("--exclude-steps", metavar="A,B", help="Leave these steps out; may be repeated."),
@@ -63,6 +72,20 @@ def open_project(folder: str | None) -> "Project":
     from logdriven_dagster.config import load_project
 
     return load_project(Path(folder or "."))
+
+
+def open_in_force(folder: str | None) -> "Registered":
+    """The project with what the registry says instead of its files, which stays as it is."""
+    from logdriven_dagster.execution.registering import consult
+
+    return consult(Path(folder or "."))
+
+
+def open_registered(folder: str | None, reason: str) -> "Registered":
+    """The same after its files were applied to the registry, for what is going to run."""
+    from logdriven_dagster.execution.registering import register
+
+    return register(Path(folder or "."), reason)
 
 
 def data_clock(project: "Project", text: str | None) -> datetime:

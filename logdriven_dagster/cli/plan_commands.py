@@ -13,7 +13,7 @@ from logdriven_dagster.cli.options import (
     ProjectOption,
     TablesArgument,
     data_clock,
-    open_project,
+    open_in_force,
 )
 
 if TYPE_CHECKING:
@@ -35,8 +35,10 @@ def plan(
     from logdriven_dagster.cli.rendering import print_json_list
     from logdriven_dagster.execution.local import open_runner
 
-    loaded = open_project(project)
-    found = open_runner(loaded).plan(data_clock(loaded, now), loaded.select(tables or []))
+    registered = open_in_force(project)
+    loaded = registered.project
+    runner = open_runner(loaded, run_log=registered.run_log)
+    found = runner.plan(data_clock(loaded, now), loaded.select(tables or []))
     windows = islice(found.windows(), limit)
     if as_json:
         print_json_list(map(_window_json, windows))
@@ -98,8 +100,9 @@ def status(
     from logdriven_dagster.execution.local import open_runner
     from logdriven_dagster.runlog.history import latest_statuses
 
-    loaded = open_project(project)
-    runner = open_runner(loaded)
+    registered = open_in_force(project)
+    loaded = registered.project
+    runner = open_runner(loaded, run_log=registered.run_log)
     found = runner.plan(data_clock(loaded, now), loaded.select(tables or []))
     with runner.run_log.read() as conn:
         latest = latest_statuses(conn)

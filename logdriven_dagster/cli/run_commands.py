@@ -13,13 +13,14 @@ from logdriven_dagster.cli.options import (
     ExcludeStepsOption,
     FromStepOption,
     JsonOption,
+    LatestOption,
     NowOption,
     OnRunningOption,
     OverrideOption,
     ProjectOption,
     TablesArgument,
     data_clock,
-    open_project,
+    open_registered,
     parse_names,
     parse_overrides,
     parse_time,
@@ -56,6 +57,7 @@ def run(
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
     on_running: OnRunningOption = None,
+    latest: LatestOption = False,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
@@ -63,17 +65,20 @@ def run(
     """Catch up: run what is pending, oldest first, upstreams before downstreams."""
     mode = _mode(once, latest_only)
     overrides = parse_overrides(override)
-    loaded = open_project(project)
+    registered = open_registered(project, "run")
+    loaded = registered.project
     clock, names = data_clock(loaded, now), loaded.select(tables or [])
 
     from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
     from logdriven_dagster.execution.local import open_runner
 
-    arguments = RunArguments(overrides, from_step, parse_names(exclude_steps), on_running)
+    arguments = RunArguments(
+        overrides, from_step, parse_names(exclude_steps), on_running, latest=latest
+    )
     for name in names:
         chosen_steps(loaded.tables[name], arguments)
     limit = max_windows or _job_limit(loaded, tables)
-    runner = open_runner(loaded)
+    runner = open_runner(loaded, run_log=registered.run_log)
 
     def total() -> int:
         pending = sum(t.pending for t in runner.plan(clock, names, mode).tables.values())
@@ -111,21 +116,25 @@ def refresh(
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
     on_running: OnRunningOption = None,
+    latest: LatestOption = False,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run the windows of a range again, finished or not, oldest first."""
     overrides = parse_overrides(override)
-    loaded = open_project(project)
+    registered = open_registered(project, "refresh")
+    loaded = registered.project
     config, clock = loaded.table(table), data_clock(loaded, now)
 
     from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
     from logdriven_dagster.execution.local import open_runner
 
-    arguments = RunArguments(overrides, from_step, parse_names(exclude_steps), on_running)
+    arguments = RunArguments(
+        overrides, from_step, parse_names(exclude_steps), on_running, latest=latest
+    )
     chosen_steps(config, arguments)
-    runner = open_runner(loaded)
+    runner = open_runner(loaded, run_log=registered.run_log)
     find = _slices if config.is_sliced else _windows
     windows = find(runner, table, start, end)
     events = runner.refresh_windows(table, windows, clock, arguments)

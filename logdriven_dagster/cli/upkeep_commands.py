@@ -8,7 +8,7 @@ import typer
 from logdriven_dagster.cli.options import (
     JsonOption,
     ProjectOption,
-    open_project,
+    open_in_force,
     parse_duration,
     parse_time,
 )
@@ -24,15 +24,14 @@ def discard(
     project: ProjectOption = None,
 ) -> None:
     """Stop what is running of a table: it publishes nothing, its windows are pending again."""
-    loaded = open_project(project)
+    registered = open_in_force(project)
+    loaded, run_log = registered.project, registered.run_log
     moment = parse_time(loaded, start, "--from") if start else None
 
     from logdriven_dagster.cli.rendering import print_line
     from logdriven_dagster.execution import upkeep
     from logdriven_dagster.execution.owners import current_owner
-    from logdriven_dagster.runlog import RunLog
 
-    run_log = RunLog.open(loaded.run_log_url)
     for item in upkeep.discard(loaded, run_log, table, current_owner(), moment):
         print_line(f"DISCARDED  {table} {item.window}  job {item.job_id} of {item.owner}")
 
@@ -49,14 +48,13 @@ def clean(
     as_json: JsonOption = False,
 ) -> None:
     """Remove what dead attempts left behind: staged rows, files that no snapshot names."""
-    loaded, age = open_project(project), parse_duration(older_than, "--older-than")
+    registered, age = open_in_force(project), parse_duration(older_than, "--older-than")
+    loaded, run_log = registered.project, registered.run_log
 
     from logdriven_dagster.cli import rendering
     from logdriven_dagster.execution import upkeep
     from logdriven_dagster.execution.owners import current_owner
-    from logdriven_dagster.runlog import RunLog
 
-    run_log = RunLog.open(loaded.run_log_url)
     if not dry_run:
         upkeep.bury_expired(run_log, current_owner())
     found = []
@@ -87,15 +85,14 @@ def archive(
     project: ProjectOption = None,
 ) -> None:
     """Move old attempts to the archive tables; what is pending does not change."""
-    loaded, age = open_project(project), parse_duration(older_than, "--older-than")
+    registered, age = open_in_force(project), parse_duration(older_than, "--older-than")
+    loaded, run_log = registered.project, registered.run_log
     if age < timedelta(days=1):
         raise typer.BadParameter("keep at least 1 day of the log", param_hint="--older-than")
 
     from logdriven_dagster.cli.rendering import print_line
     from logdriven_dagster.execution import upkeep
-    from logdriven_dagster.runlog import RunLog
 
-    run_log = RunLog.open(loaded.run_log_url)
     moved = sum(upkeep.archive_log(loaded, run_log, age))
     number = "1 attempt" if moved == 1 else f"{moved:,} attempts"
     print_line(f"{number} moved to job_log_archive and step_log_archive.")

@@ -1,19 +1,27 @@
 """From a folder of YAML files to a `Project`, or to the list of all its mistakes."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ValidationError
 
 from logdriven_dagster.config.checking import Found, mistakes, running_order
 from logdriven_dagster.config.connections import plain_secrets
-from logdriven_dagster.config.documents import Document, read_document, validation_errors
+from logdriven_dagster.config.documents import (
+    Document,
+    read_document,
+    told_once,
+    validation_errors,
+)
 from logdriven_dagster.config.jobs import JobConfig, job_model
 from logdriven_dagster.config.models import SLICED, ProjectConfig, TableConfig
+from logdriven_dagster.config.notifications import broken_recipients, unknown_recipients
 from logdriven_dagster.config.project import PROJECT_FILE, Project
-from logdriven_dagster.config.templates import expanded
+from logdriven_dagster.config.properties import with_properties
+from logdriven_dagster.config.templates import expanded, items_file
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -28,7 +36,7 @@ class Sources:
     main: Document
     config: ProjectConfig
     tables: tuple[Document, ...]
-    """One for each table: defaults are merged in, templates expanded."""
+    """One for each table: defaults are merged in, templates expanded, properties replaced."""
     jobs: tuple[Document, ...]
     errors: tuple[ConfigError, ...]
     """Of files that could not be read."""
@@ -47,15 +55,20 @@ def read_sources(root: Path | str) -> Sources:
         hint = "`logdriven init FOLDER` makes a project; --project or LOGDRIVEN_PROJECT names one"
         raise InvalidProjectError([ConfigError(path, None, "", "no such file", hint)])
     errors: list[ConfigError] = []
-    mains = list(_documents([path], errors))
+    mains = list(_read([path], errors))
     config = _valid(mains[0], ProjectConfig, errors) if mains else None
     if config is None:
         raise InvalidProjectError(errors)
     main = mains[0]
     errors += plain_secrets(main, config)
+    errors += broken_recipients(main, config.recipients)
+    rules = config.defaults.notify or ()
+    errors += unknown_recipients(main, ("defaults", "notify"), rules, config.recipients)
     defaults = main.values.get("defaults") or {}
     tables = [
-        _with_defaults(document, defaults)
+        with_properties(
+            _with_defaults(document, defaults), config.properties, config.variables, errors
+        )
         for document in _documents(_yaml_files(root / "tables", "**/*"), errors)
     ]
     jobs = list(_documents(_yaml_files(root / "jobs", "*"), errors))
@@ -74,11 +87,20 @@ def build_project(sources: Sources) -> Project:
     building.errors.sort(key=lambda error: (error.path != sources.main.path, str(error.path)))
     building.errors += mistakes(sources.config, tables, jobs, building.broken)
     if building.errors:
-        raise InvalidProjectError(building.errors)
+        raise InvalidProjectError(list(told_once(building.errors)))
     ordered = {name: tables.items[name] for name in running_order(tables.items)}
     files = {name: document.path for name, document in tables.origins.items()}
     job_files = {name: document.path for name, document in jobs.origins.items()}
     return Project(sources.root, sources.config, ordered, jobs.items, files, job_files)
+
+
+def table_of(document: Document, zone: ZoneInfo) -> TableConfig:
+    """One table by itself, its defaults merged in; InvalidProjectError."""
+    errors: list[ConfigError] = []
+    table = _valid(document, TableConfig, errors, zone=zone)
+    if table is None:
+        raise InvalidProjectError(errors)
+    return table
 
 
 @dataclass
@@ -103,7 +125,7 @@ class _Building:
                 continue
             twin = names.setdefault(name.lower() if kind == "table" else name, name)
             if twin in found.items:
-                problem = f"{kind} {name} is defined twice, first in {found.origins[twin].path}"
+                problem = f"{kind} {name} is defined twice, first in {found.origins[twin].place}"
                 self.errors.append(document.error((kind,), problem))
                 continue
             found.items[name], found.origins[name] = config, document
@@ -111,9 +133,24 @@ class _Building:
 
 
 def _documents(paths: Iterable[Path], errors: list[ConfigError]) -> Iterator[Document]:
+    """What the files stand for; those that hold the items of templates are not among them."""
+    broken: list[ConfigError] = []
+    read = list(_read(paths, broken))
+    lists = {items_file(document) for document in read}
+    errors += [error for error in broken if error.path.resolve() not in lists]
+    for document in read:
+        try:
+            yield from expanded(document)
+        except ConfigError as error:
+            errors.append(error)
+        except InvalidProjectError as several:
+            errors += several.errors
+
+
+def _read(paths: Iterable[Path], errors: list[ConfigError]) -> Iterator[Document]:
     for path in paths:
         try:
-            yield from expanded(read_document(path))
+            yield read_document(path)
         except ConfigError as error:
             errors.append(error)
 
@@ -133,7 +170,7 @@ def _with_defaults(document: Document, defaults: Mapping[str, Any]) -> Document:
     sliced = document.values.get("incremental_type") in SLICED
     of_time = ("default_start", "end", "ordered") if sliced else ()
     meant = {name: value for name, value in defaults.items() if name not in of_time}
-    return Document(document.path, {**meant, **document.values}, document.lines)
+    return replace(document, values={**meant, **document.values})
 
 
 def _yaml_files(folder: Path, pattern: str) -> list[Path]:

@@ -58,8 +58,10 @@ class Engine:
         return str(self._spark.sparkContext.applicationId)
 
     @contextmanager
-    def window(self, run: WindowRun) -> Iterator["WindowSession"]:
+    def window(self, run: WindowRun, project: Project | None = None) -> Iterator["WindowSession"]:
         """A session of its own for one attempt; its views are gone afterwards.
+
+        `project` holds the table as the attempt runs it, if that is an earlier version.
 
         What is staged stays: `discard` removes it, when the log holds how the attempt ended.
         """
@@ -67,7 +69,7 @@ class Engine:
         for name, value in session_settings(self._project).items():
             if spark.conf.isModifiable(name):
                 spark.conf.set(name, value)
-        session = WindowSession(self._place(spark), run, self._read)
+        session = WindowSession(self._place(spark, project or self._project), run, self._read)
         try:
             yield session
         finally:
@@ -76,13 +78,11 @@ class Engine:
     def read(self, table: str, window: TimeWindow | None = None) -> "DataFrame":
         """The published rows of a configured table, or those of the windows within `window`."""
         with step_errors():
-            return self._read(
-                self._place(self._spark), table, None if window is None else (window,)
-            )
+            place = self._place(self._spark, self._project)
+            return self._read(place, table, None if window is None else (window,))
 
     def _read(self, place: Place, name: str, windows: Reads) -> "DataFrame":
-        table = self._project.table(name)
-        target = table.output
+        target = place.project.table(name).output
         keeper = store(place, name, target)
         # A table that is replaced as a whole has no windows, only a present.
         if windows is None or target.mode == "overwrite":
@@ -90,8 +90,8 @@ class Engine:
         frames = (keeper.read(window).drop(WINDOW_START) for window in windows)
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
-    def _place(self, spark: "SparkSession") -> Place:
-        return Place(self._project, spark, lambda: self._catalog)
+    def _place(self, spark: "SparkSession", project: Project) -> Place:
+        return Place(project, spark, lambda: self._catalog)
 
     @cached_property
     def _catalog(self) -> Any:
@@ -239,6 +239,7 @@ class WindowSession:
             "window": lambda: self._run.window,
             "job_id": lambda: self._run.job_id,
             "variables": lambda: dict(self._run.variables),
+            "properties": lambda: self._place.project.properties(self._table),
             "inputs": lambda: {name: frame() for name, frame in frames.items() if name != own},
         }
 

@@ -19,6 +19,10 @@ class RunArguments:
     exclude_steps: frozenset[str] = frozenset()
     on_running: OnRunning | None = None
     """Wins over the tables' own."""
+    latest: bool = False
+    """Whether a failed window is tried again with the latest version of its table."""
+    job_run_id: int | None = None
+    """The run of a job that starts the windows."""
 
     def recorded(self) -> dict[str, str]:
         """As `job_log.runtime_args` holds them."""

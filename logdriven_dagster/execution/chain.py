@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.slicing import file_source
@@ -49,6 +50,7 @@ T = TypeVar("T")
 class Work:
     """What one attempt does: the chosen steps of a table, and how each of them is staged."""
 
+    project: Project
     table: TableConfig
     steps: tuple[StepConfig, ...]
     run: WindowRun
@@ -99,7 +101,7 @@ class Chain:
             self.application_id = spark_engine.application_id
             with (
                 watched_by(self._check),
-                spark_engine.window(self.work.run) as self.session,
+                spark_engine.window(self.work.run, self.work.project) as self.session,
             ):
                 self._with_retries(self._run)
         except (AttemptLostError, RunLogError):

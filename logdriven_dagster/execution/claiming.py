@@ -19,6 +19,7 @@ from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.model.attempts import Claim, Owner, Status, Trigger
 from logdriven_dagster.model.batches import Registry
+from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning import (
@@ -33,16 +34,14 @@ from logdriven_dagster.runlog import attempts, history, leases, lifecycle
 from logdriven_dagster.runlog.lifecycle import Started
 
 
-def claim_window(
-    conn: Connection, project: Project, registry: Registry, order: Order, owner: Owner
-) -> Started:
+def claim_window(conn: Connection, registry: Registry, order: Order, owner: Owner) -> Started:
     """Bury the dead, pass over, check the order, take the lease; RefusedError changes nothing.
 
     The first step is RUNNING with it.
     """
     table, window = order.table, order.window
-    tables = {**project.tables, table.table: table}
-    claim = _claim(project, order, owner)
+    tables = {**order.project.tables, table.table: table}
+    claim = _claim(order, owner)
     _bury_dead(conn, table)
     attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
     logs = history.table_logs(conn, with_upstreams(table, tables))
@@ -58,8 +57,8 @@ def claim_window(
     return started
 
 
-def _claim(project: Project, order: Order, owner: Owner) -> Claim:
-    table = order.table
+def _claim(order: Order, owner: Owner) -> Claim:
+    project, table = order.project, order.table
     return Claim(
         table=table.table,
         window=order.window,
@@ -70,10 +69,13 @@ def _claim(project: Project, order: Order, owner: Owner) -> Claim:
         owner=owner,
         now=order.now,
         runtime_args=order.arguments.recorded(),
+        parameters=order.parameters,
+        job_run_id=order.arguments.job_run_id,
         steps=tuple(step.step for step in order.steps),
         lease=project.config.lease,
         on_running=order.arguments.on_running or table.on_running,
-        definition=order.definition(project),
+        definition=order.definition,
+        version=project.version(Kind.TABLE, table.table),
         reads=reads(project, table, order.window),
     )
 

@@ -19,10 +19,12 @@ def open_runner(
     *,
     dagster_run_id: str | None = None,
     spark: "Callable[[], SparkSession] | None" = None,
+    run_log: RunLog | None = None,
 ) -> Runner:
     """A runner with the project's run log and, at the first window, a Spark session.
 
-    `spark` gives the session to use; by default the project's own is started or reused.
+    `spark` gives the session to use; by default the project's own is started or reused. `run_log`
+    is the project's where it is open already.
     """
 
     @cache
@@ -33,5 +35,6 @@ def open_runner(
 
         return Engine(project, spark_session(project))
 
-    run_log = RunLog.open(project.run_log_url)
-    return Runner(project, run_log, engine, current_owner(dagster_run_id))
+    return Runner(
+        project, run_log or RunLog.open(project.run_log_url), engine, current_owner(dagster_run_id)
+    )

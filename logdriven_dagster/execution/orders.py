@@ -9,6 +9,7 @@ from pathlib import Path
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
@@ -25,6 +26,8 @@ def _stage(session: WindowSession, step: StepConfig) -> Staged:
 class Order:
     """A window of a table, why it should run, and what this run changes about it."""
 
+    project: Project
+    """In which the table and its files are what this attempt runs: maybe an earlier version."""
     table: TableConfig
     window: TimeWindow
     trigger: Trigger
@@ -39,13 +42,29 @@ class Order:
         """The steps to take; UsageError if the arguments leave none."""
         return chosen_steps(self.table, self.arguments)
 
-    def definition(self, project: Project) -> str | None:
+    @property
+    def parameters(self) -> dict[str, str | int | float | bool]:
+        """The values that the window runs with, as `job_log.parameters` holds them.
+
+        Secrets are `${env:NAME}`, as they were written. Source: DolphinScheduler, parameters
+        frozen in an instance.
+        """
+        given = {
+            **self.project.config.variables,
+            **self.table.variables,
+            **self.arguments.overrides,
+        }
+        return {k: redact(v) if isinstance(v, str) else v for k, v in given.items()}
+
+    @property
+    def definition(self) -> str | None:
         """A digest of what the steps do; None where it is not known, for rows made outside."""
         if self.stage is not _stage:
             return None
+        project = self.project
         folder = project.files[self.table.table].parent
         told = [
-            self.table.model_dump_json(include={"table", "period", "steps", "checks"}),
+            self.table.model_dump_json(include={"table", "period", "properties", "steps", "checks"}),
             *(project.step_sql(self.table, step) or "" for step in self.table.steps),
             *(_code(folder, step.python) for step in self.table.steps),
             json.dumps(project.variables(self.table), sort_keys=True, default=str),

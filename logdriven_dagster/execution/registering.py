@@ -79,18 +79,26 @@ def operator() -> str:
 
 
 def with_settings_in_force(run_log: RunLog, project: Project) -> Project:
-    """The project with what operators have set since: enabled, retries, priority, …"""
+    """The project with what operators have set since: enabled, retries and so on."""
+    if not project.versions:
+        return project  # it is not registered
 
-    def read(conn: Connection) -> dict[str, Mapping[str, Any]]:
-        return definitions.settings(conn, project.name, Kind.TABLE)
+    def read(conn: Connection, kind: Kind) -> dict[str, Mapping[str, Any]]:
+        return definitions.settings(conn, project.name, kind)
 
-    changed = {}
-    for name, columns in run_log.ask(read).items():
-        if (table := project.tables.get(name)) is not None:
-            configured = with_settings(table, columns)
-            if configured is not table:
-                changed[name] = configured
-    return project.with_tables(changed) if changed else project
+    tables = run_log.ask(lambda conn: read(conn, Kind.TABLE))
+    jobs = run_log.ask(lambda conn: read(conn, Kind.JOB))
+    return replace(
+        project,
+        tables={
+            name: with_settings(table, tables[name]) if name in tables else table
+            for name, table in project.tables.items()
+        },
+        jobs={
+            name: with_settings(job, jobs[name]) if name in jobs else job
+            for name, job in project.jobs.items()
+        },
+    )
 
 
 def _survey(run_log: RunLog, sources: Sources, project: Project) -> Survey:

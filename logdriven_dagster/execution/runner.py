@@ -30,10 +30,12 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
 )
 from logdriven_dagster.execution.journal import Journal
-from logdriven_dagster.execution.leases import HeldLease
+from logdriven_dagster.execution.leases import HeldLease, lease_of
 from logdriven_dagster.execution.looking import Lookout, window_run
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.queue import CatchUpQueue
+from logdriven_dagster.execution.registering import with_settings_in_force
+from logdriven_dagster.execution.versions import prepared
 from logdriven_dagster.model.attempts import Attempt, OnRunning, Owner, Status, Trigger
 from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.logs import TableLog
@@ -71,10 +73,13 @@ class Runner:
         backoff: timedelta | None = None,
     ) -> Plan:
         """What the log leaves to do at `now`. Reads the log, changes nothing."""
-        selected = self.project.select(tuple(tables or ()))
-        return plan(
-            self.project.tables, self._logs(selected), now, selected, mode=mode, backoff=backoff
-        )
+        project = self.in_force()
+        selected = project.select(tuple(tables or ()))
+        return plan(project.tables, self._logs(selected), now, selected, mode=mode, backoff=backoff)
+
+    def in_force(self) -> Project:
+        """The project with the settings that operators have changed since it was loaded."""
+        return with_settings_in_force(self.run_log, self.project)
 
     def catch_up(
         self,
@@ -93,12 +98,13 @@ class Runner:
         windows that keep failing alone for a while. AlreadyRunningError where `on_running` is
         `fail` and a window of the table is running elsewhere.
         """
-        selected = self.project.select(tuple(tables or ()))
+        project = self.in_force()
+        selected = project.select(tuple(tables or ()))
 
         def read(names: Collection[str]) -> dict[str, TableLog]:
             return self._replaceable(self._logs(names), arguments)
 
-        queue = CatchUpQueue(self.project.tables, read, now, selected, mode=mode, backoff=backoff)
+        queue = CatchUpQueue(project.tables, read, now, selected, mode=mode, backoff=backoff)
         self._refuse_running(queue.logs, selected, arguments)
         done = 0
         while max_windows is None or done < max_windows:
@@ -176,7 +182,7 @@ class Runner:
             assert step.target is not None
             return session.stage_frame(step.step, frame, step.target)
 
-        yield from self._run(Order(table, window, Trigger.REFRESH, now, stage=stage))
+        yield from self._run(Order(self.project, table, window, Trigger.REFRESH, now, stage=stage))
 
     def windows(self, table: str, span: TimeWindow) -> list[TimeWindow]:
         """The windows of a table that make up a range; UsageError if they do not."""
@@ -215,21 +221,22 @@ class Runner:
         now: datetime,
         arguments: RunArguments,
     ) -> Order:
-        return Order(self.project.table(table), window, trigger, now, arguments)
+        return Order(self.project, self.project.table(table), window, trigger, now, arguments)
 
     def _run(self, order: Order) -> Generator[WindowEvent]:
+        unprepared = order
+        order = self.run_log.ask(lambda conn: prepared(conn, unprepared))
         steps = order.steps
         began = time.monotonic()
-        registry = self._registry_with(order.table)
-        started = self.run_log.write(
-            lambda conn: claim_window(conn, self.project, registry, order, self.owner)
-        )
+        registry = self._registry_for(order)
+        started = self.run_log.write(lambda conn: claim_window(conn, registry, order, self.owner))
         attempt = started.attempt
         for window in order.passed_over:
             yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
-        run = window_run(self._window_run(order, attempt), self.project, started)
-        work = Work(order.table, steps, run, order.stage, self._lookout)
-        with HeldLease(self.run_log, attempt, began).kept() as lease:
+        run = window_run(self._window_run(order, attempt), order.project, started)
+        lookout = Lookout(order.project, self.run_log, self._engine)
+        work = Work(order.project, order.table, steps, run, order.stage, lookout)
+        with HeldLease(self.run_log, lease_of(attempt), began).kept() as lease:
             chain = Chain(Journal(self.run_log, registry, attempt), work, lease)
             try:
                 with logged_interruption(chain):
@@ -246,23 +253,20 @@ class Runner:
             table.table,
             attempt.window,
             attempt.fencing_token,
-            {**self.project.variables(table), **order.arguments.overrides},
+            {**order.project.variables(table), **order.arguments.overrides},
             {name: None if span is None else (span,) for name, span in attempt.claim.reads.items()},
         )
-
-    @cached_property
-    def _lookout(self) -> Lookout:
-        return Lookout(self.project, self.run_log, self._engine)
 
     @cached_property
     def _registry(self) -> Registry:
         return registry_of(self.project.tables.values())
 
-    def _registry_with(self, table: TableConfig) -> Registry:
-        """Rows that are made outside belong to a table that the project does not know."""
-        if table.table in self.project.tables:
+    def _registry_for(self, order: Order) -> Registry:
+        """The processes, the table as it runs among them: maybe an earlier version."""
+        present = self.project.tables.get(order.table.table)
+        if present is not None and present.steps == order.table.steps:
             return self._registry
-        return registry_of([*self.project.tables.values(), table])
+        return registry_of({**self.project.tables, order.table.table: order.table}.values())
 
     def _logs(self, names: Collection[str]) -> dict[str, TableLog]:
         return self.run_log.ask(lambda conn: read_logs(conn, self.project, names))

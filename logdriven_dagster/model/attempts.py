@@ -114,6 +114,12 @@ class Claim:
     """A digest of all that decides what the steps do; an attempt of the same one can be resumed."""
     reads: Mapping[str, TimeWindow | None] = field(default_factory=dict)
     """Upstream table → the range that is read of it; None for all."""
+    version: int | None = None
+    """Of the table's definition in the registry; None for one that is not registered."""
+    parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """The values that the steps can name; secrets as `${env:NAME}`."""
+    job_run_id: int | None = None
+    """The run of a job that the attempt belongs to."""
 
 
 @dataclass(frozen=True, slots=True)

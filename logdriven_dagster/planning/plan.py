@@ -14,6 +14,7 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.backoff import resting
 from logdriven_dagster.planning.dependencies import awaited_range
 from logdriven_dagster.planning.pending import Windows, reruns, unfinished_windows, watermark
+from logdriven_dagster.planning.priorities import by_priority
 from logdriven_dagster.planning.readiness import (
     dependencies_missing,
     earlier_unfinished,
@@ -79,16 +80,18 @@ class Plan:
     """The first pause after a failure; None: failed windows are ready at once."""
 
     def windows(self) -> Iterator[PlannedWindow]:
-        """All pending windows in running order: oldest end first, upstreams before downstreams.
+        """All pending windows in running order.
 
-        A window that waits for an upstream window of a longer period takes its place after it.
+        That is by priority, then oldest end first and upstreams before downstreams. A window that
+        waits for an upstream window of a longer period takes its place after it.
         """
         order = {name: n for n, name in enumerate(self.known)}
 
         def turn(planned: PlannedWindow) -> tuple[float, int]:
             return self._turn(planned.table, planned.window), order[planned.table]
 
-        return merge(*map(self.queue, self.tables), key=turn)
+        for names in by_priority(self.known, list(self.tables)):
+            yield from merge(*map(self.queue, names), key=turn)
 
     def queue(self, name: str) -> Iterator[PlannedWindow]:
         """The pending windows of one table, oldest first."""
@@ -121,6 +124,8 @@ class Plan:
     def _blocked(
         self, plan: TablePlan, window: TimeWindow, trigger: Trigger, first: TimeWindow | None
     ) -> str | None:
+        if not plan.table.enabled:
+            return "its table is disabled"
         if plan.table.ordered and trigger is Trigger.PENDING and first is not None:
             return earlier_unfinished(first, plan.log).reason
         missing = dependencies_missing(plan.table, window, self.known, self.logs)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from sqlalchemy import func, insert, or_, select, update
@@ -20,14 +19,13 @@ from logdriven_dagster.model.attempts import (
     Status,
     Trigger,
 )
-from logdriven_dagster.model.windows import Slice
+from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.runlog import coverage, leases, steps
-from logdriven_dagster.runlog.clock import utc_now
+from logdriven_dagster.runlog.clock import microseconds, utc_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive
 from logdriven_dagster.runlog.texts import stored
 
 _FILES_LENGTH = 1024
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def claim(conn: Connection, request: Claim) -> Attempt:
@@ -57,6 +55,16 @@ def claim(conn: Connection, request: Claim) -> Attempt:
     if before is Status.RUNNING:
         before = Status.FAILURE  # it has just been taken over or replaced
     return Attempt(job_id, request, number, token, before, replaced, staged)
+
+
+def last_version(
+    conn: Connection, table: str, window: TimeWindow
+) -> tuple[Status, int | None] | None:
+    """How the latest attempt at a window ended, and which version of its table it ran."""
+    mine = job_log.c.job_schedule_id == f"{table}-{window.key}"
+    query = select(job_log.c.status, job_log.c.table_version).where(mine, job_log.c.latest == 1)
+    row = conn.execute(query).first()
+    return None if row is None else (Status(row.status), row.table_version)
 
 
 def skip(conn: Connection, requests: Sequence[Claim]) -> None:
@@ -205,8 +213,7 @@ def _next(conn: Connection, request: Claim, previous: Row[Any] | None) -> tuple[
     ]
     known = select(utc_now().label("now"), archived[0].label("n"), archived[1].label("token"))
     row = conn.execute(known).one()
-    token = (row.now.replace(tzinfo=timezone.utc) - _EPOCH) // timedelta(microseconds=1)
-    token = max(token, (row.token or 0) + 1)
+    token = max(microseconds(row.now), (row.token or 0) + 1)
     if previous is None:
         if row.n:
             _demote_archived(conn, request)
@@ -301,6 +308,9 @@ def _insert(conn: Connection, request: Claim, status: Status, number: int, **fie
         window_end=int(request.window.end.timestamp()),
         latest=1,
         definition=request.definition,
+        table_version=request.version,
+        parameters=json.dumps(dict(request.parameters), ensure_ascii=False),
+        job_run_id=request.job_run_id,
         **{"last_update_time": utc_now(), "data_now": int(request.now.timestamp()), **fields},
     )
     key = conn.execute(row).inserted_primary_key

@@ -1,0 +1,85 @@
+"""Which version of a table an attempt runs, with the settings that are in force.
+
+Source: DolphinScheduler: a run carries the versions that it ran; a failed one that is tried again
+runs them again, unless the latest are asked for.
+"""
+
+from dataclasses import replace
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.declaring import recorded
+from logdriven_dagster.config.loading import table_of
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.settings import with_settings
+from logdriven_dagster.errors import DisabledError, InvalidProjectError, UsageError
+from logdriven_dagster.execution.orders import Order
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.definitions import Kind, code_of
+from logdriven_dagster.runlog import attempts, definitions
+
+_TRIED_AGAIN = (Status.FAILURE, Status.DISCARDED, Status.RUNNING)
+
+
+def prepared(conn: Connection, order: Order) -> Order:
+    """The order with the version that it is to run and the settings in force; reads only.
+
+    DisabledError if the table is disabled.
+    """
+    name = order.table.table
+    project = order.project
+    if project.version(Kind.TABLE, name) is None:
+        return order
+    settings = definitions.settings(conn, project.name, Kind.TABLE, [name])
+    version = _version(conn, order)
+    if version is not None:
+        project = _at(conn, project, name, version)
+    table = project.table(name)
+    if name in settings:
+        table = with_settings(table, settings[name])
+    if not table.enabled:
+        raise DisabledError(f"{name} is disabled; `logdriven enable {name}` lets it run again")
+    if table is not project.table(name):
+        project = project.with_tables({name: table})
+    return replace(order, project=project, table=table)
+
+
+def _version(conn: Connection, order: Order) -> int | None:
+    """The version that the last attempt at the window ran, if it is not the present one."""
+    if order.arguments.latest or order.table.retry_version == "latest":
+        return None
+    last = attempts.last_version(conn, order.table.table, order.window)
+    if last is None or last[0] not in _TRIED_AGAIN:
+        return None
+    present = order.project.version(Kind.TABLE, order.table.table)
+    return None if last[1] in (None, present) else last[1]
+
+
+def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
+    """The project with an earlier version of one table, if its windows are still the same."""
+    code = code_of(project.name, Kind.TABLE, name)
+    content = definitions.content_of(conn, Kind.TABLE, code, version)
+    if content is None:
+        return project
+    document = recorded(project.root, project.name, Kind.TABLE, name, content)
+    try:
+        table = table_of(document, project.zone)
+    except InvalidProjectError as error:
+        fix = "run it with --latest, which takes the latest version"
+        raise UsageError(
+            f"{name} failed in version {version}, now unreadable; {fix}: {error}"
+        ) from None
+    if not _same_windows(table, project.table(name)):
+        return project
+    return replace(
+        project,
+        tables={**project.tables, name: table},
+        files={**project.files, name: document.path},
+        versions={**project.versions, code: version},
+    )
+
+
+def _same_windows(one: TableConfig, other: TableConfig) -> bool:
+    kinds = {(table.incremental_type, table.period) for table in (one, other)}
+    return len(kinds) == 1
