@@ -5,11 +5,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from logdriven_dagster.config.documents import Document
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models import ProjectConfig, TableConfig
+from logdriven_dagster.config.notifications import unknown_recipients
+from logdriven_dagster.config.properties import UnknownPropertyError, filled_text
 from logdriven_dagster.config.references import UnreadableSqlError, table_references
 from logdriven_dagster.config.steps import (
     CatalogTarget,
@@ -19,6 +22,7 @@ from logdriven_dagster.config.steps import (
     JdbcTarget,
     KafkaSource,
     KafkaTarget,
+    StepConfig,
     Target,
 )
 from logdriven_dagster.errors import ConfigError
@@ -49,9 +53,12 @@ def mistakes(
         document = tables.origins[name]
         yield from _broken_dependencies(table, document, tables.items, known)
         yield from _broken_steps(table, document, lowered, config)
+        yield from unknown_recipients(document, ("notify",), table.notify, config.recipients)
     for name, job in jobs.items.items():
         if name in tables.items:
             yield jobs.origins[name].error(("job",), "a table has the same name")
+        told = job.notify or ()
+        yield from unknown_recipients(jobs.origins[name], ("notify",), told, config.recipients)
         if isinstance(job, MaintenanceJob):
             yield from _broken_upkeep(job, jobs.origins[name], config, known)
         else:
@@ -166,11 +173,22 @@ def _broken_steps(
                 ("steps", n, "sql_file"), f"no such file: {folder / step.sql_file}"
             )
             continue
-        sql = (folder / step.sql_file).read_text("utf-8") if step.sql_file else step.sql
         place = ("steps", n, "sql_file" if step.sql_file else "sql")
+        try:
+            sql = _query(table, step, folder, config)
+        except UnknownPropertyError as error:
+            yield document.error(place, str(error), error.hint)
+            continue
         yield from _undeclared_reads(table, sql, document, place, names)
     for n, check in enumerate(table.checks):
         yield from _undeclared_reads(table, check.sql, document, ("checks", n, "sql"), names)
+
+
+def _query(table: TableConfig, step: StepConfig, folder: Path, config: ProjectConfig) -> str | None:
+    if step.sql_file is None:
+        return step.sql
+    text = (folder / step.sql_file).read_text(encoding="utf-8")
+    return filled_text(text, table, config.variables)
 
 
 def _broken_connection(

@@ -1,7 +1,7 @@
 """YAML files as plain values, with the line of every field."""
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args, get_origin
@@ -16,7 +16,16 @@ Location: TypeAlias = tuple[str | int, ...]
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Dates stay text, so that a wrong one is the mistake of a field, with its line."""
+    """Dates stay text, so that a wrong one is the mistake of a field, with its line.
+
+    So do the names of fields: to YAML 1.1 an unquoted `on` is true.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - YAML's own signature
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:bool":
+                key.tag = "tag:yaml.org,2002:str"
+        return super().construct_mapping(node, deep)
 
 
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
@@ -29,31 +38,66 @@ class Document:
     path: Path
     values: dict[str, Any]
     lines: Mapping[Location, int]
+    item: str | None = None
+    """Of a document that a template stands for: which item of its `for_each` made it."""
+
+    @property
+    def place(self) -> str:
+        """The file, and the item of a template."""
+        return f"{self.path}, {self.item}" if self.item else str(self.path)
 
     def error(self, location: Location, problem: str, hint: str | None = None) -> ConfigError:
         """An error at a field, or at its nearest ancestor that stands in the file."""
         known = tuple(part for part in location)
         while known and known not in self.lines:
             known = known[:-1]
-        return ConfigError(self.path, self.lines.get(known, 1), _dotted(location), problem, hint)
+        line = self.lines.get(known, 1)
+        return ConfigError(self.path, line, _dotted(location), problem, hint, item=self.item)
+
+
+def told_once(errors: Iterable[ConfigError]) -> Iterator[ConfigError]:
+    """The errors, without repeating for each item of a template what is wrong with all of them."""
+    groups: dict[tuple[Any, ...], list[ConfigError]] = {}
+    for error in errors:
+        key = (error.path, error.line, error.field, error.told, error.hint)
+        groups.setdefault(key, []).append(error)
+    for key, group in groups.items():
+        first, *others = group
+        if first.item is None or not others:
+            yield from group
+            continue
+        yield ConfigError(*key, item=f"{first.item}, and {len(others)} more")
 
 
 def read_document(path: Path) -> Document:
     """Parse one file; ConfigError for broken YAML, a field given twice, no fields."""
+    node, values = _parsed(path)
+    if node is None or not isinstance(values, dict):
+        raise ConfigError(path, 1, "", "expected fields, such as `table: ods.flights`")
+    lines = dict(_lines(node, (), path))
+    return Document(path, values, lines)
+
+
+def read_list(path: Path) -> list[Any]:
+    """Parse a file that holds a list; ConfigError for anything else."""
+    node, values = _parsed(path)
+    if node is None or not isinstance(values, list):
+        raise ConfigError(path, 1, "", "expected a list of items")
+    dict(_lines(node, (), path))  # refuses what is given twice
+    return values
+
+
+def _parsed(path: Path) -> tuple[yaml.Node | None, Any]:
     try:
         loader = _Loader(path.read_text(encoding="utf-8"))
         node = loader.get_single_node()
-        values = loader.construct_document(node) if node else None
+        return node, loader.construct_document(node) if node else None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         problem = f"not YAML: {error.problem}"
         raise ConfigError(path, mark.line + 1 if mark else None, "", problem) from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise ConfigError(path, None, "", f"not YAML: {error}") from None
-    if node is None or not isinstance(values, dict):
-        raise ConfigError(path, 1, "", "expected fields, such as `table: ods.flights`")
-    lines = dict(_lines(node, (), path))
-    return Document(path, values, lines)
 
 
 def _lines(node: yaml.Node, location: Location, path: Path) -> Iterator[tuple[Location, int]]:

@@ -26,6 +26,8 @@ from logdriven_dagster.config.fields import (
     TableName,
     ZoneField,
 )
+from logdriven_dagster.config.notifications import NotifyRule, RecipientField
+from logdriven_dagster.config.properties import Properties
 from logdriven_dagster.config.settings import Settings
 from logdriven_dagster.config.steps import CheckConfig, Option, StepConfig, Target
 from logdriven_dagster.model.attempts import OnRunning
@@ -78,6 +80,24 @@ class Dependency(Model):
         description="of upstream tables: a regular expression; a window takes all batches up to "
         "and including the first whose marking matches",
     )
+
+    @model_validator(mode="after")
+    def _waits_where_it_says_how(self) -> "Dependency":
+        if self.condition == "success" and not self.delay:
+            return self
+        if not self.managed:
+            raise ValueError("condition and delay: of a table that is not ours nobody knows them")
+        if self.window == "none":
+            raise ValueError("condition and delay: with window: none nothing is waited for")
+        return self
+
+    @property
+    def is_input(self) -> bool:
+        """Whether rows are made from the awaited windows, so that new ones make them stale.
+
+        What is done after a failure is not undone by the success that follows.
+        """
+        return self.window != "none" and self.read != "none" and self.condition != "failure"
 
 
 def _dependency(value: Any) -> Any:
@@ -147,6 +167,10 @@ class TableConfig(Settings):
         "without a cut_pattern take one by default, files tables all",
     )
     variables: dict[str, Option] = Field(default_factory=dict)
+    properties: Properties = Field(
+        default_factory=dict, description="group → key → value; ${group.key} names one"
+    )
+    notify: tuple[NotifyRule, ...] = Field((), description="who is told how windows end")
     steps: tuple[StepConfig, ...] = Field(min_length=1)
     checks: tuple[CheckConfig, ...] = ()
     _zone: ZoneInfo = PrivateAttr(ZoneInfo("UTC"))
@@ -229,7 +253,7 @@ class TableConfig(Settings):
         """Of an upstream table: those whose batches it consumes; the others are only read."""
         if self.incremental_type != "upstream":
             return ()
-        return tuple(d for d in self.managed_dependencies if d.window != "none")
+        return tuple(d for d in self.managed_dependencies if d.is_input)
 
     @property
     def managed_dependencies(self) -> tuple[Dependency, ...]:
@@ -291,6 +315,9 @@ class Defaults(Model):
     worker_group: str | None = None
     ordered: bool | None = None
     on_upstream_refresh: Literal["rerun", "ignore"] | None = None
+    notify: tuple[NotifyRule, ...] | None = Field(
+        None, description="of tables and of jobs; an empty list of theirs tells nobody"
+    )
 
 
 class SensorConfig(Model):
@@ -320,8 +347,20 @@ class ProjectConfig(Model):
         None, description="SQLAlchemy URL of the Iceberg catalog; a SQLite file in the warehouse"
     )
     variables: dict[str, Option] = Field(default_factory=dict)
+    properties: Properties = Field(
+        default_factory=dict, description="group → key → value, for tables without their own"
+    )
+    lineage: bool = Field(True, description="whether the log holds what each query reads and makes")
     spark: SparkConfig = SparkConfig()
     connections: dict[str, ConnectionConfig] = Field(default_factory=dict)
+    recipients: dict[StepName, RecipientField] = Field(
+        default_factory=dict, description="who can be told, by the names that notify uses"
+    )
+    ui_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s@]+$",
+        description="where people open Dagster, for links in messages and reports",
+    )
     defaults: Defaults = Defaults()
     sensor: SensorConfig = SensorConfig()
     lease: Annotated[DurationField, AfterValidator(_long_enough)] = Field(

@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +19,9 @@ from logdriven_dagster.config.connections import (
 )
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob
 from logdriven_dagster.config.models import ConnectionConfig, ProjectConfig, TableConfig
-from logdriven_dagster.config.secrets import resolve_environment
-from logdriven_dagster.config.steps import StepConfig
+from logdriven_dagster.config.properties import filled_text
+from logdriven_dagster.config.secrets import resolve_environment, resolve_secret
+from logdriven_dagster.config.steps import Option, StepConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.definitions import Kind, code_of
 
@@ -128,6 +129,18 @@ class Project:
             for name, value in given.items()
         }
 
+    def properties(self, table: TableConfig) -> dict[str, dict[str, Option]]:
+        """Group → key → value of a table, `${env:NAME}` replaced and hidden from now on."""
+        return {
+            group: {
+                key: self._resolved(f"properties.{group}.{key}", value, resolve_secret)
+                if isinstance(value, str)
+                else value
+                for key, value in keys.items()
+            }
+            for group, keys in table.properties.items()
+        }
+
     def path(self, text: str) -> str:
         """A path of the configuration: relative ones start at the project folder, URLs stay."""
         for name, value in self.config.variables.items():
@@ -138,12 +151,15 @@ class Project:
     def step_sql(self, table: TableConfig, step: StepConfig) -> str | None:
         """The query of a step, inline or from its file; None for a step without one."""
         if step.sql_file:
-            return (self.files[table.table].parent / step.sql_file).read_text(encoding="utf-8")
+            text = (self.files[table.table].parent / step.sql_file).read_text(encoding="utf-8")
+            return filled_text(text, table, self.config.variables)
         return step.sql
 
-    def _resolved(self, field: str, text: str) -> str:
+    def _resolved(
+        self, field: str, text: str, resolve: Callable[[str], str] = resolve_environment
+    ) -> str:
         try:
-            return resolve_environment(text)
+            return resolve(text)
         except KeyError as missing:
             problem = f"the environment variable {missing.args[0]} is not set"
             raise UsageError(f"{field}: {problem}") from None

@@ -1,10 +1,214 @@
-"""One file for many similar tables: `for_each`."""
+"""One file for many similar tables: `for_each`. Source: BDRE, PROCESS_TEMPLATE.
 
-from collections.abc import Iterator
+A file with `for_each` stands for as many tables, or jobs, as it has items. The items are mappings
+or plain values: a list in the file itself, `{csv: items.csv}` with the names in its first line, or
+`{yaml: items.yaml}`, beside the file. In every other text of the file `${each.name}` is the item's
+value of that name, and `${each}` a plain item. A text that is nothing but one such reference
+becomes the value itself with its type; the field is left out where the item has null there, which
+is what an empty cell of a CSV file means. What an item holds under `override` is merged over the
+rest: fields by their names, and so are items of lists that name themselves, as steps and checks do;
+any other list is replaced.
+"""
 
-from logdriven_dagster.config.documents import Document
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from logdriven_dagster.config.documents import Document, Location, read_list
+from logdriven_dagster.errors import ConfigError, InvalidProjectError
+
+_EACH = re.compile(r"\$\{each(?:\.([^}]*))?\}")
+_FORMS = "a list, {csv: file} or {yaml: file}"
+_NAMES = ("step", "check", "table", "name")
+"""Fields by which items of lists name themselves."""
+
+_Moves: TypeAlias = list[tuple[Location, Location]]
 
 
 def expanded(document: Document) -> Iterator[Document]:
-    """The documents that a file stands for: itself, unless it is a template."""
-    yield document
+    """The documents that a file stands for: itself, unless it is a template.
+
+    InvalidProjectError, after the good ones, with a ConfigError for each item that makes none.
+    """
+    if "for_each" not in document.values:
+        yield document
+        return
+    errors = []
+    for item in _items(document):
+        try:
+            yield item.document()
+        except ConfigError as error:
+            errors.append(error)
+    if errors:
+        raise InvalidProjectError(errors)
+
+
+def items_file(document: Document) -> Path | None:
+    """The YAML file that holds the items of a template, and is no document itself."""
+    given = document.values.get("for_each")
+    name = given.get("yaml") if isinstance(given, dict) else None
+    return (document.path.parent / name).resolve() if isinstance(name, str) else None
+
+
+@dataclass(frozen=True)
+class _Item:
+    template: Document
+    number: int
+    value: Any
+
+    @cached_property
+    def label(self) -> str:
+        """Which item it is, for people."""
+        name = self.value
+        if isinstance(name, dict):
+            own = [name[key] for key in ("name", "table", "job") if key in name]
+            name = next(iter([*own, *name.values()]), "empty")
+        return f"item {self.number + 1}, {name}"
+
+    def document(self) -> Document:
+        values = {k: v for k, v in self.template.values.items() if k != "for_each"}
+        filled = self._filled(values, ())
+        override = self.value.get("override") if isinstance(self.value, dict) else None
+        place: Location = ("for_each", self.number, "override")
+        if override is None:
+            return Document(self.template.path, filled, self.template.lines, self.label)
+        if not isinstance(override, dict):
+            raise self._error(place, "expected fields, such as `retries: 5`")
+        moves: _Moves = []
+        merged = _merged(filled, self._filled(override, place), (), place, moves)
+        lines = {**self.template.lines, **dict(self._moved(moves))}
+        return Document(self.template.path, merged, lines, self.label)
+
+    def _filled(self, value: Any, place: Location) -> Any:
+        """The value with each reference replaced by what the item has."""
+        if isinstance(value, str):
+            return self._text(value, place) if "${each" in value else value
+        if isinstance(value, list):
+            return [self._filled(part, (*place, n)) for n, part in enumerate(value)]
+        if not isinstance(value, dict):
+            return value
+        filled = {}
+        for key, part in value.items():
+            name = self._filled(key, place)
+            replaced = self._filled(part, (*place, key))
+            if replaced is not None or part is None:
+                filled[name] = replaced
+        return filled
+
+    def _text(self, text: str, place: Location) -> Any:
+        if whole := _EACH.fullmatch(text):
+            return self._value(whole, place)
+
+        def part(match: re.Match[str]) -> str:
+            value = self._value(match, place)
+            if value is None or isinstance(value, (dict, list)):
+                raise self._error(place, f"{match[0]} is no text: it is {value}")
+            return str(value).lower() if isinstance(value, bool) else str(value)
+
+        return _EACH.sub(part, text)
+
+    def _value(self, reference: re.Match[str], place: Location) -> Any:
+        """What an item has under a name, which may lead into it: `${each.source.table}`."""
+        name = reference[1]
+        if not isinstance(self.value, dict):
+            if name is None:
+                return self.value
+            raise self._error(place, f"{reference[0]}: the items have no names", "write ${each}")
+        value: Any = self.value
+        for part in (name or "").split("."):
+            if not isinstance(value, dict) or part not in value or part == "override":
+                own = [f"${{each.{key}}}" for key in self.value if key != "override"]
+                problem = f"unknown {reference[0]}"
+                raise self._error(place, problem, f"the item has {', '.join(own) or 'nothing'}")
+            value = value[part]
+        return value
+
+    def _moved(self, moves: _Moves) -> Iterator[tuple[Location, int]]:
+        """Lines of what was merged over the rest: those of the item."""
+        for location, line in self._own_lines:
+            for place, origin in moves:
+                if location[: len(origin)] == origin:
+                    yield (*place, *location[len(origin) :]), line
+
+    @cached_property
+    def _own_lines(self) -> list[tuple[Location, int]]:
+        own = ("for_each", self.number)
+        return [item for item in self.template.lines.items() if item[0][:2] == own]
+
+    def _error(self, place: Location, problem: str, hint: str | None = None) -> ConfigError:
+        error = self.template.error(place, problem, hint)
+        return ConfigError(error.path, error.line, error.field, problem, hint, item=self.label)
+
+
+def _merged(base: Any, over: Any, place: Location, origin: Location, moves: _Moves) -> Any:
+    """`over` merged deeply over `base`; `moves` gets where each part of it went."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        merged = dict(base)
+        for key, value in over.items():
+            at = (*place, key)
+            merged[key] = _merged(base.get(key), value, at, (*origin, key), moves)
+        return merged
+    named = _numbers(base)
+    if named and isinstance(over, list) and _numbers(over):
+        items = list(base)
+        for n, value in enumerate(over):
+            number = named.get(_name(value), len(items))
+            before = items[number] if number < len(items) else None
+            items[number : number + 1] = [
+                _merged(before, value, (*place, number), (*origin, n), moves)
+            ]
+        return items
+    moves.append((place, origin))
+    return over
+
+
+def _numbers(items: Any) -> dict[Any, int]:
+    """Name → place in a list whose items all name themselves; nothing for any other value."""
+    names = [_name(item) for item in items] if isinstance(items, list) else []
+    return {} if None in names else {name: n for n, name in enumerate(names)}
+
+
+def _name(item: Any) -> Any:
+    own = item if isinstance(item, dict) else {}
+    return next((own[field] for field in _NAMES if field in own), None)
+
+
+def _items(template: Document) -> list[_Item]:
+    given = template.values["for_each"]
+    values = given
+    if isinstance(given, dict):
+        values = _read(template, given)
+    if not isinstance(values, list):
+        raise template.error(("for_each",), f"expected {_FORMS}")
+    if not values:
+        raise template.error(("for_each",), "it has no items")
+    return [_Item(template, n, value) for n, value in enumerate(values)]
+
+
+def _read(template: Document, given: Mapping[str, Any]) -> list[Any]:
+    if len(given) != 1 or not given.keys() <= {"csv", "yaml"}:
+        raise template.error(("for_each",), f"expected {_FORMS}")
+    ((form, name),) = given.items()
+    path = template.path.parent / str(name)
+    if not path.is_file():
+        raise template.error(("for_each", form), f"no such file: {path}")
+    return read_list(path) if form == "yaml" else list(_rows(path))
+
+
+def _rows(path: Path) -> Iterator[dict[str, str | None]]:
+    """The lines of a CSV file by the names in its first one; an empty cell is null."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, skipinitialspace=True, strict=True)
+            for row in reader:
+                if None in row or None in row.values():
+                    number = len(reader.fieldnames or ())
+                    problem = f"expected {number} cells, as in the first line"
+                    raise ConfigError(path, reader.line_num, "", problem)
+                yield {name: cell.strip() or None for name, cell in row.items()}
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ConfigError(path, None, "", f"not CSV: {error}") from None

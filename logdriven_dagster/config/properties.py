@@ -1,0 +1,168 @@
+"""Properties: parameters of a table by group and key. Source: BDRE, PROPERTIES.
+
+Those of `logdriven.yaml` are defaults for all tables; a table wins key by key. `${group.key}` in
+any text of a table's file becomes the property when the project is loaded, and so it does in its
+SQL files; a text that is nothing but one such reference becomes the value with its type. Names
+without a dot are variables, which have their values when a window runs. `${env:NAME}` in a
+property stays what it is until somebody needs the secret.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, StringConstraints
+
+from logdriven_dagster.config.documents import Document, Location
+from logdriven_dagster.config.fields import IDENTIFIER
+from logdriven_dagster.config.steps import Option
+from logdriven_dagster.errors import ConfigError
+
+if TYPE_CHECKING:
+    from logdriven_dagster.config.models import TableConfig
+    from logdriven_dagster.config.project import Project
+
+_REFERENCE = re.compile(r"\$\{(\w+)\.([^}\s]+)\}")
+
+
+def _no_item(group: str) -> str:
+    if group == "each":
+        raise ValueError("${each.…} means the item of a template; choose another name")
+    return group
+
+
+def _names_no_property(value: Option) -> Option:
+    if isinstance(value, str) and _REFERENCE.search(value):
+        raise ValueError("a property cannot name another one")
+    return value
+
+
+Properties: TypeAlias = dict[
+    Annotated[
+        str,
+        StringConstraints(pattern=rf"^{IDENTIFIER}$", max_length=128),
+        AfterValidator(_no_item),
+    ],
+    dict[
+        Annotated[str, StringConstraints(pattern=r"^[\w.-]+$", max_length=128)],
+        Annotated[Option, AfterValidator(_names_no_property)],
+    ],
+]
+"""Group → key → value."""
+
+Values: TypeAlias = Mapping[str, Mapping[str, Option]]
+
+
+class UnknownPropertyError(ValueError):
+    """A text names a property that the table does not have."""
+
+    def __init__(self, reference: str, hint: str) -> None:
+        self.hint = hint
+        super().__init__(f"unknown property {reference}")
+
+
+def with_properties(
+    document: Document,
+    defaults: Values,
+    variables: Collection[str],
+    errors: list[ConfigError],
+) -> Document:
+    """A table's document with the project's properties as defaults, and none left to replace.
+
+    `variables` of the project may have dots in their names, too.
+    """
+    own = document.values.get("properties")
+    if own is not None and not _are_properties(own):
+        return document  # its validation says so
+    merged = {
+        group: {**defaults.get(group, {}), **(own or {}).get(group, {})}
+        for group in [*defaults, *(group for group in own or {} if group not in defaults)]
+    }
+    known = {*variables, *(document.values.get("variables") or ())}
+
+    def fill(text: str, place: Location) -> Any:
+        try:
+            return _filled(text, merged, known)
+        except UnknownPropertyError as error:
+            errors.append(document.error(place, str(error), error.hint))
+            return text
+
+    values = {
+        name: value if name == "properties" else _walked(value, (name,), fill)
+        for name, value in document.values.items()
+    }
+    return replace(document, values=values | ({"properties": merged} if merged else {}))
+
+
+def filled_text(text: str, table: "TableConfig", variables: Collection[str]) -> str:
+    """The text of one of a table's SQL files; UnknownPropertyError, a ValueError with a hint."""
+    return str(_filled(text, table.properties, {*variables, *table.variables}))
+
+
+def properties_of(project: "Project", table: "TableConfig") -> dict[str, dict[str, str]]:
+    """Group → key → value of a table as texts, the project's own among them; no secrets."""
+    groups = {**project.config.properties, **table.properties}
+    return {
+        group: {
+            key: _text(value)
+            for key, value in {
+                **project.config.properties.get(group, {}),
+                **table.properties.get(group, {}),
+            }.items()
+        }
+        for group in groups
+    }
+
+
+def _filled(text: str, properties: Values, variables: Collection[str]) -> Any:
+    if "${" not in text:
+        return text
+    if (whole := _REFERENCE.fullmatch(text)) and f"{whole[1]}.{whole[2]}" not in variables:
+        return _value(whole, properties)
+
+    def part(match: re.Match[str]) -> str:
+        if f"{match[1]}.{match[2]}" in variables:
+            return match[0]
+        return _text(_value(match, properties))
+
+    return _REFERENCE.sub(part, text)
+
+
+def _value(reference: re.Match[str], properties: Values) -> Option:
+    group, key = reference[1], reference[2]
+    if key in properties.get(group, {}):
+        return properties[group][key]
+    if group == "each":
+        hint = "only in a file with for_each; an SQL file can name a property or variable"
+    elif group in properties:
+        hint = _suggestion(key, properties[group], f"group {group} has")
+    else:
+        hint = _suggestion(group, properties, "the groups are")
+    raise UnknownPropertyError(reference[0], hint)
+
+
+def _suggestion(name: str, names: Collection[str], otherwise: str) -> str:
+    if near := difflib.get_close_matches(name, names, n=1):
+        return f"did you mean {near[0]!r}?"
+    return f"{otherwise} {', '.join(names)}" if names else "the table has no properties"
+
+
+def _walked(value: Any, place: Location, fill: Callable[[str, Location], Any]) -> Any:
+    """The value with each text in it replaced."""
+    if isinstance(value, str):
+        return fill(value, place)
+    if isinstance(value, dict):
+        return {key: _walked(part, (*place, key), fill) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_walked(part, (*place, n), fill) for n, part in enumerate(value)]
+    return value
+
+
+def _are_properties(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(group, dict) for group in value.values())
+
+
+def _text(value: Option) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
