@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from logdriven_dagster.config.conditions import broken_conditions, broken_relations
 from logdriven_dagster.config.documents import Document
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models import ProjectConfig, TableConfig
@@ -52,6 +53,7 @@ def mistakes(
     for name, table in tables.items.items():
         document = tables.origins[name]
         yield from _broken_dependencies(table, document, tables.items, known)
+        yield from broken_conditions(table, document, tables.items)
         yield from _broken_steps(table, document, lowered, config)
         yield from unknown_recipients(document, ("notify",), table.notify, config.recipients)
     for name, job in jobs.items.items():
@@ -109,6 +111,7 @@ def _broken_job(
             problem = f"{relation.to} is no table of this job"
             yield document.error(("relations", n, "to"), problem, f"add {relation.to} to tables")
         edges.setdefault(relation.to, set()).update(relation.upstream)
+    yield from broken_relations(job, document, tables)
     if (cycle := _cycle(edges)) and not _cycle(_edges(tables)):
         yield document.error(("relations",), f"a cycle of relations: {' → '.join(cycle)}")
 

@@ -25,6 +25,23 @@ class OpenWindow:
     """How often in a row the window has failed, not counting a RUNNING attempt."""
     quiet_for: timedelta | None = None
     """How long ago the attempt ended or had its last heartbeat, by the database's clock."""
+    presumed: bool = False
+    """Whether the log still says RUNNING: it may be taken over, and may as well come back."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the log says how the attempt ended."""
+        return self.status is not Status.RUNNING and not self.presumed
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A window whose latest attempt ended lately."""
+
+    window: TimeWindow
+    status: Status
+    ago: timedelta
+    """How long ago, by the database's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +84,5 @@ class TableLog:
     """Of sliced tables."""
     queued: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Of tables that consume batches: (step, source) → how many wait for the next slices."""
+    recent: tuple[Ended, ...] = ()
+    """What ended within the longest delay after which another table follows; none without."""

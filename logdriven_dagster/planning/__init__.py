@@ -1,7 +1,7 @@
 """What runs next: pure functions of the tables, the run log and `now`."""
 
+from logdriven_dagster.planning.conditions import Missing
 from logdriven_dagster.planning.dependencies import (
-    Missing,
     awaited_range,
     missing_dependencies,
     read_range,
@@ -12,8 +12,10 @@ from logdriven_dagster.planning.readiness import (
     Blocked,
     DependenciesMissing,
     EarlierUnfinished,
+    NotApplying,
     NotDue,
     obstacle,
+    upstream_obstacle,
 )
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "DependenciesMissing",
     "EarlierUnfinished",
     "Missing",
+    "NotApplying",
     "NotDue",
     "Plan",
     "PlannedWindow",
@@ -33,5 +36,6 @@ __all__ = [
     "plan",
     "read_range",
     "unfinished_windows",
+    "upstream_obstacle",
     "watermark",
 ]

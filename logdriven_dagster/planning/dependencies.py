@@ -4,31 +4,26 @@ Source: Sharp ETL, dependencies of different frequencies; Kettle, unmanaged upst
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.ranges import uncovered
 from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.planning.conditions import (
+    Missing,
+    cannot_fail,
+    not_ended,
+    not_failed,
+    not_succeeded,
+    snapshot_too_early,
+    too_early,
+)
 from logdriven_dagster.planning.slices import is_complete
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A range of an upstream table that has not succeeded."""
-
-    table: str
-    window: TimeWindow
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.table} {self.window}: {self.reason}"
 
 
 def awaited_range(
     upstream: TableConfig, dependency: Dependency, window: TimeWindow
 ) -> TimeWindow | None:
-    """The upstream range that must have succeeded before `window` may run; None: nothing.
+    """The upstream range that `window` waits for; None: nothing.
 
     A day waits for its 24 hours, an hour for the day that contains it; with `window: ended` the
     hour waits for the last day that ended before it does. Before the upstream's `default_start`
@@ -52,7 +47,10 @@ def awaited_range(
 def read_range(
     upstream: TableConfig, dependency: Dependency, window: TimeWindow
 ) -> TimeWindow | None:
-    """The upstream rows that `window` reads by the table's name; None: all of them."""
+    """The upstream rows that `window` reads by the table's name; None: all of them.
+
+    Of a dependency that is read at all.
+    """
     if dependency.read == "all" or upstream.incremental_type == "full":
         return None
     return awaited_range(upstream, dependency, window)
@@ -70,14 +68,55 @@ def missing_dependencies(
         if upstream.is_sliced and dependency.window != "none":
             yield from _missing_slices(upstream, table, window, tables, logs)
         awaited = awaited_range(upstream, dependency, window)
-        if awaited is None:
+        if awaited is not None:
+            log = logs.get(upstream.table, TableLog())
+            yield from _unmet(upstream, dependency, log, awaited, window)
+
+
+def not_applying(
+    table: TableConfig,
+    window: TimeWindow,
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+) -> Missing | None:
+    """The failure that `window` waits for and that cannot come any more; None: it may apply."""
+    for dependency in table.managed_dependencies:
+        if dependency.condition != "failure":
             continue
-        log = logs.get(upstream.table, TableLog())
-        if upstream.incremental_type == "full":
-            yield from _missing_snapshot(upstream, log, awaited, window)
-            continue
-        for gap in uncovered(awaited, log.finished):
-            yield Missing(upstream.table, gap, _why(gap, log))
+        upstream = tables[dependency.table]
+        awaited = awaited_range(upstream, dependency, window)
+        if cannot_fail(logs.get(upstream.table, TableLog()), awaited):
+            return Missing(upstream.table, awaited or window, "did not fail")
+    return None
+
+
+def _unmet(
+    upstream: TableConfig,
+    dependency: Dependency,
+    log: TableLog,
+    awaited: TimeWindow,
+    window: TimeWindow,
+) -> Iterator[Missing]:
+    """What one dependency still lacks: its condition, or else its delay."""
+    needed = min(awaited.end.timestamp(), window.end.timestamp())
+    of_snapshot = upstream.incremental_type == "full" and dependency.condition == "success"
+    match dependency.condition:
+        case "success" if of_snapshot:
+            missing = _missing_snapshot(upstream, log, awaited, needed)
+        case "success":
+            missing = not_succeeded(upstream, log, awaited)
+        case "always":
+            missing = not_ended(upstream, log, awaited)
+        case "failure":
+            missing = not_failed(upstream, log, awaited)
+    first = next(missing, None)
+    if first is not None:
+        yield first
+        yield from missing
+    elif dependency.delay and of_snapshot:
+        yield from snapshot_too_early(upstream, dependency, log, awaited, needed)
+    elif dependency.delay:
+        yield from too_early(upstream, dependency, log, awaited)
 
 
 def _missing_slices(
@@ -104,19 +143,9 @@ def _missing_slices(
 
 
 def _missing_snapshot(
-    upstream: TableConfig, log: TableLog, awaited: TimeWindow, window: TimeWindow
+    upstream: TableConfig, log: TableLog, awaited: TimeWindow, needed: float
 ) -> Iterator[Missing]:
     """A later snapshot holds all that an earlier one did, so any at least as new will do."""
-    needed = min(awaited.end, window.end, key=lambda moment: moment.timestamp())
     newest = max((done.end.timestamp() for done in log.finished), default=float("-inf"))
-    if newest < needed.timestamp():
+    if newest < needed:
         yield Missing(upstream.table, awaited, "no snapshot of that time or later")
-
-
-def _why(gap: TimeWindow, log: TableLog) -> str:
-    for item in log.open:
-        if item.window.overlaps(gap):
-            return f"{item.status.value} in job {item.job_id}"
-    if any(skipped.overlaps(gap) for skipped in log.skipped):
-        return "skipped; `logdriven refresh` runs it"
-    return "has not run"

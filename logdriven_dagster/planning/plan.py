@@ -12,14 +12,17 @@ from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.backoff import resting
-from logdriven_dagster.planning.dependencies import awaited_range
+from logdriven_dagster.planning.dependencies import awaited_range, not_applying
 from logdriven_dagster.planning.pending import Windows, reruns, unfinished_windows, watermark
 from logdriven_dagster.planning.priorities import by_priority
 from logdriven_dagster.planning.readiness import (
+    DependenciesMissing,
+    NotApplying,
     dependencies_missing,
     earlier_unfinished,
     open_attempt,
     standing,
+    upstream_obstacle,
 )
 
 
@@ -29,6 +32,13 @@ class State(str, Enum):
     READY = "ready"
     BLOCKED = "blocked"
     RUNNING = "running"
+    INAPPLICABLE = "inapplicable"
+    """It waits for a failure that cannot come any more; it will be recorded as SKIPPED."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a run has something to do: to try the window, or to record it as SKIPPED."""
+        return self in (State.READY, State.INAPPLICABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +113,16 @@ class Plan:
                 first = window
 
     def ready(self) -> Iterator[PlannedWindow]:
-        """The windows that may run now, in running order."""
-        return (planned for planned in self.windows() if planned.state is State.READY)
+        """The windows that a run has something to do about now, in running order."""
+        return (planned for planned in self.windows() if planned.state.has_work)
+
+    def inapplicable(self, name: str) -> Iterator[TimeWindow]:
+        """The oldest unfinished windows of a table, up to the first that may apply."""
+        table = self.tables[name]
+        for window in table.unfinished:
+            if not_applying(table.table, window, self.known, self.logs) is None:
+                return
+            yield window
 
     def _planned(
         self, plan: TablePlan, window: TimeWindow, trigger: Trigger, first: TimeWindow | None
@@ -116,20 +134,30 @@ class Plan:
                 f" by {attempt.owner}" if attempt.owner else ""
             )
             return PlannedWindow(name, window, State.RUNNING, reason, trigger)
-        blocked = self._blocked(plan, window, trigger, first) or self._resting(attempt)
+        blocked = self._held(plan, trigger, first)
+        obstacle = None if blocked else self._obstacle(plan.table, window, trigger)
+        if isinstance(obstacle, NotApplying):
+            return PlannedWindow(name, window, State.INAPPLICABLE, obstacle.reason, trigger)
+        blocked = blocked or (obstacle.reason if obstacle else self._resting(attempt))
         if blocked:
             return PlannedWindow(name, window, State.BLOCKED, blocked, trigger)
         return PlannedWindow(name, window, State.READY, self._cause(plan, window, trigger), trigger)
 
-    def _blocked(
-        self, plan: TablePlan, window: TimeWindow, trigger: Trigger, first: TimeWindow | None
-    ) -> str | None:
+    def _obstacle(
+        self, table: TableConfig, window: TimeWindow, trigger: Trigger
+    ) -> DependenciesMissing | NotApplying | None:
+        """A finished window that runs again applied when it ran, which is settled."""
+        if trigger is Trigger.PENDING:
+            return upstream_obstacle(table, window, self.known, self.logs)
+        return dependencies_missing(table, window, self.known, self.logs)
+
+    def _held(self, plan: TablePlan, trigger: Trigger, first: TimeWindow | None) -> str | None:
+        """What its own table has against it."""
         if not plan.table.enabled:
             return "its table is disabled"
         if plan.table.ordered and trigger is Trigger.PENDING and first is not None:
             return earlier_unfinished(first, plan.log).reason
-        missing = dependencies_missing(plan.table, window, self.known, self.logs)
-        return missing.reason if missing else None
+        return None
 
     def _resting(self, attempt: OpenWindow | None) -> str | None:
         if attempt is None or self.backoff is None:

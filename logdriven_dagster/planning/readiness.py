@@ -9,7 +9,7 @@ from typing import TypeAlias
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import Slice, TimeWindow
-from logdriven_dagster.planning.dependencies import missing_dependencies
+from logdriven_dagster.planning.dependencies import missing_dependencies, not_applying
 from logdriven_dagster.planning.pending import next_due, unfinished_windows
 from logdriven_dagster.planning.slices import next_slice, pending_slices
 
@@ -31,12 +31,19 @@ class EarlierUnfinished:
 
 @dataclass(frozen=True, slots=True)
 class DependenciesMissing:
-    """Upstream windows that did not succeed."""
+    """Upstream windows that have not come to what is awaited of them."""
 
     reason: str
 
 
-Blocked: TypeAlias = NotDue | EarlierUnfinished | DependenciesMissing
+@dataclass(frozen=True, slots=True)
+class NotApplying:
+    """The window waits for a failure that cannot come any more: it is to be SKIPPED."""
+
+    reason: str
+
+
+Blocked: TypeAlias = NotDue | EarlierUnfinished | DependenciesMissing | NotApplying
 
 
 def obstacle(
@@ -63,7 +70,7 @@ def obstacle(
         first = next(iter(unfinished_windows(table, log, now)), None)
         if first is not None and first.start.timestamp() < window.start.timestamp():
             return earlier_unfinished(first, log)
-    return dependencies_missing(table, window, tables, logs)
+    return upstream_obstacle(table, window, tables, logs)
 
 
 def _obstacle_to_slice(
@@ -79,7 +86,7 @@ def _obstacle_to_slice(
         return earlier_unfinished(pending[0], log)
     if window.number > next_slice(table, log.last).number:
         return NotDue("not known yet: a slice begins where the one before it ended")
-    return dependencies_missing(table, window, tables, logs)
+    return upstream_obstacle(table, window, tables, logs)
 
 
 def earlier_unfinished(first: TimeWindow, log: TableLog) -> EarlierUnfinished:
@@ -104,13 +111,25 @@ def open_attempt(window: TimeWindow, log: TableLog) -> OpenWindow | None:
 _SHOWN = 3
 
 
+def upstream_obstacle(
+    table: TableConfig,
+    window: TimeWindow,
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+) -> DependenciesMissing | NotApplying | None:
+    """The obstacle that upstreams are; a window that does not apply waits for nothing else."""
+    if settled := not_applying(table, window, tables, logs):
+        return NotApplying(f"does not apply: {settled}")
+    return dependencies_missing(table, window, tables, logs)
+
+
 def dependencies_missing(
     table: TableConfig,
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> DependenciesMissing | None:
-    """The upstream obstacle, naming the first missing ranges.
+    """What upstreams have not come to yet, naming the first missing ranges.
 
     Source: Sharp ETL, JobDependenciesError.
     """

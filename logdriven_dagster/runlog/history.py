@@ -15,7 +15,7 @@ from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import OpenWindow, Settled, TableLog
 from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import TimeWindow, in_zone
-from logdriven_dagster.runlog import coverage, leases, slices, waiting
+from logdriven_dagster.runlog import coverage, leases, recent, slices, waiting
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive, step_log
 
@@ -39,6 +39,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
         reopened.setdefault(row.job_name, []).append(_window(row, zones[row.job_name]))
     opened = open_windows(conn, tables)
     stale = _stale_windows(conn, tables)
+    lately = recent.ended(conn, tables)
     found = {}
     for table in tables:
         name = table.table
@@ -53,6 +54,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
             tuple(stale.get(name, ())),
             last.get(name),
             queued.get(name, {}),
+            tuple(lately.get(name, ())),
         )
     return found
 
@@ -159,7 +161,7 @@ def _stale_windows(
             upstreams := [
                 d.table
                 for d in table.managed_dependencies
-                if d.table in again and d.window != "none" and _has_windows(by_name, d.table)
+                if d.table in again and d.is_input and _has_windows(by_name, d.table)
             ]
         )
     }
@@ -221,11 +223,11 @@ def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> li
 def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:
     """The same of certain attempts, in the order of the ids."""
     found = conn.execute(select(job_log).where(job_log.c.job_id.in_(job_ids)))
-    rows = {row.job_id: _plain(row) for row in found}
+    rows = {row.job_id: plain(row) for row in found}
     steps: dict[int, list[dict[str, Any]]] = {job_id: [] for job_id in rows}
     wanted = select(step_log).where(step_log.c.job_id.in_(job_ids))
     for step in conn.execute(wanted.order_by(step_log.c.start_time, step_log.c.step_id)):
-        steps[step.job_id].append(_plain(step))
+        steps[step.job_id].append(plain(step))
     return [rows[job_id] | {"steps": steps[job_id]} for job_id in job_ids if job_id in rows]
 
 
@@ -255,7 +257,8 @@ def finished_counts(conn: Connection) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def _plain(row: Any) -> dict[str, Any]:
+def plain(row: Any) -> dict[str, Any]:
+    """A row under its column names; moments as ISO 8601 in UTC, `runtime_args` as an object."""
     values = dict(row._mapping)
     for name, value in values.items():
         if isinstance(value, datetime):
