@@ -141,6 +141,10 @@ class Registry:
             return self._parents[table]
         raise LifeCycleError(102, f"no table {table!r} is registered; name a table, not a step")
 
+    def exchanges(self, table: str) -> bool:
+        """Whether a table takes batches from others, or makes some for them."""
+        return bool(self.consumers(table) or self.parent(table).routes)
+
     def consumers(self, table: str) -> tuple[Route, ...]:
         """The routes by which the batches of a table go on."""
         return tuple(self._consumers.get(table, ()))

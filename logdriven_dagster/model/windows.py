@@ -30,6 +30,11 @@ class TimeWindow:
         return range_text(self.end)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing new to read, which only slices can find."""
+        return False
+
+    @property
     def key(self) -> str:
         """What names the window among those of its table."""
         return range_text(self.start)
@@ -125,7 +130,6 @@ class Slice(TimeWindow):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was nothing new to read."""
         return self.high == ("" if self.along is Along.BATCHES else self.low)
 
     def up_to(self, high: str, low: str | None = None) -> "Slice":

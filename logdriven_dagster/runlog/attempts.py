@@ -37,7 +37,7 @@ def claim(conn: Connection, request: Claim) -> Attempt:
     claims at the same instant the unique index of `(job_schedule_id, latest)` lets one through.
     """
     _refuse_overlapping(conn, request)
-    previous = _latest(conn, request)
+    previous = latest(conn, request)
     replaced = _make_way(conn, request, previous) if previous is not None else None
     number, token, failures = _next(conn, request, previous)
     known = _looked_at(request, previous)
@@ -57,6 +57,12 @@ def claim(conn: Connection, request: Claim) -> Attempt:
     return Attempt(job_id, request, number, token, before, replaced, staged)
 
 
+def latest(conn: Connection, request: Claim) -> Row[Any] | None:
+    """The latest row of the window; `expired` says that it is RUNNING without a lease."""
+    mine = (job_log.c.job_schedule_id == schedule_id(request)) & (job_log.c.latest == 1)
+    return conn.execute(select(job_log, leases.is_expired()).where(mine)).one_or_none()
+
+
 def last_version(
     conn: Connection, table: str, window: TimeWindow
 ) -> tuple[Status, int | None] | None:
@@ -74,7 +80,7 @@ def skip(conn: Connection, requests: Sequence[Claim]) -> None:
     """
     kept = [status.value for status in (Status.RUNNING, Status.SUCCESS, Status.SKIPPED)]
     for request in requests:
-        previous = _latest(conn, request)
+        previous = latest(conn, request)
         if previous is not None and previous.status in kept and not previous.expired:
             continue
         if previous is not None and previous.expired:
@@ -129,7 +135,7 @@ def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
     An attempt that did not succeed closes the steps that were still running.
     """
     done = outcome.status is Status.SUCCESS
-    empty = isinstance(attempt.window, Slice) and attempt.window.is_empty
+    empty = attempt.window.is_empty
     files = outcome.current_file
     ended = {
         "status": outcome.status.value,
@@ -152,12 +158,6 @@ def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
 def schedule_id(request: Claim) -> str:
     """`job_log.job_schedule_id`: names the window that a row is an attempt at."""
     return f"{request.table}-{request.window.key}"
-
-
-def _latest(conn: Connection, request: Claim) -> Row[Any] | None:
-    """The latest row of the window; `expired` says that it is RUNNING without a lease."""
-    mine = (job_log.c.job_schedule_id == schedule_id(request)) & (job_log.c.latest == 1)
-    return conn.execute(select(job_log, leases.is_expired()).where(mine)).one_or_none()
 
 
 def _make_way(conn: Connection, request: Claim, previous: Row[Any]) -> Owner | None:

@@ -160,15 +160,6 @@ def batch_of(row: Row[Any]) -> Batch:
     )
 
 
-def _own_target(conn: Connection, attempt: Attempt) -> int:
-    """The batch that the attempt makes; a new one unless it has looked before."""
-    made = select(job_log.c.target_batch_id).where(job_log.c.job_id == attempt.job_id)
-    target = conn.execute(made).scalar()
-    if target is None:
-        (target,) = make_batches(conn, [attempt.job_id])
-    return int(target)
-
-
 def _locked(conn: Connection, process: Process) -> list[Batch]:
     """All that waits for the process, in the order in which it was queued."""
     query = select(batch_queue).where(batch_queue.c.job_name == process.table)

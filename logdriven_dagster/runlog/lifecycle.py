@@ -36,7 +36,7 @@ from logdriven_dagster.model.batches import (
     recoverable,
     union_of,
 )
-from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
+from logdriven_dagster.model.windows import Slice, in_zone
 from logdriven_dagster.runlog import attempts, batches, files, leases, offering, slices, steps
 from logdriven_dagster.runlog.schema import job_log, step_log
 
@@ -66,7 +66,7 @@ def init_job(
     process = registry.parent(claim.table)
     for step in claim.steps:
         process.sub(step)
-    before = _latest(conn, claim)
+    before = attempts.latest(conn, claim)
     succeeded = _refuse_running_steps(conn, before)
     attempt = attempts.claim(conn, claim)
     again = attempt.previous not in (None, Status.SUCCESS, Status.SKIPPED)
@@ -104,7 +104,8 @@ def init_step(conn: Connection, registry: Registry, run: Run, step: str) -> Step
     if _status(conn, attempt, step) is Status.RUNNING:
         raise LifeCycleError(106, f"{step} of {attempt.table}; end it before it starts again")
     steps.start(conn, attempt.job_id, step)
-    batches.start(conn, attempt, step)
+    if registry.exchanges(attempt.table):
+        batches.start(conn, attempt, step)
     return attempt.job_id, step
 
 
@@ -116,7 +117,8 @@ def halt_step(
     if outcome.status is not Status.SKIPPED:
         _refuse_idle(conn, attempt, step)
     steps.finish(conn, attempt.job_id, step, outcome)
-    batches.processed(conn, attempt, step)
+    if registry.exchanges(attempt.table):
+        batches.processed(conn, attempt, step)
 
 
 def term_step(
@@ -126,7 +128,8 @@ def term_step(
     attempt = _of_step(conn, registry, run, step)
     _refuse_idle(conn, attempt, step)
     steps.finish(conn, attempt.job_id, step, outcome)
-    batches.failed(conn, attempt, step)
+    if registry.exchanges(attempt.table):
+        batches.failed(conn, attempt, step)
 
 
 def halt_job(
@@ -145,6 +148,9 @@ def halt_job(
     process, attempt = _of_job(conn, registry, run)
     _refuse_steps(conn, attempt, Status.RUNNING, 110, "halt_step ends them")
     _refuse_steps(conn, attempt, Status.FAILURE, 111, "end the job with term_job and run it again")
+    if not registry.exchanges(attempt.table):
+        attempts.finish(conn, attempt, outcome)
+        return None
     if marking is None:
         marking = union_of(batches.markings(conn, attempt)) or marking_of(
             attempt.window, process.zone, attempt.claim.now
@@ -152,7 +158,7 @@ def halt_job(
     batches.processed(conn, attempt)
     attempts.finish(conn, attempt, outcome)
     made = None
-    if not _took_nothing(process, attempt.window):
+    if not attempt.window.is_empty:
         made = offering.offer(conn, attempt, marking, registry.consumers(attempt.table))
     batches.archive(conn, attempt)
     return made
@@ -165,7 +171,8 @@ def term_job(conn: Connection, registry: Registry, run: Run, outcome: AttemptOut
     """
     _, attempt = _of_job(conn, registry, run)
     _refuse_steps(conn, attempt, Status.RUNNING, 110, "term_step ends them")
-    batches.failed(conn, attempt)
+    if registry.exchanges(attempt.table):
+        batches.failed(conn, attempt)
     attempts.finish(conn, attempt, outcome)
 
 
@@ -179,18 +186,6 @@ def _intakes(conn: Connection, process: Process, chosen: batches.Chosen) -> tupl
         brought = tuple(item for batch in mine for item in by_batch.get(batch.batch_id, ()))
         intakes += [Intake(sub.step, mine, brought)] if mine else []
     return tuple(intakes)
-
-
-def _took_nothing(process: Process, window: TimeWindow) -> bool:
-    if not isinstance(window, Slice):
-        return False
-    return not window.low if process.routes else window.is_empty
-
-
-def _latest(conn: Connection, claim: Claim) -> Row[Any] | None:
-    """The latest attempt at the window of a claim."""
-    mine = job_log.c.job_schedule_id == attempts.schedule_id(claim)
-    return conn.execute(select(job_log).where(mine, job_log.c.latest == 1)).first()
 
 
 def _refuse_running_steps(conn: Connection, before: Row[Any] | None) -> set[str]:

@@ -6,16 +6,15 @@ of two callers at once the second one sees the row of the first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import ColumnElement, Table, func, insert, or_, select, update
 from sqlalchemy.engine import Connection, Row
 
-from logdriven_dagster.config.models import SLICED
 from logdriven_dagster.model.attempts import Attempt, Status
 from logdriven_dagster.model.batches import BatchState, Route, marking_of
-from logdriven_dagster.model.windows import TimeWindow, in_zone
-from logdriven_dagster.runlog import leases
+from logdriven_dagster.model.windows import in_zone
+from logdriven_dagster.runlog import leases, slices
 from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import (
@@ -25,8 +24,6 @@ from logdriven_dagster.runlog.schema import (
     job_log,
     job_log_archive,
 )
-
-T = TypeVar("T")
 
 
 def enlist(conn: Connection, route: Route) -> None:
@@ -182,11 +179,8 @@ def stored_markings(conn: Connection, numbers: Iterable[int | None]) -> dict[int
 
 def marking_of_row(row: Row[Any], route: Route) -> str:
     """The marking of a window for which nobody gave one."""
-    window = TimeWindow(in_zone(row.window_start, route.zone), in_zone(row.window_end, route.zone))
-    now = in_zone(row.data_now or 0, route.zone)
-    if row.incremental_type in SLICED:
-        return f"{now:%Y-%m-%d}"
-    return marking_of(window, route.zone, now)
+    window = slices.window(row.incremental_type, row._mapping, route.zone)
+    return marking_of(window, route.zone, in_zone(row.data_now or 0, route.zone))
 
 
 def _rename_step(conn: Connection, route: Route) -> None:
