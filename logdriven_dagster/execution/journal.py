@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.execution.notifications import Announcer
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Counts, Status, StepOutcome
 from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.runs import Published, Staged
@@ -22,6 +23,8 @@ class Journal:
     run_log: RunLog
     registry: Registry
     attempt: Attempt
+    announcer: Announcer
+    """Who is told how the attempt ends; nobody learns of an end that is not logged."""
     begun: set[str] = field(default_factory=set)
     """Steps that are RUNNING in the log, or were."""
     durable: set[str] = field(default_factory=set)
@@ -70,6 +73,7 @@ class Journal:
             for done in published:
                 self._halt(conn, done.step_id, succeeded(staged[done.step_id]))
             lifecycle.halt_job(conn, self.registry, self.attempt, ended)
+            self.announcer.attempt_ended(conn, self.attempt, ended.status)
 
         self.run_log.write(work)
 
@@ -81,6 +85,7 @@ class Journal:
             for step_id in step_ids:
                 self._halt(conn, step_id, nothing)
             lifecycle.halt_job(conn, self.registry, self.attempt, ended)
+            self.announcer.nothing_new(conn, self.attempt)
 
         self.run_log.write(work)
 
@@ -94,6 +99,7 @@ class Journal:
                 ends = outcome if each == blamed else StepOutcome(outcome.status)
                 lifecycle.term_step(conn, self.registry, self.attempt, each, ends)
             lifecycle.term_job(conn, self.registry, self.attempt, ended)
+            self.announcer.attempt_ended(conn, self.attempt, ended.status)
 
         self.run_log.write(work)
 

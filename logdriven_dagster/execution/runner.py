@@ -32,6 +32,7 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.execution.journal import Journal
 from logdriven_dagster.execution.leases import HeldLease, lease_of
 from logdriven_dagster.execution.looking import Lookout, window_run
+from logdriven_dagster.execution.notifications import Announcer, Outbox, gathering
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.queue import CatchUpQueue
 from logdriven_dagster.execution.registering import with_settings_in_force
@@ -81,6 +82,7 @@ class Runner:
         """The project with the settings that operators have changed since it was loaded."""
         return with_settings_in_force(self.run_log, self.project)
 
+    @gathering
     def catch_up(
         self,
         now: datetime,
@@ -157,6 +159,7 @@ class Runner:
         """
         yield from self.refresh_windows(table, self.windows(table, span), now, arguments)
 
+    @gathering
     def refresh_windows(
         self,
         table: str,
@@ -223,6 +226,7 @@ class Runner:
     ) -> Order:
         return Order(self.project, self.project.table(table), window, trigger, now, arguments)
 
+    @gathering
     def _run(self, order: Order) -> Generator[WindowEvent]:
         unprepared = order
         order = self.run_log.ask(lambda conn: prepared(conn, unprepared))
@@ -237,7 +241,9 @@ class Runner:
         lookout = Lookout(order.project, self.run_log, self._engine)
         work = Work(order.project, order.table, steps, run, order.stage, lookout)
         with HeldLease(self.run_log, lease_of(attempt), began).kept() as lease:
-            chain = Chain(Journal(self.run_log, registry, attempt), work, lease)
+            chain = Chain(
+                Journal(self.run_log, registry, attempt, self._announcer(order.table)), work, lease
+            )
             try:
                 with logged_interruption(chain):
                     yield WindowStarted(attempt)
@@ -256,6 +262,16 @@ class Runner:
             {**order.project.variables(table), **order.arguments.overrides},
             {name: None if span is None else (span,) for name, span in attempt.claim.reads.items()},
         )
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        """Sends what this runner, or one that died, has to tell."""
+        return Outbox(self.project, self.run_log, self.owner)
+
+    def _announcer(self, table: TableConfig) -> Announcer:
+        """By the rules of today, also where an earlier version of a table runs."""
+        present = self.project.tables.get(table.table, table)
+        return Announcer(self.project, self.owner, present.notify)
 
     @cached_property
     def _registry(self) -> Registry:

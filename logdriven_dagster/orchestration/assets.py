@@ -140,8 +140,9 @@ def _materialize(
             project, context.run, context.resources.spark
         )
         now = data_clock(context.run, project)
-        for window in _windows(runner, table, partitions, keys):
-            _run_window(runner, table.table, window, now, reporter)
+        with runner.outbox.gathered():
+            for window in _windows(runner, table, partitions, keys):
+                _run_window(runner, table.table, window, now, reporter)
 
 
 def _windows(

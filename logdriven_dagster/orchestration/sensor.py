@@ -63,6 +63,7 @@ def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
         now = datetime.now(project.zone)
         runner = open_runner(project)
         report_dead_runs(context.instance, project, runner.run_log)
+        runner.outbox.deliver()
         plan = runner.plan(now, backoff=config.interval)
         add_partitions(context.instance, plan)
         runs = _latest_runs(context.instance, project)
@@ -116,7 +117,7 @@ class Pause:
 def _ready(plan: Plan) -> tuple[list[PlannedWindow], str | None]:
     """The next ready windows, or why there are none."""
     windows = list(islice(plan.windows(), _LOOKED_AT))
-    ready = [window for window in windows if window.state is State.READY]
+    ready = [window for window in windows if window.state.has_work]
     ready = ready or list(islice(plan.ready(), 1))
     if ready:
         return ready, None

@@ -54,8 +54,8 @@ job_run_step = Table(
     Column("job_run_id", BigInteger, primary_key=True, autoincrement=False),
     Column("exec_order", Integer, primary_key=True, autoincrement=False),
     Column("step_id", String(64), nullable=False),
-    Column("status", String(32), nullable=False, comment="RUNNING, SUCCESS, FAILURE, DISCARDED"),
-    Column("begin_time", Moment, nullable=False),
+    Column("status", String(32), nullable=False, comment="READY, then as of the run"),
+    Column("begin_time", Moment, comment="NULL: its turn has not come"),
     Column("end_time", Moment),
     Column("row_count", BigInteger, nullable=False, server_default="0"),
     Column("error_count", Integer, nullable=False, server_default="0", comment="failed tries"),
@@ -163,16 +163,27 @@ notification_log = Table(
     "notification_log",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
-    Column("digest", String(64), nullable=False, comment="of recipient, subject and event"),
-    Column("recipient", String(256), nullable=False, comment="the name of a target, no address"),
-    Column("subject", String(256), nullable=False, comment="a table or job"),
+    Column("digest", String(64), nullable=False, comment="of project, recipient, what and job_id"),
+    Column("project_name", String(256), nullable=False),
+    Column("recipient", String(64), nullable=False, comment="a name of the project, no address"),
+    Column("subject_type", String(16), nullable=False, comment="table, job"),
+    Column("subject", String(256), nullable=False, comment="the name of the table or job"),
     Column("event", String(16), nullable=False, comment="failure, recovery, success"),
-    Column("job_id", BigInteger, comment="the attempt, or the run of a job"),
+    Column("job_id", BigInteger, nullable=False, comment="the attempt, or the run of a job"),
+    Column("owner", String(256), comment="whose run gathers it; NULL: whoever comes by"),
+    Column("due_time", Moment, nullable=False, comment="when others than the owner send it"),
+    Column("sending", String(32), comment="the message that it is part of"),
+    Column("tries", Integer, nullable=False, server_default="0"),
     Column("sent_time", Moment),
-    Column("error", Text),
+    Column("error", Text, comment="why the last try did not reach the recipient"),
     Column("create_time", Moment, nullable=False, server_default=NOW),
     sqlite_autoincrement=True,
     **INNODB,
 )
-"""What was told to whom: a row is inserted before a message is sent, so that nobody repeats it."""
+"""What is told to whom: each row is written by the transaction that makes it true, and sent later.
+
+An outbox, so that a crash neither loses nor repeats what was to be told.
+"""
 Index("uq_notification_log", notification_log.c.digest, unique=True)
+Index("ix_notification_log_unsent", notification_log.c.sent_time, notification_log.c.create_time)
+Index("ix_notification_log_sending", notification_log.c.sending)
