@@ -1,0 +1,65 @@
+"""Upstream and downstream of tables and jobs. Checklist row B29."""
+
+import pytest
+
+from logdriven_dagster.config.neighbours import neighbours
+from logdriven_dagster.errors import UsageError
+
+
+@pytest.fixture
+def project(folder):
+    """Given → raw → clean → sums → report; job nightly also lets sums wait for rates."""
+    given = "{table: given, managed: false}"
+    folder.table("raw", f"depends_on: [{given}]").table("clean", "depends_on: [raw]")
+    folder.table("sums", "depends_on: [clean]").table("report", "depends_on: [sums]")
+    folder.table("rates")
+    folder.write("jobs/load.yaml", "job: load\ntables: [raw, clean]")
+    relations = "relations: [{from: rates, to: sums}]"
+    folder.write("jobs/nightly.yaml", f"job: nightly\ntables: [sums]\n{relations}")
+    folder.write("jobs/publish.yaml", "job: publish\ntables: [report]")
+    return folder.load()
+
+
+def told(found, kind="table"):
+    return {(n.direction, n.name, n.distance) for n in found if n.kind == kind}
+
+
+def test_a_table_tells_its_upstream_and_downstream_tables_b29(project):
+    found = neighbours(project, "sums", "direct")
+    assert told(found) == {("U", "clean", 1), ("U", "rates", 1), ("D", "report", 1)}
+
+
+def test_and_the_jobs_that_run_them_b29(project):
+    found = neighbours(project, "sums", "direct")
+    assert told(found, "job") == {("U", "load", 1), ("D", "publish", 1)}
+
+
+def test_transitively_all_of_them_each_by_the_shortest_way_b29(project):
+    found = neighbours(project, "report", "all")
+    assert told(found) == {
+        ("U", "sums", 1),
+        ("U", "clean", 2),
+        ("U", "rates", 2),
+        ("U", "raw", 3),
+        ("U", "given", 4),
+    }
+    assert told(found, "job") == {("U", "nightly", 1), ("U", "load", 2)}
+
+
+def test_a_job_is_asked_for_its_tables_together(project):
+    found = neighbours(project, "load", "direct")
+    assert told(found) == {("U", "given", 1), ("D", "sums", 1)}
+    assert told(found, "job") == {("D", "nightly", 1)}
+
+
+def test_it_says_why_and_whose_they_are(project):
+    why = {n.name: (n.because, n.managed) for n in neighbours(project, "sums", "all")}
+    assert why["clean"] == (("depends_on",), True)
+    assert why["rates"] == (("nightly",), True)
+    assert why["given"] == (("depends_on",), False)
+    assert why["load"] == (("clean", "raw"), True)
+
+
+def test_an_unknown_name_is_told(project):
+    with pytest.raises(UsageError, match="did you mean 'sums'"):
+        neighbours(project, "sum", "direct")
