@@ -58,7 +58,10 @@ def with_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configure
     changed = {name: columns[name] for name in own if columns[name] != own[name]}
     if not changed:
         return config
-    return config.model_copy(update={n: _value(n, column) for n, column in changed.items()})
+    known = config.model_copy(update={n: _value(n, column) for n, column in changed.items()})
+    # What is NULL is not set, so that the job's applies.
+    known.model_fields_set.difference_update(n for n, column in changed.items() if column is None)
+    return known
 
 
 def parse_setting(name: str, text: str) -> Any:

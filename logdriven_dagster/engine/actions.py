@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -31,6 +32,24 @@ def watched_by(check: Callable[[], None]) -> Iterator[None]:
         _checks.reset(token)
 
 
+def finish(thread: Thread, cancel: Callable[[], None]) -> None:
+    """Start a thread and wait for its end; whatever ends the wait before, cancels its work."""
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_POLL_SECONDS)
+            for check in _checks.get():
+                check()
+    except BaseException:
+        # Again and again, because a query that is still being planned starts its jobs later.
+        for _ in range(int(_PATIENCE_SECONDS / _POLL_SECONDS)):
+            cancel()
+            thread.join(_POLL_SECONDS)
+            if not thread.is_alive():
+                break
+        raise
+
+
 class Action(Generic[Result]):
     """Spark work in a thread of its own, found again by its unique description.
 
@@ -51,20 +70,7 @@ class Action(Generic[Result]):
         from pyspark import InheritableThread
 
         thread = InheritableThread(target=self._body, daemon=True)
-        thread.start()
-        try:
-            while thread.is_alive():
-                thread.join(_POLL_SECONDS)
-                for check in _checks.get():
-                    check()
-        except BaseException:
-            # Again and again, because a query that is still being planned starts its jobs later.
-            for _ in range(int(_PATIENCE_SECONDS / _POLL_SECONDS)):
-                self._context.cancelJobsWithTag(self._tag)
-                thread.join(_POLL_SECONDS)
-                if not thread.is_alive():
-                    break
-            raise
+        finish(thread, lambda: self._context.cancelJobsWithTag(self._tag))
         if self._error:
             raise self._error[0]
         return self._result[0]

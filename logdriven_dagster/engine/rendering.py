@@ -10,6 +10,7 @@ texts (offsets, batches). Source: Sharp ETL, variables of a workflow.
 """
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
-_PARAMETER = re.compile(r"(?<![:\w]):([A-Za-z_]\w*)")
+PARAMETER = re.compile(r"(?<![:\w]):([A-Za-z_]\w*)")
 
 Value: TypeAlias = str | int | float | bool
 
@@ -32,7 +33,11 @@ def render(text: str, run: WindowRun) -> str:
 
     Raises TerminalStepError for a name that does not exist.
     """
-    values = _texts(run)
+    return substitute(text, _texts(run))
+
+
+def substitute(text: str, values: Mapping[str, str]) -> str:
+    """The same with values that are no window's."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
@@ -48,7 +53,7 @@ def render(text: str, run: WindowRun) -> str:
 
 def parameters(sql: str, run: WindowRun) -> "dict[str, Value | Column]":
     """The bound parameters that occur in the query, as Spark takes them."""
-    named = set(_PARAMETER.findall(sql))
+    named = set(PARAMETER.findall(sql))
     return {name: value for name, value in _parameters(run).items() if name in named}
 
 

@@ -52,16 +52,28 @@ def _module(place: str, folder: Path) -> Any:
 def call(
     reference: str, function: Callable[..., Any], known: Mapping[str, Callable[[], Any]]
 ) -> "DataFrame":
-    """Call a transform with the values that its parameters name; it must return a DataFrame.
+    """Call a transform with the values that its parameters name; it must return a DataFrame."""
+    from pyspark.sql import DataFrame
+
+    result = function(**arguments(reference, function, known))
+    if not isinstance(result, DataFrame):
+        raise TerminalStepError(
+            f"python: {reference} returned {type(result).__name__}, not a Spark DataFrame"
+        )
+    return result
+
+
+def arguments(
+    reference: str, function: Callable[..., Any], known: Mapping[str, Callable[[], Any]]
+) -> dict[str, Any]:
+    """The values that a function's parameters name.
 
     `known` makes each value when it is asked for, so that no unused table is opened.
     """
-    from pyspark.sql import DataFrame
-
-    arguments = {}
+    found = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if name in known:
-            arguments[name] = known[name]()
+            found[name] = known[name]()
         elif parameter.default is parameter.empty and parameter.kind not in (
             parameter.VAR_POSITIONAL,
             parameter.VAR_KEYWORD,
@@ -70,9 +82,4 @@ def call(
                 f"python: {reference}: no value for parameter {name!r}; "
                 f"known are {', '.join(sorted(known))}"
             )
-    result = function(**arguments)
-    if not isinstance(result, DataFrame):
-        raise TerminalStepError(
-            f"python: {reference} returned {type(result).__name__}, not a Spark DataFrame"
-        )
-    return result
+    return found

@@ -18,7 +18,7 @@ from logdriven_dagster.engine.iceberg_catalog import open_catalog
 from logdriven_dagster.engine.instants import instant, lies_within
 from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of, window_column
-from logdriven_dagster.engine.session import quieten, session_settings
+from logdriven_dagster.engine.session import fresh_session, quieten
 from logdriven_dagster.engine.sources import Reading, read_source, source_files
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, Store, in_few_files
 from logdriven_dagster.engine.stores import store
@@ -65,20 +65,22 @@ class Engine:
 
         What is staged stays: `discard` removes it, when the log holds how the attempt ended.
         """
-        spark = self._spark.newSession()
-        for name, value in session_settings(self._project).items():
-            if spark.conf.isModifiable(name):
-                spark.conf.set(name, value)
+        spark = fresh_session(self._spark, self._project)
         session = WindowSession(self._place(spark, project or self._project), run, self._read)
         try:
             yield session
         finally:
             session.close()
 
-    def read(self, table: str, window: TimeWindow | None = None) -> "DataFrame":
+    def read(
+        self,
+        table: str,
+        window: TimeWindow | None = None,
+        session: "SparkSession | None" = None,
+    ) -> "DataFrame":
         """The published rows of a configured table, or those of the windows within `window`."""
         with step_errors():
-            place = self._place(self._spark, self._project)
+            place = self._place(session or self._spark, self._project)
             return self._read(place, table, None if window is None else (window,))
 
     def _read(self, place: Place, name: str, windows: Reads) -> "DataFrame":

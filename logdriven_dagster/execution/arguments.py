@@ -7,6 +7,7 @@ from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import OnRunning
+from logdriven_dagster.model.job_runs import JobRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class RunArguments:
     """Wins over the tables' own."""
     latest: bool = False
     """Whether a failed window is tried again with the latest version of its table."""
-    job_run_id: int | None = None
+    job_run: JobRun | None = None
     """The run of a job that starts the windows."""
 
     def recorded(self) -> dict[str, str]:

@@ -1,17 +1,20 @@
-"""Keeping the lease of an attempt while its window runs."""
+"""Keeping a lease while its holder works: that of a window's attempt, or of a job's run."""
 
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from logdriven_dagster.errors import AttemptLostError, LeaseExpiredError, RunLogError
 from logdriven_dagster.model.attempts import Attempt
-from logdriven_dagster.runlog import RunLog, leases
+from logdriven_dagster.model.job_runs import JobRun
+from logdriven_dagster.runlog import RunLog, job_runs, leases
 from logdriven_dagster.runlog.store import UnreachableError
 
 _OFTEN = timedelta(seconds=5)
@@ -22,21 +25,52 @@ _AGAIN = 0.5
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A row that is RUNNING in the log, and how its holder renews and proves it."""
+
+    what: str
+    duration: timedelta
+    renew: Callable[[Connection], None]
+    """AttemptLostError if the row is not ours any more; so does `verify`."""
+    verify: Callable[[Connection], None]
+
+
+def lease_of(attempt: Attempt) -> Lease:
+    """The lease on a window."""
+    return Lease(
+        f"job {attempt.job_id}, {attempt.table} {attempt.window}",
+        attempt.claim.lease,
+        lambda conn: leases.renew(conn, attempt),
+        lambda conn: leases.verify(conn, attempt),
+    )
+
+
+def lease_of_job(run: JobRun) -> Lease:
+    """The lease on a job."""
+    return Lease(
+        f"run {run.job_run_id} of {run.job}",
+        run.request.lease,
+        lambda conn: job_runs.renew(conn, run),
+        lambda conn: job_runs.verify(conn, run),
+    )
+
+
 class HeldLease:
-    """Renews an attempt's lease from a thread of its own, and knows when it is lost.
+    """Renews a lease from a thread of its own, and knows when it is lost.
 
     The thread can be late, or the whole process frozen: what publishes asks `verify`, which asks
     the run log. `check` costs nothing and is for everything that only should not go on in vain.
     """
 
-    def __init__(self, run_log: RunLog, attempt: Attempt, claimed_at: float) -> None:
+    def __init__(self, run_log: RunLog, lease: Lease, claimed_at: float) -> None:
         """`claimed_at` is a moment of `time.monotonic` not after the claim."""
-        self._run_log, self._attempt = run_log, attempt
-        self._duration = attempt.claim.lease.total_seconds()
+        self._run_log, self._lease = run_log, lease
+        self._duration = lease.duration.total_seconds()
         self._deadline = claimed_at + self._duration
         self._lost: AttemptLostError | None = None
         self._released = threading.Event()
-        name = f"heartbeat of job {attempt.job_id}"
+        name = f"heartbeat of {lease.what}"
         self._thread = threading.Thread(target=self._beat, name=name, daemon=True)
 
     @contextmanager
@@ -54,9 +88,8 @@ class HeldLease:
         if self._lost is not None:
             raise self._lost
         if time.monotonic() > self._deadline:
-            what = f"job {self._attempt.job_id}, {self._attempt.table} {self._attempt.window}"
             raise LeaseExpiredError(
-                f"{what}: the lease could not be renewed for {self._duration:g} s; "
+                f"{self._lease.what}: the lease could not be renewed for {self._duration:g} s; "
                 "nothing more is published, whoever comes next goes on with it"
             )
 
@@ -69,7 +102,7 @@ class HeldLease:
             self.check()
             try:
                 with self._run_log.read() as conn:
-                    return leases.verify(conn, self._attempt)
+                    return self._lease.verify(conn)
             except UnreachableError:
                 time.sleep(_AGAIN)
 
@@ -83,11 +116,11 @@ class HeldLease:
         began = time.monotonic()
         try:
             with self._run_log.begin() as conn:
-                leases.renew(conn, self._attempt)
+                self._lease.renew(conn)
         except AttemptLostError as lost:
             self._lost = lost
         except (RunLogError, SQLAlchemyError) as error:
-            logger.warning("heartbeat_failed: job %s: %s", self._attempt.job_id, error)
+            logger.warning("heartbeat_failed: %s: %s", self._lease.what, error)
             return False
         else:
             self._deadline = began + self._duration

@@ -1,10 +1,10 @@
-"""The time that an attempt may take. Source: DolphinScheduler, timeout and its strategy."""
+"""The time that an attempt or a run of a job may take. Source: DolphinScheduler, timeout."""
 
 import logging
 import time
 from dataclasses import dataclass, field
 
-from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.settings import Settings
 from logdriven_dagster.errors import TimeoutStepError
 
 logger = logging.getLogger(__name__)
@@ -12,21 +12,22 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Timeout:
-    """Watches one attempt at a window of a table; `check` is called again and again."""
+    """Watches one attempt at a window, or one run of a job; `check` is called again and again."""
 
-    table: TableConfig
+    settings: Settings
+    """Of the table or the job."""
     what: str
     started: float = field(default_factory=time.monotonic)
     overdue: bool = False
 
     def check(self) -> None:
         """Warn once, or raise TimeoutStepError, or both, when the time is up."""
-        limit = self.table.timeout
+        limit = self.settings.timeout
         if self.overdue or limit is None or time.monotonic() - self.started < limit.total_seconds():
             return
         self.overdue = True
         problem = f"{self.what} takes longer than its timeout of {limit}"
-        if self.table.timeout_strategy != "fail":
-            logger.warning("window_overdue: %s", problem)
-        if self.table.timeout_strategy != "warn":
+        if self.settings.timeout_strategy != "fail":
+            logger.warning("overdue: %s", problem)
+        if self.settings.timeout_strategy != "warn":
             raise TimeoutStepError(f"{problem}; it was stopped")

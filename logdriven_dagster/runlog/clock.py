@@ -1,6 +1,6 @@
 """The database server's clock, in UTC: workers' clocks drift, and one log needs one time."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from sqlalchemy import DateTime, Float, literal
@@ -10,6 +10,13 @@ from sqlalchemy.sql.expression import FunctionElement
 
 Moment = DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 """A naive UTC time with microseconds (milliseconds on SQLite)."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def microseconds(moment: datetime) -> int:
+    """A naive UTC time as microseconds since 1970: a number that grows from run to run."""
+    return (moment.replace(tzinfo=timezone.utc) - _EPOCH) // timedelta(microseconds=1)
 
 
 class utc_now(FunctionElement[Any]):  # noqa: N801 - reads as the SQL function that it is

@@ -7,7 +7,7 @@ the owner is gone. The token is ours, since a lock alone cannot stop an owner th
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, or_, select, update
+from sqlalchemy import ColumnElement, Table, and_, case, or_, select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.dml import Update
 
@@ -32,14 +32,14 @@ def held(attempt: Attempt) -> ColumnElement[bool]:
     )
 
 
-def expired() -> ColumnElement[bool]:
+def expired(log: Table = job_log) -> ColumnElement[bool]:
     """Whether a RUNNING row's lease is over, by the database's clock; without an expiry it is."""
-    return or_(job_log.c.lease_expires_at.is_(None), job_log.c.lease_expires_at < utc_now())
+    return or_(log.c.lease_expires_at.is_(None), log.c.lease_expires_at < utc_now())
 
 
-def is_expired() -> ColumnElement[int]:
-    """A column `expired` for rows of `job_log`: 1 for one that is RUNNING without a lease."""
-    over = (job_log.c.status == _RUNNING) & expired()
+def is_expired(log: Table = job_log) -> ColumnElement[int]:
+    """A column `expired` for rows of a log: 1 for one that is RUNNING without a lease."""
+    over = (log.c.status == _RUNNING) & expired(log)
     return case((over, 1), else_=0).label("expired")
 
 
@@ -48,7 +48,8 @@ def renew(conn: Connection, attempt: Attempt) -> None:
 
     A lease that ran out unnoticed is still ours as long as nobody has taken it.
     """
-    renewed = update(job_log).where(held(attempt)).values(**lease_for(attempt.claim.lease))
+    lease = lease_for(attempt.claim.lease) | {"last_update_time": utc_now()}
+    renewed = update(job_log).where(held(attempt)).values(**lease)
     write_held(conn, attempt, renewed)
 
 
@@ -77,7 +78,6 @@ def lease_for(duration: timedelta) -> dict[str, ColumnElement[object]]:
     return {
         "heartbeat_at": utc_now(),
         "lease_expires_at": utc_from_now(duration),
-        "last_update_time": utc_now(),
     }
 
 

@@ -1,0 +1,64 @@
+"""Runs of jobs as values: `job_run` and `job_run_step`. Source: Kettle, job log and table log."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal, TypeAlias
+
+from logdriven_dagster.model.attempts import Owner, Status
+
+StartedBy: TypeAlias = Literal["manual", "schedule", "sensor"]
+"""Who started a run, `job_run.run_trigger`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStep:
+    """A step of a maintenance job in one of its runs."""
+
+    exec_order: int
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """A request to run a job, with all that its `job_run` row records at the start."""
+
+    job: str
+    code: str
+    """The job's code in the registry."""
+    type: str
+    project: str
+    owner: Owner
+    trigger: StartedBy = "manual"
+    parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """The values that the job gives to what it runs; secrets as `${env:NAME}`."""
+    steps: tuple[RunStep, ...] = ()
+    """Of a maintenance job: the steps that this run will take, in order."""
+    lease: timedelta = timedelta(minutes=1)
+    """How long the run may go without a heartbeat before it is taken for dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """A run that has begun: one `job_run` row in status RUNNING, which is its lease."""
+
+    job_run_id: int
+    request: JobRequest
+    fencing_token: int
+    """Greater than that of any earlier run of the job; guards every later write."""
+
+    @property
+    def job(self) -> str:
+        return self.request.job
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """How a step of a maintenance job ended."""
+
+    status: Status
+    row_count: int = 0
+    output: str = ""
+    error: str | None = None
+    error_count: int = 0
+    """Failed tries, kept after a success. Source: Kettle, `error_count`."""

@@ -1,0 +1,33 @@
+"""Which tables go first among those that are ready at the same moment.
+
+Source: DolphinScheduler, priority of a task.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from logdriven_dagster.config.models import TableConfig
+
+
+def by_priority(
+    tables: Mapping[str, TableConfig], names: Sequence[str]
+) -> Iterator[tuple[str, ...]]:
+    """Some tables in groups of the same priority, the greatest first.
+
+    `tables` holds every table, upstreams first. A table is at least as urgent as those that wait
+    for it, so that upstreams never come after their downstreams.
+    """
+    urgent = _inherited(tables)
+    ranked = sorted(names, key=lambda name: -urgent[name])  # stable: upstreams stay first
+    for _, group in groupby(ranked, key=urgent.__getitem__):
+        yield tuple(group)
+
+
+def _inherited(tables: Mapping[str, TableConfig]) -> dict[str, int]:
+    found = {name: table.priority for name, table in tables.items()}
+    if len(set(found.values())) < 2:
+        return found
+    for name in reversed(list(tables)):
+        for dependency in tables[name].managed_dependencies:
+            found[dependency.table] = max(found[dependency.table], found[name])
+    return found
