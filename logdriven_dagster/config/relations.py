@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from logdriven_dagster.config.checking import running_order
+from logdriven_dagster.config.job_settings import in_job
 from logdriven_dagster.config.jobs import Relation, StandardJob
 from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.config.project import Project
@@ -17,19 +18,17 @@ from logdriven_dagster.errors import UsageError
 def project_of_job(project: Project, name: str | None) -> Project:
     """The project as a standard job sees it, or as it is for no job; UsageError for another name.
 
-    What the tables are and do is the same; only what they wait for is more.
+    What the tables are is the same; only what they wait for is more, and what they do not set
+    themselves is the job's.
     """
     if name is None:
         return project
-    job = project.jobs.get(name)
-    if not isinstance(job, StandardJob):
-        raise UsageError(f"no standard job {name!r} in project {project.name}")
-    return replace(project, tables=tables_of_job(project.tables, job))
+    job = project.standard_job(name)
+    tables = {key: in_job(table, job) for key, table in project.tables.items()}
+    return replace(project, tables=tables_of_job(tables, job))
 
 
-def tables_of_job(
-    tables: Mapping[str, TableConfig], job: StandardJob
-) -> Mapping[str, TableConfig]:
+def tables_of_job(tables: Mapping[str, TableConfig], job: StandardJob) -> Mapping[str, TableConfig]:
     """All tables with the job's relations, in running order: upstreams and `from` first."""
     if not job.relations:
         return tables

@@ -1,6 +1,6 @@
 """Claiming a window: one transaction that looks at the log as it is and takes the lease."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from sqlalchemy.engine import Connection
@@ -26,9 +26,12 @@ from logdriven_dagster.planning import (
     Blocked,
     DependenciesMissing,
     EarlierUnfinished,
+    NotApplying,
     NotDue,
+    dependencies_missing,
     obstacle,
     read_range,
+    upstream_obstacle,
 )
 from logdriven_dagster.runlog import attempts, history, leases, lifecycle
 from logdriven_dagster.runlog.lifecycle import Started
@@ -48,13 +51,53 @@ def claim_window(conn: Connection, registry: Registry, order: Order, owner: Owne
     finished = any(done.contains(window) for done in logs[table.table].finished)
     if finished and order.trigger is Trigger.PENDING:
         raise AlreadyDoneError(f"{table.table} {window} is done already")
-    if not finished and (blocked := obstacle(table, window, tables, logs, order.now)):
+    if not finished and (blocked := _obstacle(order, tables, logs)):
         raise _refusal(table.table, window, blocked)
     # A table of files takes what it finds when it looks; after a failure, what it had.
     most = 0 if table.incremental_type == "files" else most_batches(table)
     started = lifecycle.init_job(conn, registry, claim, most)
     lifecycle.init_step(conn, registry, started.attempt, claim.steps[0])
     return started
+
+
+def record_inapplicable(
+    conn: Connection, order: Order, windows: Sequence[TimeWindow], owner: Owner
+) -> dict[TimeWindow, str]:
+    """Record the windows to which a table's conditions do not apply as SKIPPED, each with why.
+
+    `windows` begin with that of the order and ascend. They are judged by the log as it is in this
+    transaction, up to the first that may apply after all; RefusedError if that is the order's own.
+    """
+    table = order.table
+    tables = {**order.project.tables, table.table: table}
+    _bury_dead(conn, table)
+    logs = history.table_logs(conn, with_upstreams(table, tables))
+    first = obstacle(table, order.window, tables, logs, order.now)
+    if not isinstance(first, NotApplying):
+        text = f"{table.table} {order.window} may apply after all; it is planned anew"
+        raise DependencyError(text) if first is None else _refusal(table.table, order.window, first)
+    claim = _claim(order, owner)
+    attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
+    found: dict[TimeWindow, str] = {}
+    for window in windows:
+        blocked = upstream_obstacle(table, window, tables, logs)
+        if not isinstance(blocked, NotApplying):
+            break
+        if attempts.skip(conn, [replace(claim, window=window)], blocked.reason):
+            found[window] = blocked.reason
+    return found
+
+
+def _obstacle(
+    order: Order, tables: Mapping[str, TableConfig], logs: Mapping[str, TableLog]
+) -> Blocked | None:
+    """What keeps an unfinished window from running; a refresh runs what was skipped."""
+    table, window = order.table, order.window
+    blocked = obstacle(table, window, tables, logs, order.now)
+    skipped = any(item.contains(window) for item in logs[table.table].skipped)
+    if isinstance(blocked, NotApplying) and skipped and order.trigger is Trigger.REFRESH:
+        return dependencies_missing(table, window, tables, logs)
+    return blocked
 
 
 def _claim(order: Order, owner: Owner) -> Claim:
@@ -70,7 +113,7 @@ def _claim(order: Order, owner: Owner) -> Claim:
         now=order.now,
         runtime_args=order.arguments.recorded(),
         parameters=order.parameters,
-        job_run_id=order.arguments.job_run_id,
+        job_run_id=order.arguments.job_run.job_run_id if order.arguments.job_run else None,
         steps=tuple(step.step for step in order.steps),
         lease=project.config.lease,
         on_running=order.arguments.on_running or table.on_running,
@@ -85,6 +128,7 @@ def reads(project: Project, table: TableConfig, window: TimeWindow) -> dict[str,
     return {
         dependency.table: read_range(project.tables[dependency.table], dependency, window)
         for dependency in table.managed_dependencies
+        if dependency.read != "none"
     }
 
 
@@ -112,19 +156,6 @@ def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dic
     }
 
 
-def replaceable(log: TableLog) -> TableLog:
-    """The log of a table whose running attempts are to be replaced: they count as failed."""
-    return replace(
-        log,
-        open=tuple(
-            replace(item, status=Status.FAILURE, failures=0, error="it is running elsewhere")
-            if item.status is Status.RUNNING
-            else item
-            for item in log.open
-        ),
-    )
-
-
 def _bury_dead(conn: Connection, table: TableConfig) -> None:
     """End the attempts of this machine's dead runners now, without waiting for their leases."""
     for item in history.open_windows(conn, [table]).get(table.table, ()):
@@ -136,9 +167,9 @@ def _as_failed_if_dead(item: OpenWindow) -> OpenWindow:
     if item.status is not Status.RUNNING:
         return item
     if item.expired:
-        return replace(item, status=Status.FAILURE, error="its lease ran out")
+        return replace(item, status=Status.FAILURE, error="its lease ran out", presumed=True)
     if item.owner and is_dead(item.owner):
-        return replace(item, status=Status.FAILURE, error="its runner died")
+        return replace(item, status=Status.FAILURE, error="its runner died", presumed=True)
     return item
 
 
@@ -150,5 +181,8 @@ def _refusal(table: str, window: TimeWindow, blocked: Blocked) -> RefusedError:
             return EarlierWindowError(f"{what}: it {reason}; {fix}")
         case DependenciesMissing(reason=reason):
             return DependencyError(f"{what}: it {reason}; run those first, or `logdriven run`")
+        case NotApplying(reason=reason):
+            fix = "`logdriven run` records it as SKIPPED, after which a refresh would run it"
+            return DependencyError(f"{what}: it {reason}; {fix}")
         case NotDue(reason=reason):
             return NotDueError(f"{what}: it is {reason}")

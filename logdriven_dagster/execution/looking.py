@@ -145,6 +145,7 @@ def _reads(project: Project, table: TableConfig, taken: Taken) -> dict[str, Read
         if dependency.read == "all" or dependency.window == "none"
         else _windows(project.tables[dependency.table], taken)
         for dependency in table.managed_dependencies
+        if dependency.read != "none"
     }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
 from logdriven_dagster.config.models import CatchUp, TableConfig
 from logdriven_dagster.execution.events import (
@@ -16,6 +17,9 @@ from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning import Plan, PlannedWindow, plan, unfinished_windows
+
+_AT_ONCE = 500
+"""How many windows one transaction records as SKIPPED: others wait for it."""
 
 
 class CatchUpQueue:
@@ -45,7 +49,10 @@ class CatchUpQueue:
                 self._downstream.setdefault(dependency.table, set()).add(name)
 
     def next_ready(self) -> PlannedWindow | None:
-        """The next window to try; the whole log is read once more before giving up."""
+        """The next window to try, or to record as SKIPPED.
+
+        The whole log is read once more before giving up.
+        """
         for planned in self._plan().ready():
             if (planned.table, planned.window.start) not in self._aside:
                 return planned
@@ -63,6 +70,14 @@ class CatchUpQueue:
         table = self._plan().tables[planned.table]
         running = [item.window for item in table.log.open if item.status is Status.RUNNING]
         return [w for w in table.passed_over if not any(w.overlaps(r) for r in running)]
+
+    def inapplicable(self, planned: PlannedWindow) -> list[TimeWindow]:
+        """The windows to record as SKIPPED with it, since their conditions cannot hold either."""
+        return list(islice(self._plan().inapplicable(planned), _AT_ONCE))
+
+    def recorded(self, planned: PlannedWindow) -> None:
+        """Learn that windows of its table are SKIPPED now."""
+        self._reload(planned.table)
 
     def seen(self, event: WindowEvent) -> None:
         """Learn from what happened."""

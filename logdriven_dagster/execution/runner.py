@@ -1,7 +1,7 @@
 """Running windows: claim, chain, log. Sources: Sharp ETL, log-driven job; Kylin, scheduler."""
 
 import time
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import CatchUp, TableConfig
 from logdriven_dagster.config.processes import registry_of
+from logdriven_dagster.config.relations import project_of_job
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine import Engine, WindowSession
-from logdriven_dagster.errors import (
-    AlreadyRunningError,
-    AttemptLostError,
-    RefusedError,
-    UsageError,
-)
+from logdriven_dagster.errors import AttemptLostError, RefusedError, UsageError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.chain import Chain, Work, logged_interruption
-from logdriven_dagster.execution.claiming import claim_window, read_logs, replaceable
+from logdriven_dagster.execution.claiming import claim_window, read_logs, record_inapplicable
+from logdriven_dagster.execution.elsewhere import refuse_running, with_replaceable
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
@@ -31,18 +28,19 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.journal import Journal
 from logdriven_dagster.execution.leases import HeldLease, lease_of
+from logdriven_dagster.execution.lineage import LineageRecorder
 from logdriven_dagster.execution.looking import Lookout, window_run
 from logdriven_dagster.execution.notifications import Announcer, Outbox, gathering
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.queue import CatchUpQueue
 from logdriven_dagster.execution.registering import with_settings_in_force
 from logdriven_dagster.execution.versions import prepared
-from logdriven_dagster.model.attempts import Attempt, OnRunning, Owner, Status, Trigger
+from logdriven_dagster.model.attempts import Attempt, Owner, Trigger
 from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import Staged, WindowRun
 from logdriven_dagster.model.windows import Slice, TimeWindow
-from logdriven_dagster.planning import Plan, plan
+from logdriven_dagster.planning import Plan, PlannedWindow, State, plan
 from logdriven_dagster.planning.slices import next_slice
 from logdriven_dagster.runlog import RunLog, slices
 
@@ -66,21 +64,31 @@ class Runner:
         self.owner = owner
         self._engine = engine
 
+    @property
+    def engine(self) -> Engine:
+        """The project's tables in Spark, which starts when this is asked for first."""
+        return self._engine()
+
     def plan(
         self,
         now: datetime,
         tables: Collection[str] | None = None,
         mode: CatchUp | None = None,
         backoff: timedelta | None = None,
+        job: str | None = None,
     ) -> Plan:
-        """What the log leaves to do at `now`. Reads the log, changes nothing."""
-        project = self.in_force()
-        selected = project.select(tuple(tables or ()))
-        return plan(project.tables, self._logs(selected), now, selected, mode=mode, backoff=backoff)
+        """What the log leaves to do at `now`. Reads the log, changes nothing.
 
-    def in_force(self) -> Project:
-        """The project with the settings that operators have changed since it was loaded."""
-        return with_settings_in_force(self.run_log, self.project)
+        Relations hold in a run of the `job` that they belong to; its tables are the default.
+        """
+        project = self.in_force(job)
+        selected = project.select(tuple(tables or filter(None, (job,))))
+        logs = self._logs(project, selected)
+        return plan(project.tables, logs, now, selected, mode=mode, backoff=backoff)
+
+    def in_force(self, job: str | None = None) -> Project:
+        """The project with what operators have set since it was loaded, as a job sees it."""
+        return project_of_job(with_settings_in_force(self.run_log, self.project), job)
 
     @gathering
     def catch_up(
@@ -92,30 +100,36 @@ class Runner:
         mode: CatchUp | None = None,
         arguments: RunArguments = RunArguments(),
         backoff: timedelta | None = None,
+        job: str | None = None,
     ) -> Generator[WindowEvent]:
         """Run what is ready until nothing is, oldest first and upstreams before downstreams.
 
         A failed window holds its table: the later ones are reported as skipped and stay pending,
         while unrelated tables go on. `mode` wins over the tables' own `catch_up`. `backoff` leaves
-        windows that keep failing alone for a while. AlreadyRunningError where `on_running` is
-        `fail` and a window of the table is running elsewhere.
+        windows that keep failing alone for a while; windows to which conditions do not apply are
+        recorded as SKIPPED. `job` as in `plan`. AlreadyRunningError where `on_running` is `fail`
+        and a window of the table is running elsewhere.
         """
-        project = self.in_force()
-        selected = project.select(tuple(tables or ()))
+        project = self.in_force(job)
+        selected = project.select(tuple(tables or filter(None, (job,))))
 
         def read(names: Collection[str]) -> dict[str, TableLog]:
-            return self._replaceable(self._logs(names), arguments)
+            return with_replaceable(project, self._logs(project, names), arguments)
 
         queue = CatchUpQueue(project.tables, read, now, selected, mode=mode, backoff=backoff)
-        self._refuse_running(queue.logs, selected, arguments)
+        refuse_running(project, queue.logs, selected, arguments)
         done = 0
         while max_windows is None or done < max_windows:
             planned = queue.next_ready()
             if planned is None:
                 break
-            order = self._order(planned.table, planned.window, planned.trigger, now, arguments)
+            table, window = project.table(planned.table), planned.window
+            order = Order(project, table, window, planned.trigger, now, arguments)
             order = replace(order, passed_over=queue.passed_over(planned))
             try:
+                if planned.state is State.INAPPLICABLE:
+                    yield from self._pass_over(order, planned, queue)
+                    continue
                 for event in self._run(order):
                     yield event
                     queue.seen(event)
@@ -207,7 +221,7 @@ class Runner:
         config = self.project.table(table)
         begun = self.run_log.ask(lambda conn: slices.begun(conn, config, keys))
         known = {item.key: item for item in begun}
-        following = next_slice(config, self._logs([table])[table].last)
+        following = next_slice(config, self._logs(self.project, [table])[table].last)
         if following.key not in known or known[following.key].is_empty:
             known[following.key] = following
         if unknown := sorted(set(keys or ()) - set(known)):
@@ -225,6 +239,23 @@ class Runner:
         arguments: RunArguments,
     ) -> Order:
         return Order(self.project, self.project.table(table), window, trigger, now, arguments)
+
+    def _pass_over(
+        self, order: Order, planned: PlannedWindow, queue: CatchUpQueue
+    ) -> Generator[WindowEvent]:
+        """Record what does not apply as SKIPPED, so that it is neither in the way nor lost."""
+        windows = queue.inapplicable(planned)
+        found = self.run_log.write(
+            lambda conn: record_inapplicable(conn, prepared(conn, order), windows, self.owner)
+        )
+        for window in order.passed_over:
+            yield WindowSkipped(planned.table, window, f"passed over for {planned.window}")
+        for window, reason in found.items():
+            yield WindowSkipped(planned.table, window, reason)
+        if planned.window in found:
+            queue.recorded(planned)
+        else:
+            queue.set_aside(planned)
 
     @gathering
     def _run(self, order: Order) -> Generator[WindowEvent]:
@@ -250,7 +281,13 @@ class Runner:
                     outcome: WindowEvent = chain.execute(self._engine)
             except AttemptLostError as reason:
                 outcome = WindowLost(attempt, reason)
+        if isinstance(outcome, WindowSucceeded):
+            outcome = self._lineage.recorded(order, outcome)
         yield outcome
+
+    @cached_property
+    def _lineage(self) -> LineageRecorder:
+        return LineageRecorder(self.project, self.run_log)
 
     def _window_run(self, order: Order, attempt: Attempt) -> WindowRun:
         table = order.table
@@ -284,30 +321,5 @@ class Runner:
             return self._registry
         return registry_of({**self.project.tables, order.table.table: order.table}.values())
 
-    def _logs(self, names: Collection[str]) -> dict[str, TableLog]:
-        return self.run_log.ask(lambda conn: read_logs(conn, self.project, names))
-
-    def _on_running(self, table: str, arguments: RunArguments) -> OnRunning:
-        return arguments.on_running or self.project.tables[table].on_running
-
-    def _replaceable(
-        self, logs: dict[str, TableLog], arguments: RunArguments
-    ) -> dict[str, TableLog]:
-        return {
-            name: replaceable(log)
-            if self._on_running(name, arguments) is OnRunning.REPLACE
-            else log
-            for name, log in logs.items()
-        }
-
-    def _refuse_running(
-        self, logs: Mapping[str, TableLog], selected: Sequence[str], arguments: RunArguments
-    ) -> None:
-        """Source: Sharp ETL, AnotherJobIsRunning."""
-        for name in selected:
-            for item in logs[name].open:
-                running = item.status is Status.RUNNING
-                if running and self._on_running(name, arguments) is OnRunning.FAIL:
-                    by = f"job {item.job_id} of {item.owner}"
-                    fix = "on_running: skip would leave it alone, replace would end it"
-                    raise AlreadyRunningError(f"{name} {item.window} is running in {by}; {fix}")
+    def _logs(self, project: Project, names: Collection[str]) -> dict[str, TableLog]:
+        return self.run_log.ask(lambda conn: read_logs(conn, project, names))

@@ -10,8 +10,10 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.declaring import recorded
+from logdriven_dagster.config.job_settings import in_job
 from logdriven_dagster.config.loading import table_of
 from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.relations import also_waiting
 from logdriven_dagster.config.settings import with_settings
 from logdriven_dagster.errors import DisabledError, InvalidProjectError, UsageError
 from logdriven_dagster.execution.orders import Order
@@ -30,6 +32,7 @@ def prepared(conn: Connection, order: Order) -> Order:
     name = order.table.table
     project = order.project
     if project.version(Kind.TABLE, name) is None:
+        _refuse_disabled(order.table)
         return order
     settings = definitions.settings(conn, project.name, Kind.TABLE, [name])
     version = _version(conn, order)
@@ -38,11 +41,18 @@ def prepared(conn: Connection, order: Order) -> Order:
     table = project.table(name)
     if name in settings:
         table = with_settings(table, settings[name])
-    if not table.enabled:
-        raise DisabledError(f"{name} is disabled; `logdriven enable {name}` lets it run again")
+    _refuse_disabled(table)
+    if (run := order.arguments.job_run) is not None:
+        table = in_job(table, project.standard_job(run.job))
     if table is not project.table(name):
         project = project.with_tables({name: table})
     return replace(order, project=project, table=table)
+
+
+def _refuse_disabled(table: TableConfig) -> None:
+    if not table.enabled:
+        fix = f"`logdriven enable {table.table}` lets it run again"
+        raise DisabledError(f"{table.table} is disabled; {fix}")
 
 
 def _version(conn: Connection, order: Order) -> int | None:
@@ -70,8 +80,11 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
         raise UsageError(
             f"{name} failed in version {version}, now unreadable; {fix}: {error}"
         ) from None
-    if not _same_windows(table, project.table(name)):
+    present = project.table(name)
+    if not _same_windows(table, present):
         return project
+    # It waits for what the job that runs it wants, whatever version of it that is.
+    table = also_waiting(table, (d for d in present.depends_on if d.read == "none"))
     return replace(
         project,
         tables={**project.tables, name: table},

@@ -30,7 +30,7 @@ from logdriven_dagster.execution.local import open_runner
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.orchestration.catch_up import CATCH_UP, PROJECT_TAG, add_partitions
 from logdriven_dagster.orchestration.reconciling import report_dead_runs
-from logdriven_dagster.planning import Plan, PlannedWindow, State
+from logdriven_dagster.planning import Plan, PlannedWindow
 
 _WAITING = [DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING]
 _WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]

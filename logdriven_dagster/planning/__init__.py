@@ -14,6 +14,7 @@ from logdriven_dagster.planning.readiness import (
     EarlierUnfinished,
     NotApplying,
     NotDue,
+    dependencies_missing,
     obstacle,
     upstream_obstacle,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "State",
     "TablePlan",
     "awaited_range",
+    "dependencies_missing",
     "due_end",
     "missing_dependencies",
     "obstacle",

@@ -22,11 +22,11 @@ Source: DolphinScheduler, relations: "after A completes and fails, execute C; A 
 minutes after, execute D".
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from logdriven_dagster.config.models import Dependency, TableConfig
+from logdriven_dagster.config.models import Condition, Dependency, TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.ranges import uncovered, union, without
@@ -68,6 +68,10 @@ def not_failed(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Ite
     elif discarded := _has_ended_in(Status.DISCARDED, log, awaited):
         reason = f"DISCARDED in job {discarded.job_id}; its next attempt decides"
         yield Missing(upstream.table, discarded.window, reason)
+
+
+CONDITIONS: Mapping[Condition, Callable[[TableConfig, TableLog, TimeWindow], Iterator[Missing]]]
+CONDITIONS = {"success": not_succeeded, "always": not_ended, "failure": not_failed}
 
 
 def cannot_fail(log: TableLog, awaited: TimeWindow | None) -> bool:

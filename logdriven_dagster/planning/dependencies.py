@@ -9,11 +9,9 @@ from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning.conditions import (
+    CONDITIONS,
     Missing,
     cannot_fail,
-    not_ended,
-    not_failed,
-    not_succeeded,
     snapshot_too_early,
     too_early,
 )
@@ -100,15 +98,10 @@ def _unmet(
     """What one dependency still lacks: its condition, or else its delay."""
     needed = min(awaited.end.timestamp(), window.end.timestamp())
     of_snapshot = upstream.incremental_type == "full" and dependency.condition == "success"
-    match dependency.condition:
-        case "success" if of_snapshot:
-            missing = _missing_snapshot(upstream, log, awaited, needed)
-        case "success":
-            missing = not_succeeded(upstream, log, awaited)
-        case "always":
-            missing = not_ended(upstream, log, awaited)
-        case "failure":
-            missing = not_failed(upstream, log, awaited)
+    if of_snapshot:
+        missing = _missing_snapshot(upstream, log, awaited, needed)
+    else:
+        missing = CONDITIONS[dependency.condition](upstream, log, awaited)
     first = next(missing, None)
     if first is not None:
         yield first

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from heapq import merge
+from itertools import dropwhile
 
 from logdriven_dagster.config.models import CatchUp, TableConfig
 from logdriven_dagster.model.attempts import Status, Trigger
@@ -116,10 +117,10 @@ class Plan:
         """The windows that a run has something to do about now, in running order."""
         return (planned for planned in self.windows() if planned.state.has_work)
 
-    def inapplicable(self, name: str) -> Iterator[TimeWindow]:
-        """The oldest unfinished windows of a table, up to the first that may apply."""
-        table = self.tables[name]
-        for window in table.unfinished:
+    def inapplicable(self, planned: PlannedWindow) -> Iterator[TimeWindow]:
+        """The windows of its table from this one on, up to the first that may apply."""
+        table, start = self.tables[planned.table], planned.window.start.timestamp()
+        for window in dropwhile(lambda w: w.start.timestamp() < start, table.unfinished):
             if not_applying(table.table, window, self.known, self.logs) is None:
                 return
             yield window

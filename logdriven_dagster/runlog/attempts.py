@@ -73,11 +73,15 @@ def last_version(
     return None if row is None else (Status(row.status), row.table_version)
 
 
-def skip(conn: Connection, requests: Sequence[Claim]) -> None:
+def skip(
+    conn: Connection, requests: Sequence[Claim], reason: str | None = None
+) -> list[TimeWindow]:
     """Record windows as passed over on purpose; they are never lost, a refresh runs them.
 
-    A window that is running, done or skipped already stays as it is.
+    A window that is running, done or skipped already stays as it is. The reason is the output of
+    its steps, which are SKIPPED with it. The windows that were recorded.
     """
+    recorded = []
     kept = [status.value for status in (Status.RUNNING, Status.SUCCESS, Status.SKIPPED)]
     for request in requests:
         previous = latest(conn, request)
@@ -91,10 +95,14 @@ def skip(conn: Connection, requests: Sequence[Claim]) -> None:
             coverage.carve(conn, request.table, Status.SUCCESS, request.window)
         number, token, _ = _next(conn, request, previous)
         try:
-            _insert(conn, request, Status.SKIPPED, number, covered=1, fencing_token=token)
+            job_id = _insert(conn, request, Status.SKIPPED, number, covered=1, fencing_token=token)
         except IntegrityError:
             raise _just_started(request) from None
+        if reason is not None:
+            steps.add_skipped(conn, job_id, request.steps, reason)
         coverage.cover(conn, request.table, Status.SKIPPED, request.window)
+        recorded.append(request.window)
+    return recorded
 
 
 def start_step(conn: Connection, attempt: Attempt, step_id: str) -> None:

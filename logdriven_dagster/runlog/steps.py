@@ -31,6 +31,13 @@ def add(conn: Connection, job_id: int, step_ids: Sequence[str]) -> None:
     conn.execute(insert(step_log).values(rows))
 
 
+def add_skipped(conn: Connection, job_id: int, step_ids: Sequence[str], reason: str) -> None:
+    """Log the steps of a window that was passed over on purpose, and why."""
+    skipped = {"status": Status.SKIPPED.value, "output": stored(reason, _OUTPUT_LENGTH)}
+    rows = [{"job_id": job_id, "step_id": step_id} | _fresh() | skipped for step_id in step_ids]
+    conn.execute(insert(step_log).values(rows))
+
+
 def start(conn: Connection, job_id: int, step_id: str) -> None:
     """READY → RUNNING; one that is tried again begins anew. AttemptLostError if it has ended."""
     begun = _fresh() | {"status": Status.RUNNING.value, "error": None}

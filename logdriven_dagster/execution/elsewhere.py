@@ -1,0 +1,53 @@
+"""What a catch-up does about windows that run elsewhere. Source: Sharp ETL, S10."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.errors import AlreadyRunningError
+from logdriven_dagster.execution.arguments import RunArguments
+from logdriven_dagster.model.attempts import OnRunning, Status
+from logdriven_dagster.model.logs import OpenWindow, TableLog
+
+
+def with_replaceable(
+    project: Project, logs: Mapping[str, TableLog], arguments: RunArguments
+) -> dict[str, TableLog]:
+    """The logs; running attempts that are to be replaced count as failed, so that they are due."""
+    return {
+        name: _replaceable(log)
+        if _on_running(project, name, arguments) is OnRunning.REPLACE
+        else log
+        for name, log in logs.items()
+    }
+
+
+def refuse_running(
+    project: Project,
+    logs: Mapping[str, TableLog],
+    selected: Sequence[str],
+    arguments: RunArguments,
+) -> None:
+    """AlreadyRunningError where `on_running` is `fail`. Source: Sharp ETL, AnotherJobIsRunning."""
+    for name in selected:
+        for item in logs[name].open:
+            running = item.status is Status.RUNNING
+            if running and _on_running(project, name, arguments) is OnRunning.FAIL:
+                by = f"job {item.job_id} of {item.owner}"
+                fix = "on_running: skip would leave it alone, replace would end it"
+                raise AlreadyRunningError(f"{name} {item.window} is running in {by}; {fix}")
+
+
+def _on_running(project: Project, table: str, arguments: RunArguments) -> OnRunning:
+    return arguments.on_running or project.tables[table].on_running
+
+
+def _replaceable(log: TableLog) -> TableLog:
+    return replace(log, open=tuple(map(_as_failed_if_running, log.open)))
+
+
+def _as_failed_if_running(item: OpenWindow) -> OpenWindow:
+    if item.status is not Status.RUNNING:
+        return item
+    error = "it is running elsewhere"
+    return replace(item, status=Status.FAILURE, failures=0, error=error, presumed=True)
