@@ -3,6 +3,7 @@
 Sources: Kettle, standard and maintenance workflows; DolphinScheduler, workflow definition.
 """
 
+import dataclasses
 from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -10,8 +11,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from logdriven_dagster.config.fields import DurationField, Model, StepName, TableName
 from logdriven_dagster.config.models import Condition
+from logdriven_dagster.config.notifications import NotifyRule
 from logdriven_dagster.config.settings import Settings
 from logdriven_dagster.config.steps import Option, PythonReference
+from logdriven_dagster.model.upkeep import Compaction, Expiry
 
 
 def _names(value: Any) -> Any:
@@ -42,6 +45,9 @@ class _Job(Settings):
     schedule: str | None = Field(None, description="a cron expression in the project's time zone")
     parameters: dict[str, Option] = Field(
         default_factory=dict, description="variables of this job's runs; those of a table win"
+    )
+    notify: tuple[NotifyRule, ...] | None = Field(
+        None, description="who is told how runs end; those of the project's defaults by default"
     )
 
 
@@ -75,6 +81,10 @@ class MaintenanceStep(Model):
         None, description="statements, on the connection or else in Spark"
     )
     connection: str | None = None
+    transaction: bool = Field(
+        True,
+        description="of sql on a connection; false: each statement by itself, such as VACUUM",
+    )
     python: PythonReference | None = None
     upkeep: Upkeep | None = None
     tables: tuple[TableName, ...] = Field((), description="of upkeep; all tables by default")
@@ -87,7 +97,19 @@ class MaintenanceStep(Model):
             raise ValueError("give one of sql, python and upkeep")
         if self.connection is not None and self.sql is None:
             raise ValueError("connection: it is for sql")
+        if self.upkeep is not None:
+            self._can_be_done(self.upkeep)
         return self
+
+    def _can_be_done(self, upkeep: Upkeep) -> None:
+        if upkeep == "archive_log" and (self.older_than or timedelta(0)) < timedelta(days=1):
+            raise ValueError("older_than: archive_log keeps at least 1 day of the log")
+        known: Any = {"expire_snapshots": Expiry, "compact_files": Compaction}.get(upkeep, dict)
+        fields = {field.name for field in dataclasses.fields(known)} if known is not dict else set()
+        if unknown := sorted(self.options.keys() - fields):
+            allowed = f"its options are {', '.join(sorted(fields)) or 'none'}"
+            raise ValueError(f"options: {upkeep} has no {', '.join(unknown)}; {allowed}")
+        known(**self.options)  # says what is wrong with a value
 
 
 class MaintenanceJob(_Job):

@@ -17,7 +17,7 @@ from logdriven_dagster.config.connections import (
     kafka_settings,
     open_connection,
 )
-from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob
+from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models import ConnectionConfig, ProjectConfig, TableConfig
 from logdriven_dagster.config.properties import filled_text
 from logdriven_dagster.config.secrets import resolve_environment, resolve_secret
@@ -88,6 +88,21 @@ class Project:
         """The same project with some of its tables changed."""
         return replace(self, tables={**self.tables, **tables})
 
+    def job(self, name: str) -> JobConfig:
+        """One job; UsageError names the nearest one if there is none of that name."""
+        if name in self.jobs:
+            return self.jobs[name]
+        if not name:
+            raise UsageError("the job has no name")
+        raise UsageError(f"no job {name!r} in project {self.name}" + _nearest(name, self.jobs))
+
+    def standard_job(self, name: str) -> StandardJob:
+        """One job; UsageError if it is no standard one."""
+        job = self.job(name)
+        if not isinstance(job, StandardJob):
+            raise UsageError(f"{name} is a {job.type} job, no standard one")
+        return job
+
     def select(self, names: "tuple[str, ...] | list[str]") -> tuple[str, ...]:
         """Tables by their own names or those of jobs, in running order; all for no names.
 
@@ -123,7 +138,11 @@ class Project:
 
     def variables(self, table: TableConfig) -> dict[str, str | int | float | bool]:
         """Project variables and the table's own, which win; `${env:NAME}` replaced."""
-        given = {**self.config.variables, **table.variables}
+        return self.values(table.variables)
+
+    def values(self, own: Mapping[str, Option]) -> dict[str, str | int | float | bool]:
+        """Project variables and those of a table or job, which win."""
+        given = {**self.config.variables, **own}
         return {
             name: self._resolved(f"variables.{name}", value) if isinstance(value, str) else value
             for name, value in given.items()

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import OnRunning
-from logdriven_dagster.model.job_runs import JobRun
+from logdriven_dagster.model.job_runs import JobRun, StartedBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,29 @@ class RunArguments:
         record |= {"--on-running": self.on_running.value} if self.on_running else {}
         excluded = ",".join(sorted(self.exclude_steps))
         return record | ({"--exclude-steps": excluded} if excluded else {})
+
+
+@dataclass(frozen=True, slots=True)
+class JobArguments:
+    """What one run changes about the job that it runs."""
+
+    type: Literal["standard", "maintenance"] | None = None
+    """The type that the job is expected to be of. Source: Kettle, a workflow for each type."""
+    trigger: StartedBy = "manual"
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """Variables that win over all others."""
+    max_windows: int | None = None
+    from_start: bool = False
+    from_step: str | None = None
+
+    def foreign_to(self, kind: str) -> list[str]:
+        """The options that are given although jobs of this type do not have them."""
+        given = {
+            "--max-windows": self.max_windows is not None and kind == "maintenance",
+            "--from-start": self.from_start and kind == "standard",
+            "--from-step": self.from_step is not None and kind == "standard",
+        }
+        return [option for option, wrong in given.items() if wrong]
 
 
 def chosen_steps(table: TableConfig, arguments: RunArguments) -> tuple[StepConfig, ...]:

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from logdriven_dagster.errors import AttemptLostError, RefusedError
-from logdriven_dagster.model.attempts import Attempt
+from logdriven_dagster.model.attempts import Attempt, Status
+from logdriven_dagster.model.job_runs import JobRun, RunStep, StepResult
+from logdriven_dagster.model.lineage import QueryLineage
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -27,6 +29,8 @@ class WindowSucceeded:
     error_count: int = 0
     overdue: bool = False
     """Whether it took longer than the table's `timeout`."""
+    lineage: tuple[QueryLineage, ...] = ()
+    """Of its queries, in the order of the steps; empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,52 @@ class WindowSkipped:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    """A run of a job has begun; its row is RUNNING."""
+
+    run: JobRun
+    notes: tuple[str, ...] = ()
+    """What is left out, and why; whoever reads the log of the run should know."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """A step of a maintenance job has begun."""
+
+    step: RunStep
+
+
+@dataclass(frozen=True, slots=True)
+class StepTriedAgain:
+    """A try at a step failed, and another one follows."""
+
+    step: RunStep
+    error: str
+    error_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """A step has succeeded, or failed for good, which ends the run."""
+
+    step: RunStep
+    result: StepResult
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """The run is SUCCESS or FAILURE in the log."""
+
+    run: JobRun
+    status: Status
+    error: str | None
+    seconds: float
+
+
 WindowEvent: TypeAlias = (
     WindowStarted | WindowSucceeded | WindowFailed | WindowLost | WindowRefused | WindowSkipped
 )
+StepEvent: TypeAlias = StepStarted | StepTriedAgain | StepEnded
+JobEvent: TypeAlias = JobStarted | StepEvent | JobEnded | WindowEvent

@@ -26,8 +26,17 @@ class Timeout:
         if self.overdue or limit is None or time.monotonic() - self.started < limit.total_seconds():
             return
         self.overdue = True
-        problem = f"{self.what} takes longer than its timeout of {limit}"
+        problem = self.problem
         if self.settings.timeout_strategy != "fail":
             logger.warning("overdue: %s", problem)
         if self.settings.timeout_strategy != "warn":
             raise TimeoutStepError(f"{problem}; it was stopped")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up and that is a failure."""
+        return self.overdue and self.settings.timeout_strategy != "warn"
+
+    @property
+    def problem(self) -> str:
+        return f"{self.what} takes longer than its timeout of {self.settings.timeout}"
