@@ -11,9 +11,11 @@ from typing import Annotated
 import typer
 
 from logdriven_dagster.cli import (
+    import_commands,
     log_commands,
     plan_commands,
     project_commands,
+    report_commands,
     run_commands,
     upkeep_commands,
 )
@@ -37,8 +39,12 @@ app.command()(run_commands.run)
 app.command()(run_commands.refresh)
 app.command()(upkeep_commands.discard)
 app.command()(log_commands.log)
+app.command()(report_commands.report)
 app.command()(upkeep_commands.clean)
 app.command()(upkeep_commands.archive)
+app.command()(import_commands.scaffold)
+app.command("import-kettle")(import_commands.import_kettle)
+app.command("import-sharpetl")(import_commands.import_sharpetl)
 _database.command()(log_commands.upgrade)
 app.add_typer(_database, name="db")
 

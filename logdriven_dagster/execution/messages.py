@@ -96,7 +96,7 @@ class Message:
 
     def as_html(self) -> str:
         """For mail programs."""
-        return _templates().get_template("message.html.j2").render(message=self, words=_WORDS)
+        return templates().get_template("message.html.j2").render(message=self, words=_WORDS)
 
     def as_json(self) -> dict[str, Any]:
         """For programs: `events` are the facts."""
@@ -218,7 +218,8 @@ def _escaped(text: str) -> str:
 
 
 @cache
-def _templates() -> "Environment":
+def templates() -> "Environment":
+    """The templates of messages and reports; they escape every text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
