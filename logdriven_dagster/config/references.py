@@ -15,8 +15,8 @@ def table_references(sql: str) -> set[str]:
 
     Raises UnreadableSqlError.
     """
-    tree = _parse(sql)
-    return {name for name, _ in _tables(tree)}
+    tree = parse_query(sql)
+    return {name for name, _ in named_tables(tree)}
 
 
 def replace_tables(sql: str, views: Mapping[str, str]) -> str:
@@ -29,9 +29,9 @@ def replace_tables(sql: str, views: Mapping[str, str]) -> str:
     wanted = {name.lower(): view for name, view in views.items()}
     if not any(name in sql.lower().replace("`", "") for name in wanted):
         return sql
-    tree = _parse(sql)
+    tree = parse_query(sql)
     edits: list[tuple[int, int, str]] = []
-    for name, table in _tables(tree):
+    for name, table in named_tables(tree):
         if view := wanted.get(name.lower()):
             alias = "" if table.alias else f" AS `{table.name}`"
             edits.append((*_span(table), f"`{view}`{alias}"))
@@ -52,7 +52,8 @@ def _qualified_columns(tree, wanted) -> Iterator[tuple[int, int, str]]:  # type:
             yield start, end, f"`{qualifier[-1].name}`"
 
 
-def _tables(tree) -> Iterator:  # type: ignore[no-untyped-def,type-arg]
+def named_tables(tree) -> Iterator:  # type: ignore[no-untyped-def,type-arg]
+    """The dotted names of tables with their nodes, common table expressions left out."""
     from sqlglot import exp
 
     common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
@@ -66,12 +67,13 @@ def _span(table) -> tuple[int, int]:  # type: ignore[no-untyped-def]
     return table.parts[0].meta["start"], table.parts[-1].meta["end"] + 1
 
 
-def _parse(sql: str):  # type: ignore[no-untyped-def]
+def parse_query(sql: str, dialect: str | None = "spark"):  # type: ignore[no-untyped-def]
+    """The tree of a query, whose `${variables}` become names; raises UnreadableSqlError."""
     import sqlglot
 
     # Of the same length, so that positions in the tree are positions in the text.
     neutral = _VARIABLE.sub(lambda match: "v" * len(match[0]), sql)
     try:
-        return sqlglot.parse_one(neutral, dialect="spark")
+        return sqlglot.parse_one(neutral, dialect=dialect)
     except sqlglot.errors.SqlglotError as error:
         raise UnreadableSqlError(str(error).splitlines()[0]) from None

@@ -22,6 +22,10 @@ def _stage(session: WindowSession, step: StepConfig) -> Staged:
     return session.stage(step)
 
 
+_TOLD = {"table", "period", "properties", "steps", "checks"}
+"""What of a table its steps follow from."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """A window of a table, why it should run, and what this run changes about it."""
@@ -57,14 +61,19 @@ class Order:
         return {k: redact(v) if isinstance(v, str) else v for k, v in given.items()}
 
     @property
+    def made_outside(self) -> bool:
+        """Whether the rows are somebody's DataFrame, of which no query is known."""
+        return self.stage is not _stage
+
+    @property
     def definition(self) -> str | None:
         """A digest of what the steps do; None where it is not known, for rows made outside."""
-        if self.stage is not _stage:
+        if self.made_outside:
             return None
         project = self.project
         folder = project.files[self.table.table].parent
         told = [
-            self.table.model_dump_json(include={"table", "period", "properties", "steps", "checks"}),
+            self.table.model_dump_json(include=_TOLD),
             *(project.step_sql(self.table, step) or "" for step in self.table.steps),
             *(_code(folder, step.python) for step in self.table.steps),
             json.dumps(project.variables(self.table), sort_keys=True, default=str),

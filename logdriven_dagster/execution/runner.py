@@ -25,6 +25,7 @@ from logdriven_dagster.execution.events import (
     WindowRefused,
     WindowSkipped,
     WindowStarted,
+    WindowSucceeded,
 )
 from logdriven_dagster.execution.journal import Journal
 from logdriven_dagster.execution.leases import HeldLease, lease_of

@@ -108,17 +108,21 @@ lineage_query = Table(
     "lineage_query",
     metadata,
     Column("query_id", Id, primary_key=True, autoincrement=True),
-    Column("digest", String(64), nullable=False, comment="of table, step and text"),
+    Column("digest", String(64), nullable=False, comment="of table, step, text and columns"),
     Column("job_name", String(128), nullable=False),
     Column("step_id", String(64), nullable=False),
-    Column("query_type", String(16), nullable=False, comment="spark"),
+    Column("query_type", String(16), nullable=False, comment="spark, source, python"),
     Column("query_string", LongText, nullable=False),
+    Column("container_node_id", BigInteger, comment="what its columns are of"),
+    Column("absent", Text, comment="why no lineage is known, or none of some columns"),
     Column("create_ts", Moment, nullable=False, server_default=NOW),
     sqlite_autoincrement=True,
     **INNODB,
 )
 """Queries whose lineage is known, each once. Source: BDRE, LINEAGE_QUERY."""
 Index("uq_lineage_query", lineage_query.c.digest, unique=True)
+Index("ix_lineage_query_step", lineage_query.c.job_name, lineage_query.c.step_id)
+Index("ix_lineage_query_result", lineage_query.c.container_node_id)
 
 lineage_run = Table(
     "lineage_run",
@@ -128,7 +132,7 @@ lineage_run = Table(
     **INNODB,
 )
 """Which attempts ran a query. Source: BDRE, `instance_exec_id` of LINEAGE_QUERY."""
-Index("ix_lineage_run_query", lineage_run.c.query_id)
+Index("ix_lineage_run_query", lineage_run.c.query_id, lineage_run.c.job_id)
 
 lineage_node = Table(
     "lineage_node",
@@ -149,12 +153,15 @@ lineage_relation = Table(
     metadata,
     Column("relation_id", Id, primary_key=True, autoincrement=True),
     Column("query_id", BigInteger, nullable=False),
-    Column("src_node_id", BigInteger, nullable=False),
+    Column("src_node_id", BigInteger, comment="NULL: of nothing, as a constant is"),
     Column("target_node_id", BigInteger, nullable=False),
     sqlite_autoincrement=True,
     **INNODB,
 )
-"""Source: BDRE, LINEAGE_RELATION."""
+"""A column is made of a column, of the rows of a table, by a function, or by way of a temp.
+
+Source: BDRE, LINEAGE_RELATION.
+"""
 Index("ix_lineage_relation_query", lineage_relation.c.query_id)
 Index("ix_lineage_relation_src", lineage_relation.c.src_node_id)
 Index("ix_lineage_relation_target", lineage_relation.c.target_node_id)

@@ -1,0 +1,138 @@
+"""The queries of a table's steps, and what the names in them mean."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.steps import (
+    CatalogSource,
+    CatalogTarget,
+    JdbcSource,
+    JdbcTarget,
+    KafkaSource,
+    KafkaTarget,
+    Option,
+    Source,
+    StepConfig,
+    Target,
+)
+from logdriven_dagster.model.lineage import Container, NodeType, Query
+
+_DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}
+"""SQLAlchemy's names where sqlglot has others."""
+
+
+def queries(
+    project: Project,
+    table: TableConfig,
+    columns: Mapping[str, tuple[str, ...]],
+    parameters: Mapping[str, Option],
+    writers: Mapping[str, str],
+) -> Iterator[Query]:
+    """What the steps ask for that `columns` has results of, in their order.
+
+    `parameters` are the variables of the attempt, secrets still references; `writers` are those of
+    `written_places`.
+    """
+    tables = _tables(table)
+    for step in table.steps:
+        if step.step in columns:
+            asking = _Asking(project, table, step, parameters, writers)
+            yield asking.query(columns[step.step], tables)
+        tables[step.step.lower()] = result_of(table, step)
+
+
+def result_of(table: TableConfig, step: StepConfig) -> Container:
+    """What holds the rows of a step: the table, if it is what other tables read."""
+    if step.target is None:
+        return Container(f"{table.table}#{step.step}", NodeType.TEMP)
+    output = next(step.step for step in reversed(table.steps) if step.target)
+    return Container(table.table if step.step == output else f"{table.table}#{step.step}")
+
+
+def written_places(project: Project) -> dict[str, str]:
+    """Database tables, topics and catalog tables that tables of the project are written to.
+
+    Who reads such a place as a source reads the table.
+    """
+    return {
+        place: table.table
+        for table in project.tables.values()
+        if (place := _place(table.output)) is not None
+    }
+
+
+class _Asking:
+    """One step and what it asks for."""
+
+    def __init__(
+        self,
+        project: Project,
+        table: TableConfig,
+        step: StepConfig,
+        parameters: Mapping[str, Option],
+        writers: Mapping[str, str],
+    ) -> None:
+        self._project, self._table, self._step = project, table, step
+        self._parameters, self._writers = parameters, writers
+
+    def query(self, columns: tuple[str, ...], tables: Mapping[str, Container]) -> Query:
+        names, inner, step = dict(tables), None, self._step
+        if step.source is not None:
+            inner = self._inner(step.source)
+            names["source"] = inner[0].result if inner else self._origin(step.source)
+        result = result_of(self._table, step)
+        common = (self._table.table, step.step)
+        if step.python is not None:
+            return Query(*common, "python", step.python, result, columns, names, inner)
+        text = self._project.step_sql(self._table, step)
+        if text is not None:
+            return Query(*common, "spark", self._given(text), result, columns, names, inner)
+        told = names["source"].name if inner is None else inner[0].text
+        return Query(*common, "source", told, result, columns, names, inner)
+
+    def _inner(self, source: Source) -> tuple[Query, str | None] | None:
+        """The query that a database is asked, in its own dialect."""
+        if not isinstance(source, JdbcSource) or source.query is None:
+            return None
+        name = f"{self._table.table}#{self._step.step}.source"
+        result = Container(name, NodeType.TEMP)
+        text, own = self._given(source.query), (self._table.table, self._step.step)
+        url = self._project.config.connections[source.connection].url or ""
+        backend = re.split(r"[+:]", url)[0]
+        query = Query(*own, "spark", text, result, (), {"": Container(source.connection)})
+        return query, _DIALECTS.get(backend, backend or None)
+
+    def _origin(self, source: Source) -> Container:
+        place = self._given(str(_place(source) or getattr(source, "path", source.type)))
+        return Container(self._writers.get(place.lower(), place))
+
+    def _given(self, text: str) -> str:
+        """The text with the variables of the attempt; those of its window stay references."""
+        for name, value in self._parameters.items():
+            text = text.replace(f"${{{name}}}", str(value))
+        return text
+
+
+def _tables(table: TableConfig) -> dict[str, Container]:
+    names = [dependency.table for dependency in table.depends_on if dependency.read != "none"]
+    return {name.lower(): Container(name) for name in [*names, table.table]}
+
+
+def _place(used: Source | Target | Any) -> str | None:
+    """What a database table, topic or catalog table is called, in small letters."""
+    match used:
+        case JdbcSource(table=str(table), connection=connection):
+            return f"{connection}:{table}".lower()
+        case JdbcTarget(table=table, connection=connection):
+            return f"{connection}:{table}".lower()
+        case KafkaSource(topics=topics, connection=connection):
+            return f"{connection}:{','.join(topics)}".lower()
+        case KafkaTarget(topic=topic, connection=connection):
+            return f"{connection}:{topic}".lower()
+        case CatalogSource(name=name) | CatalogTarget(name=name):
+            return name.lower()
+        case _:
+            return None
