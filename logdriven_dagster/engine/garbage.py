@@ -5,9 +5,10 @@ commits leave metadata. A reader that began before a table's last fifty commits 
 a file.
 """
 
+import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -27,14 +28,21 @@ from logdriven_dagster.engine.iceberg import identifier, table_folder
 from logdriven_dagster.engine.iceberg_catalog import open_catalog
 from logdriven_dagster.engine.jdbc import staging_prefix
 from logdriven_dagster.engine.pointers import Pointers
+from logdriven_dagster.engine.staging import UPKEEP
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
 InUse = Callable[[int, str], bool]
 """Whether an attempt needs what the job of this number staged at a location."""
 
-_STAGED = re.compile(r"(\d+)-.+")
+_REWRITTEN_WITHIN = timedelta(hours=1)
+"""A file that is being compacted was written to not longer ago than this."""
+
+STAGED = re.compile(r"(\d+)-.+")
+"""The names of staging folders, which begin with the job."""
+
 _STAGING_TABLE = re.compile(r"(.+)(__staging_(\d+)_[0-9a-f]{6})")
 
 
@@ -68,10 +76,9 @@ class Search:
             stats = [part.stat() for part in parts]
         except FileNotFoundError:
             return
-        modified = datetime.fromtimestamp(max(stat.st_mtime for stat in stats), timezone.utc)
-        if modified < self.before:
+        if _modified(stats) < self.before:
             size = sum(s.st_size for p, s in zip(parts, stats, strict=True) if p.is_file())
-            yield Garbage(table, kind, str(path), size, modified, lambda: _remove(path))
+            yield Garbage(table, kind, str(path), size, _modified(stats), lambda: _remove(path))
 
     def idle(self, folder: Path) -> list[Path]:
         """The staging folders below a folder that no running attempt needs.
@@ -80,8 +87,18 @@ class Search:
         meanwhile is in use first, and published then.
         """
         entries = sorted(folder.iterdir()) if folder.is_dir() else []
-        staged = [(entry, _STAGED.fullmatch(entry.name)) for entry in entries]
-        return [e for e, match in staged if match and not self.in_use(int(match[1]), str(e))]
+        staged = [(entry, STAGED.fullmatch(entry.name)) for entry in entries]
+        return [e for e, match in staged if match and not self._needs(int(match[1]), e)]
+
+    def _needs(self, job_id: int, folder: Path) -> bool:
+        """Whether an attempt needs a folder; upkeep's are told by their age, whatever is asked."""
+        if job_id != UPKEEP:
+            return self.in_use(job_id, str(folder))
+        try:
+            modified = _modified([path.stat() for path in [folder, *folder.rglob("*")]])
+        except FileNotFoundError:
+            return True  # somebody works there
+        return modified > datetime.now(timezone.utc) - _REWRITTEN_WITHIN
 
 
 def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iterator[Garbage]:
@@ -112,27 +129,40 @@ def _of_iceberg(search: Search, table: str, target: IcebergTarget) -> Iterator[G
     idle, known = search.idle(folder / "data"), sorted(folder.glob("metadata/*"))
     files = {staging: sorted(staging.glob("*.parquet")) for staging in idle}
     try:
-        data, metadata = _named(open_catalog(search.project).load_table(identifier(name)))
+        found = open_catalog(search.project).load_table(identifier(name))
+        named = named_files(found, found.metadata.snapshots)
     except NoSuchTableError:
-        data, metadata = set(), set(known)
-    needed = {path.parent.name for path in data}
+        named = Named(set(), set(known))
+    needed = {path.parent.name for path in named.data}
     for staging in idle:
         for path in files[staging] if staging.name in needed else [staging]:
-            if path not in data:
+            if path not in named.data:
                 yield from search.path(table, "rows", path)
     for path in known:
-        if path not in metadata:
+        if path not in named.metadata:
             yield from search.path(table, "metadata", path)
 
 
-def _named(table: "Table") -> tuple[set[Path], set[Path]]:
-    """The data files and metadata files that the kept snapshots name."""
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The files that a table names."""
+
+    data: set[Path]
+    metadata: set[Path]
+
+    @property
+    def all(self) -> set[Path]:
+        return self.data | self.metadata
+
+
+def named_files(table: "Table", snapshots: "Sequence[Snapshot]") -> Named:
+    """The data files and metadata files that these snapshots of the table name."""
     locations = [table.metadata_location]
     locations += [entry.metadata_file for entry in table.metadata.metadata_log]
     statistics = [*table.metadata.statistics, *table.metadata.partition_statistics]
     locations += [file.statistics_path for file in statistics]
     manifests: dict[str, Any] = {}
-    for snapshot in table.metadata.snapshots:
+    for snapshot in snapshots:
         locations.append(snapshot.manifest_list)
         manifests |= {manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)}
     files = {
@@ -140,7 +170,7 @@ def _named(table: "Table") -> tuple[set[Path], set[Path]]:
         for manifest in manifests.values()
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
     }
-    return set(map(_path, files)), set(map(_path, [*locations, *manifests]))
+    return Named(set(map(_path, files)), set(map(_path, [*locations, *manifests])))
 
 
 def _of_database(search: Search, table: str, target: JdbcTarget) -> Iterator[Garbage]:
@@ -172,6 +202,10 @@ def _of_staging(
 ) -> Iterator[Garbage]:
     for path in search.idle(search.project.warehouse / "_staging" / table):
         yield from search.path(table, "rows", path)
+
+
+def _modified(stats: list[os.stat_result]) -> datetime:
+    return datetime.fromtimestamp(max(stat.st_mtime for stat in stats), timezone.utc)
 
 
 def _path(location: str) -> Path:

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.steps import IcebergTarget
 from logdriven_dagster.engine.creation import create
-from logdriven_dagster.engine.iceberg_catalog import PROPERTIES, evolve, forget_old_snapshots
+from logdriven_dagster.engine.iceberg_catalog import (
+    PROPERTIES,
+    evolve,
+    forget_old_snapshots,
+    load_existing,
+)
 from logdriven_dagster.engine.iceberg_files import (
     all_within,
     bound_text,
@@ -144,9 +149,9 @@ class IcebergTable:
                     update = transaction.update_snapshot(snapshot_properties=identity(stamp))
                     with update.fast_append():
                         pass
-                    forget_old_snapshots(table, transaction)
             except CommitFailedException:
                 continue
+            forget_old_snapshots(table)
             return
         if self._existing() is not None:
             raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")
@@ -187,9 +192,9 @@ class IcebergTable:
                     for path in change.added:
                         new = parquet_file_to_data_file(table.io, transaction.table_metadata, path)
                         snapshot.append_data_file(new)
-                forget_old_snapshots(table, transaction)
         except (CommitFailedException, ValidationException):
             return False
+        forget_old_snapshots(table)
         return True
 
     def discard(self, staged: StagedRows) -> None:
@@ -248,15 +253,7 @@ class IcebergTable:
         return spark_schema(table.schema()) if table else None
 
     def _existing(self) -> "Table | None":
-        from pyiceberg.exceptions import NoSuchTableError
-
-        try:
-            table: Table = self._catalog.load_table(self._identifier)
-        except NoSuchTableError:
-            return None
-        # PyIceberg would try a lost commit again on what has happened since, past our looks at it.
-        table.metadata.properties["commit.retry.num-retries"] = "0"
-        return table
+        return load_existing(self._catalog, self._identifier)
 
     def _create(self, schema: "StructType") -> None:
         from pyiceberg.exceptions import TableAlreadyExistsError

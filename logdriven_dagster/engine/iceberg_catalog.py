@@ -1,11 +1,12 @@
 """The project's Iceberg catalog, and how its tables age: columns come, snapshots go."""
 
-from datetime import datetime, timezone
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.creation import create
 from logdriven_dagster.engine.iceberg_files import location
+from logdriven_dagster.engine.iceberg_history import indispensable
 from logdriven_dagster.engine.iceberg_schema import iceberg_schema, spark_schema
 
 if TYPE_CHECKING:
@@ -38,15 +39,40 @@ def open_catalog(project: Project) -> Any:
     return create(lambda: SqlCatalog("logdriven", uri=url, warehouse=location(project.warehouse)))
 
 
-def forget_old_snapshots(table: "Table", transaction: "Transaction") -> None:
-    """Keep the history short. Only metadata go: readers of an old snapshot keep its files."""
-    from pyiceberg.table.update.snapshot import ExpireSnapshots
+def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
+    """The table as it is now, whose commits fail if anybody commits first; None: not there."""
+    from pyiceberg.exceptions import NoSuchTableError
 
+    try:
+        table: Table = catalog.load_table(identifier)
+    except NoSuchTableError:
+        return None
+    # PyIceberg would try a lost commit again on what has happened since, past our looks at it.
+    table.metadata.properties["commit.retry.num-retries"] = "0"
+    return table
+
+
+def forget_old_snapshots(table: "Table") -> None:
+    """Keep the history short. Only metadata go: readers of an old snapshot keep its files.
+
+    A commit of its own: one that also publishes would fail if a snapshot was gone before it.
+    """
     snapshots = table.metadata.snapshots
     if len(snapshots) > _MOST_SNAPSHOTS:
-        oldest = sorted(snapshot.timestamp_ms for snapshot in snapshots)[-_KEPT_SNAPSHOTS]
-        with ExpireSnapshots(transaction) as history:
-            history.older_than(datetime.fromtimestamp(oldest / 1000, timezone.utc))
+        kept = indispensable(table)
+        old = (snapshot.snapshot_id for snapshot in snapshots[:-_KEPT_SNAPSHOTS])
+        remove_snapshots(table, [number for number in old if number not in kept])
+
+
+def remove_snapshots(table: "Table", snapshot_ids: Iterable[int]) -> bool:
+    """Remove snapshots from a table's history; False if somebody else changed it meanwhile."""
+    from pyiceberg.exceptions import CommitFailedException
+
+    try:
+        table.maintenance.expire_snapshots().by_ids(list(snapshot_ids)).commit()
+    except (CommitFailedException, ValueError):  # ValueError: one of them is gone already
+        return False
+    return True
 
 
 def evolve(transaction: "Transaction", schema: "StructType") -> None:

@@ -1,6 +1,7 @@
 """What the snapshots of an Iceberg table say about who published what."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,28 @@ def is_out_of_date(table: "Table", stamp: Stamp) -> bool:
         if "staging" in properties:  # not a fence
             return is_newer(properties["data_range_start"], stamp.window)
     return False
+
+
+def indispensable(table: "Table") -> set[int]:
+    """The snapshots that no history can do without: branches, tags, the newest publication.
+
+    The last one says how new a table is that is replaced as a whole; see `is_out_of_date`.
+    """
+    named = {reference.snapshot_id for reference in table.metadata.refs.values()}
+    published = (s.snapshot_id for s, properties in _newest_first(table) if "staging" in properties)
+    return named | set(islice(published, 1))
+
+
+def of_windows(table: "Table", windows: Collection[tuple[str, str]]) -> set[int]:
+    """The snapshots of windows, each given by its table and its `data_range_start`.
+
+    Whoever goes on with an attempt finds there what it published, and which token is the newest.
+    """
+    return {
+        snapshot.snapshot_id
+        for snapshot, properties in _newest_first(table)
+        if (properties.get("table"), properties.get("data_range_start")) in windows
+    }
 
 
 def _newest_first(table: "Table") -> "Iterator[tuple[Snapshot, Mapping[str, str]]]":

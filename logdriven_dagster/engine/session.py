@@ -88,6 +88,15 @@ def session_settings(project: Project) -> dict[str, str]:
     return own | given | {"spark.sql.session.timeZone": str(project.zone)}
 
 
+def fresh_session(spark: "SparkSession", project: Project) -> "SparkSession":
+    """A session over the same application, with views and settings of its own."""
+    session = spark.newSession()
+    for name, value in session_settings(project).items():
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
+    return session
+
+
 def quieten() -> None:
     """Keep PySpark from printing the errors that the engine raises, secrets and all."""
     for name in _SPARK_LOGGERS:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+UPKEEP = 0
+"""The job that stages rows which are there already; the run log counts from 1."""
+
 _SMALL_BYTES = 4 * 1024 * 1024
 
 
@@ -165,13 +168,18 @@ def in_few_files(frame: "DataFrame") -> "DataFrame":
 
 
 def staging_folder(parent: Path, stamp: Stamp) -> Path:
-    """A new empty folder `<job_id>-<step>`.
+    """A new empty folder for what an attempt's step writes."""
+    return new_folder(parent, stamp.job_id, stamp.step_id)
+
+
+def new_folder(parent: Path, job_id: int, what: str) -> Path:
+    """A new empty folder `<job_id>-<what>`.
 
     A run log that started anew counts its jobs from 1 again, so the name may be taken by published
     rows; then a number makes it unique.
     """
     parent.mkdir(parents=True, exist_ok=True)
-    name = f"{stamp.job_id}-{stamp.step_id}"
+    name = f"{job_id}-{what}"
     for number in range(1, 10_000):
         folder = parent / (name if number == 1 else f"{name}.{number}")
         try:

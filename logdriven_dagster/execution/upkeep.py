@@ -1,17 +1,24 @@
-"""What operators do to a project: discard running attempts, remove garbage, archive the log."""
+"""What operators do to a project: discard attempts, tidy up its targets, archive the log."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.engine import iceberg_upkeep, spark_session
 from logdriven_dagster.engine.garbage import Garbage, find_garbage
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import OpenWindow
-from logdriven_dagster.runlog import RunLog, archive, history, leases, steps
+from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
+from logdriven_dagster.model.windows import range_text
+from logdriven_dagster.runlog import RunLog, archive, history, job_runs, leases, steps
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def discard(
@@ -46,12 +53,71 @@ def garbage(project: Project, run_log: RunLog, older_than: timedelta) -> Iterato
     return find_garbage(project, _in_use(run_log), older_than)
 
 
+def expirable(
+    project: Project, run_log: RunLog, names: Sequence[str], older_than: timedelta, options: Expiry
+) -> Iterator[Upkept]:
+    """What `expire_snapshots` would remove."""
+    for name in project.select(list(names)):
+        unfinished = _unfinished(project, run_log)
+        yield iceberg_upkeep.expirable(project, name, older_than, options, unfinished)
+
+
+def expire_snapshots(
+    project: Project, run_log: RunLog, names: Sequence[str], older_than: timedelta, options: Expiry
+) -> Iterator[Upkept]:
+    """Remove old snapshots of Iceberg tables, by names of tables or jobs, all for no names."""
+    for name in project.select(list(names)):
+        unfinished = _unfinished(project, run_log)
+        yield iceberg_upkeep.expire_snapshots(project, name, older_than, options, unfinished)
+
+
+def compactable(project: Project, names: Sequence[str], options: Compaction) -> Iterator[Upkept]:
+    """What `compact_files` would write anew."""
+    for name in project.select(list(names)):
+        yield iceberg_upkeep.compactable(project, name, options)
+
+
+def compact_files(
+    project: Project,
+    names: Sequence[str],
+    options: Compaction,
+    spark: "Callable[[], SparkSession] | None" = None,
+) -> Iterator[Upkept]:
+    """Write small files of Iceberg tables anew as few, by names of tables or jobs, all for none.
+
+    `spark` gives the session to use; by default the project's own is started or reused, once there
+    is something to do.
+    """
+    for name in project.select(list(names)):
+        found = iceberg_upkeep.compactable(project, name, options)
+        if found.files:
+            session = spark() if spark is not None else spark_session(project)
+            found = iceberg_upkeep.compact_files(project, session, name, options)
+        yield found
+
+
+def _unfinished(project: Project, run_log: RunLog) -> iceberg_upkeep.Unfinished:
+    """The windows whose newest attempt runs or did not succeed, as the log is when it is asked."""
+    tables = list(project.tables.values())
+
+    def ask() -> set[tuple[str, str]]:
+        opened = run_log.ask(lambda conn: history.open_windows(conn, tables))
+        found = ((name, item.window) for name, items in opened.items() for item in items)
+        return {(name, range_text(window.start)) for name, window in found}
+
+    return ask
+
+
 def bury_expired(run_log: RunLog, by: Owner) -> int:
     """End the attempts whose leases are over, also of tables that are not run any more; how many.
 
     A window that runs again does so by itself.
     """
-    return len(run_log.write(lambda conn: leases.bury_expired(conn, str(by))))
+
+    def work(conn: Connection) -> int:
+        return len(leases.bury_expired(conn, str(by))) + job_runs.bury_expired(conn, by)
+
+    return run_log.write(work)
 
 
 def archive_log(project: Project, run_log: RunLog, age: timedelta) -> Iterator[int]:
