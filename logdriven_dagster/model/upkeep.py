@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-_MEBIBYTE = 1024 * 1024
+_MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Compaction:
 
     min_files: int = 5
     """A window's small files are left alone while there are fewer."""
-    target_size: int = 128 * _MEBIBYTE
+    target_size: int = 128 * _MEGABYTE
     """Bytes that a file should have; one of three quarters of it counts as large enough."""
 
     def __post_init__(self) -> None:
