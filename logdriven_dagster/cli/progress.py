@@ -26,7 +26,7 @@ def display(output: Output, total: Callable[[], int]) -> Iterator[Show]:
         with _bar(total()) as show:
             yield show
     else:
-        yield _show_line
+        yield show_line
 
 
 @contextmanager
@@ -52,7 +52,8 @@ def _bar(total: int) -> Iterator[Show]:
         yield show
 
 
-def _show_line(event: WindowEvent) -> None:
+def show_line(event: WindowEvent) -> None:
+    """One line for a window that has ended."""
     result = window_result(event)
     # Skipped windows may be thousands; the summary counts them.
     if result and result.status != "SKIPPED":

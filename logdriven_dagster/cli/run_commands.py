@@ -176,7 +176,7 @@ def _watch(
     tally = Tally()
     try:
         with (
-            _terminable(),
+            terminable(),
             display(output, total) as show,
             closing(events),
         ):
@@ -198,7 +198,7 @@ def _watch(
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
+def terminable() -> Iterator[None]:
     """Let SIGTERM leave by way of the running window, which is logged as DISCARDED then.
 
     A second one raises again, because Python swallows what is raised inside a finalizer.
