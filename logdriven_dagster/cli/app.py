@@ -11,13 +11,16 @@ from typing import Annotated
 import typer
 
 from logdriven_dagster.cli import (
+    graph_commands,
     import_commands,
+    job_commands,
     log_commands,
     plan_commands,
     project_commands,
     report_commands,
     run_commands,
     upkeep_commands,
+    upkeep_files,
 )
 from logdriven_dagster.cli.options import GlobalNowOption, GlobalProjectOption
 from logdriven_dagster.errors import AttemptLostError, LogdrivenError, RefusedError, StepError
@@ -35,6 +38,7 @@ app.command()(project_commands.validate)
 app.command()(project_commands.schema)
 app.command()(plan_commands.plan)
 app.command()(plan_commands.status)
+app.command()(graph_commands.graph)
 app.command()(run_commands.run)
 app.command()(run_commands.refresh)
 app.command()(upkeep_commands.discard)
@@ -47,6 +51,8 @@ app.command("import-kettle")(import_commands.import_kettle)
 app.command("import-sharpetl")(import_commands.import_sharpetl)
 _database.command()(log_commands.upgrade)
 app.add_typer(_database, name="db")
+app.add_typer(job_commands.app, name="job")
+app.add_typer(upkeep_files.app, name="upkeep")
 
 
 def _version(wanted: bool) -> None:

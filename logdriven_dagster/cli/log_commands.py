@@ -63,7 +63,8 @@ def _print_attempts(rows: list[dict[str, Any]], zone: ZoneInfo) -> None:
 def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
     from logdriven_dagster.cli import rendering
 
-    error = (step["error"] or "").strip().splitlines()[:1]
+    skipped = step["status"] == "SKIPPED" and step["output"]
+    told = (step["error"] or skipped or "").strip().splitlines()[:1]
     return [
         f"  {step['step_id']}",
         "",
@@ -72,7 +73,7 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
         f"{step['duration']} s",
         rendering.number(step["source_count"]),
         rendering.number(step["target_count"]),
-        rendering.plain("".join(error), "red"),
+        rendering.plain("".join(told), "dim" if skipped else "red"),
     ]
 
 

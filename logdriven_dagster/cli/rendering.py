@@ -20,6 +20,7 @@ _COLOURS = {
     "ready": "green",
     "blocked": "yellow",
     "running": "cyan",
+    "inapplicable": "dim",
     "done": "green",
     "up to date": "dim",
     "SUCCESS": "green",

@@ -12,7 +12,6 @@ from logdriven_dagster.config.job_settings import in_job
 from logdriven_dagster.config.jobs import Relation, StandardJob
 from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.errors import UsageError
 
 
 def project_of_job(project: Project, name: str | None) -> Project:
