@@ -13,6 +13,7 @@ import typer
 from logdriven_dagster.cli import (
     graph_commands,
     import_commands,
+    lineage_commands,
     job_commands,
     log_commands,
     plan_commands,
@@ -43,6 +44,8 @@ app.command()(run_commands.run)
 app.command()(run_commands.refresh)
 app.command()(upkeep_commands.discard)
 app.command()(log_commands.log)
+app.command()(lineage_commands.lineage)
+app.command()(lineage_commands.properties)
 app.command()(report_commands.report)
 app.command()(upkeep_commands.clean)
 app.command()(upkeep_commands.archive)

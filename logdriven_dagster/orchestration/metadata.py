@@ -1,14 +1,18 @@
 """What Dagster shows beside a table and beside each window of it."""
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from dagster import (
+    AssetKey,
     CodeReferencesMetadataValue,
     LocalFileCodeReference,
     MetadataValue,
     TableColumn,
+    TableColumnDep,
+    TableColumnLineage,
     TableSchema,
 )
 
@@ -18,6 +22,7 @@ from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.steps import JdbcTarget
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.attempts import Attempt
+from logdriven_dagster.model.lineage import Container, outer_origins
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -83,6 +88,23 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
     rows = rows if rows is not None else metadata.get("target_count")
     rows = 0 if not event.steps else rows  # an empty slice
     return metadata | ({"dagster/row_count": rows} if rows is not None else {})
+
+
+def column_lineage(
+    event: WindowSucceeded, project: Project, key_of: Callable[[str], AssetKey]
+) -> dict[str, Any]:
+    """Of a materialization: the columns of other assets that its columns are made from."""
+    result = Container(event.attempt.table)
+    deps = {
+        column: [
+            TableColumnDep(key_of(ref.container.name), ref.column)
+            for ref in refs
+            if ref.container.name in project.tables and ref.column is not None
+        ]
+        for column, refs in outer_origins(event.lineage, result).items()
+    }
+    known = {column: found for column, found in deps.items() if found}
+    return {"dagster/column_lineage": TableColumnLineage(known)} if known else {}
 
 
 def failure_metadata(event: WindowFailed) -> dict[str, Any]:

@@ -31,7 +31,11 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.model.attempts import Owner
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.orchestration.metadata import failure_metadata, success_metadata
+from logdriven_dagster.orchestration.metadata import (
+    column_lineage,
+    failure_metadata,
+    success_metadata,
+)
 from logdriven_dagster.orchestration.partitions import table_partitions
 
 StepContext: TypeAlias = AssetExecutionContext | OpExecutionContext
@@ -129,7 +133,7 @@ class Reporter:
 
     def _materialized(self, event: WindowSucceeded) -> None:
         attempt = event.attempt
-        metadata = success_metadata(event)
+        metadata = success_metadata(event) | column_lineage(event, self.project, asset_key)
         if partition := self._partition(attempt.table, attempt.window):
             self.context.log_event(
                 AssetMaterialization(
