@@ -197,8 +197,7 @@ class Runner:
         """Publish and log a DataFrame as one window of a table with a single, given step."""
 
         def stage(session: WindowSession, step: StepConfig) -> Staged:
-            assert step.target is not None
-            return session.stage_frame(step.step, frame, step.target)
+            return session.stage_frame(step, frame)
 
         yield from self._run(Order(self.project, table, window, Trigger.REFRESH, now, stage=stage))
 
@@ -247,7 +246,7 @@ class Runner:
         """Record what does not apply as SKIPPED, so that it is neither in the way nor lost."""
         windows = queue.inapplicable(planned)
         found = self.run_log.write(
-            lambda conn: record_inapplicable(conn, prepared(conn, order), windows, self.owner)
+            lambda conn: record_inapplicable(conn, order, windows, self.owner)
         )
         for window in order.passed_over:
             yield WindowSkipped(planned.table, window, f"passed over for {planned.window}")
