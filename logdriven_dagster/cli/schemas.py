@@ -8,6 +8,16 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 SCHEMA_FOLDER = Path(".logdriven") / "schema"
+_REFERENCE = {"type": "string", "pattern": r"\$\{[^}]+\}"}
+"""A text with `${each.name}` or `${group.key}`, whose value is known when the project is loaded."""
+_FOR_EACH = {
+    "description": "the items of a template, which stands for a table or job for each of them",
+    "anyOf": [
+        {"type": "array", "minItems": 1},
+        {"type": "object", "properties": {"csv": {"type": "string"}}, "required": ["csv"]},
+        {"type": "object", "properties": {"yaml": {"type": "string"}}, "required": ["yaml"]},
+    ],
+}
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -16,16 +26,47 @@ def file_schemas() -> dict[str, dict[str, Any]]:
     from logdriven_dagster.config.jobs import MaintenanceJob, StandardJob
     from logdriven_dagster.config.models import Defaults, ProjectConfig, TableConfig
 
-    table = _schema(TableConfig)
+    table = _template(_schema(TableConfig))
     # What `defaults` in logdriven.yaml may give, a table file need not.
     table["required"] = [name for name in table["required"] if name not in Defaults.model_fields]
-    jobs = [StandardJob.model_json_schema(), MaintenanceJob.model_json_schema()]
+    jobs = [_template(model.model_json_schema()) for model in (StandardJob, MaintenanceJob)]
     job = {"$schema": _DIALECT, "anyOf": jobs}
     return {"project": _schema(ProjectConfig), "table": table, "job": job}
 
 
 def _schema(model: "type[BaseModel]") -> dict[str, Any]:
     return {"$schema": _DIALECT, **model.model_json_schema()}
+
+
+def _template(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a file that may have `for_each`, and references in place of any value."""
+    referable: dict[str, Any] = _referable(schema)
+    return referable | {"properties": referable["properties"] | {"for_each": _FOR_EACH}}
+
+
+def _referable(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_referable(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    changed = {}
+    for name, part in schema.items():
+        if name in ("properties", "$defs") and isinstance(part, dict):
+            wrap = _or_reference if name == "properties" else _referable
+            # What kind of thing it is decides which fields it has: editors must know.
+            changed[name] = {k: v if k == "type" else wrap(v) for k, v in part.items()}
+        elif name in ("items", "additionalProperties") and isinstance(part, dict):
+            changed[name] = _or_reference(part)
+        else:
+            changed[name] = _referable(part)
+    return changed
+
+
+def _or_reference(schema: Any) -> Any:
+    if schema.get("type") == "string" and not {"pattern", "enum", "const"} & schema.keys():
+        return schema
+    told = {name: schema[name] for name in ("title", "description", "default") if name in schema}
+    return told | {"anyOf": [_referable(schema), _REFERENCE]}
 
 
 def write_schemas(root: Path) -> list[Path]:

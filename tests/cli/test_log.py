@@ -2,6 +2,9 @@
 
 import sqlite3
 
+import yaml
+from jsonschema import Draft202012Validator
+
 from tests.builders import day
 from tests.cli.shop_log import ShopLog
 
@@ -71,6 +74,24 @@ def test_schema_prints_one_kind_or_all(shop, logdriven):
     table = logdriven("schema", "table").json
     assert table["required"] == ["table", "steps"]
     assert table["additionalProperties"] is False
+
+
+def test_the_schemas_know_templates_and_references(shop, logdriven):
+    table = """
+    for_each: [{name: a, retries: 1}]
+    table: ods.${each.name}
+    retries: ${each.retries}
+    ordered: ${run.ordered}
+    depends_on: ["${each.name}"]
+    steps: [{step: load, sql: SELECT 1 AS one, target: {type: iceberg, mode: "${run.mode}"}}]
+    """
+    job = "{for_each: [a, b], job: 'load_${each}', tables: ['ods.${each}']}"
+    for kind, text in (("table", table), ("job", job)):
+        validator = Draft202012Validator(logdriven("schema", kind).json)
+        assert [e.message for e in validator.iter_errors(yaml.safe_load(text))] == []
+    wrong = yaml.safe_load(table.replace("${each.retries}", "many"))
+    validator = Draft202012Validator(logdriven("schema", "table").json)
+    assert len(list(validator.iter_errors(wrong))) == 1
 
 
 def test_schema_write_says_how_an_editor_finds_it(shop, logdriven):

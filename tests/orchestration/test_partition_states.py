@@ -47,6 +47,17 @@ def test_a_materialization_carries_rows_schema_window_job_and_snapshot(world: Wo
     ]
 
 
+def test_a_materialization_carries_the_columns_it_is_made_from_b30(world: World) -> None:
+    world.write(EVENTS, DAILY).events()
+    assert world.materialize("ods.events dwd.daily", DAYS[0]).success
+    (event,) = materializations(world, "dwd.daily")
+    deps = event.metadata["dagster/column_lineage"].value.deps_by_column
+    (dep,) = deps["total"]
+    assert (dep.asset_key, dep.column_name) == (AssetKey(["ods", "events"]), "value")
+    (source,) = materializations(world, "ods.events")
+    assert "dagster/column_lineage" not in source.metadata  # a file is no asset
+
+
 def test_an_out_of_order_window_is_refused_and_stays_missing(world: World) -> None:
     world.write(EVENTS).events()
     result = world.materialize("ods.events", DAYS[4])
