@@ -73,8 +73,8 @@ def report(
         path.write_text(reports.rendered(found, single.value), encoding="utf-8")
         print_line(f"wrote {path}")
     else:
-        chosen = tuple(item.value for item in formats) if formats else reports.BY_DEFAULT
-        for path in reports.write_files(found, chosen):
+        asked = {item.value for item in formats or ()} or reports.BY_DEFAULT
+        for path in reports.write_files(found, [f for f in reports.FORMATS if f in asked]):
             print_line(f"wrote {path}")
     if send:
         reports.send_report(found, send)

@@ -5,6 +5,7 @@ Apprise hides: the same Message-ID when a message is sent again, and events as d
 the services beside them.
 """
 
+import logging
 import ssl
 from collections.abc import Mapping
 from email.message import EmailMessage
@@ -107,7 +108,7 @@ def _send_apprise(url: str, message: Message) -> None:
     service = apprise.Apprise()
     if not service.add(url):
         raise UsageError("not an Apprise URL, such as ntfy://topic")
-    with apprise.LogCapture(level="WARNING") as said:  # type: ignore[no-untyped-call]
+    with apprise.LogCapture(level=logging.WARNING) as said:  # type: ignore[no-untyped-call]
         reached = service.notify(
             title=message.title, body=message.as_text(), notify_type=message.severity
         )

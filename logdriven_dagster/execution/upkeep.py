@@ -15,7 +15,15 @@ from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import OpenWindow
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
 from logdriven_dagster.model.windows import range_text
-from logdriven_dagster.runlog import RunLog, archive, history, job_runs, leases, steps
+from logdriven_dagster.runlog import (
+    RunLog,
+    archive,
+    history,
+    job_runs,
+    leases,
+    notifications,
+    steps,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,11 +131,13 @@ def bury_expired(run_log: RunLog, by: Owner) -> int:
 def archive_log(project: Project, run_log: RunLog, age: timedelta) -> Iterator[int]:
     """Move attempts that ended longer ago than `age` to the archive tables.
 
-    Yields how many each transaction moved. Planning does not notice: watermarks stay.
+    Yields how many each transaction moved. Planning does not notice: watermarks stay. What was
+    told of them is forgotten.
     """
     tables = list(project.tables.values())
     while moved := run_log.write(lambda conn: archive.archive(conn, tables, age)):
         yield moved
+    run_log.write(lambda conn: notifications.forget(conn, age))
 
 
 def _in_use(run_log: RunLog) -> Callable[[int, str], bool]:

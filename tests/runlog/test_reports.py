@@ -1,0 +1,75 @@
+"""What a report reads, over SQLite, PostgreSQL and MariaDB."""
+
+from datetime import datetime, timedelta, timezone
+
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.job_runs import JobRequest
+from logdriven_dagster.runlog import archive, job_runs, reports
+from tests.builders import day, table
+from tests.runlog.logbook import ME, execute, fail, start, succeed
+
+HOUR = timedelta(hours=1)
+
+
+def between(log, start, end, tables=None):
+    with log.read() as conn:
+        return reports.attempts_between(conn, "project", start, end, tables)
+
+
+def now():
+    return datetime.now(timezone.utc)
+
+
+def started(log, moment):
+    execute(log, f"UPDATE job_log SET job_start_time = '{moment:%Y-%m-%d %H:%M:%S.%f}'")
+
+
+def test_all_attempts_that_started_in_the_time_are_there_with_their_steps_s40(log):
+    succeed(log, day(1))
+    fail(log, day(2))
+    start(log, day(3), name="ods.u")
+    rows = between(log, now() - HOUR, now() + HOUR)
+    assert [(row["job_name"], row["status"]) for row in rows] == [
+        ("ods.t", "SUCCESS"),
+        ("ods.t", "FAILURE"),
+        ("ods.u", "RUNNING"),
+    ]
+    assert rows[0]["steps"][0]["success_count"] == 5
+    assert rows[1]["steps"][0]["error"] == "broken"
+
+
+def test_the_time_begins_with_its_start_and_ends_before_its_end_s40(log):
+    succeed(log, day(1))
+    moment = now().replace(microsecond=0) - timedelta(minutes=5)
+    started(log, moment)
+    assert len(between(log, moment, moment + HOUR)) == 1
+    assert between(log, moment - HOUR, moment) == []
+
+
+def test_only_the_tables_that_were_asked_for_are_there(log):
+    succeed(log, day(1))
+    assert len(between(log, now() - HOUR, now() + HOUR, {"ods.t"})) == 1
+    assert between(log, now() - HOUR, now() + HOUR, {"ods.u"}) == []
+
+
+def test_other_projects_in_the_same_log_are_left_out(log):
+    succeed(log, day(1))
+    execute(log, "UPDATE job_log SET project_name = 'another'")
+    assert between(log, now() - HOUR, now() + HOUR) == []
+
+
+def test_archived_attempts_are_there_as_well_s40(log):
+    for n in (1, 2, 3):
+        succeed(log, day(n))
+    before = between(log, now() - HOUR, now() + HOUR)
+    assert log.write(lambda conn: archive.archive(conn, [table()], timedelta(0))) == 3
+    assert between(log, now() - HOUR, now() + HOUR) == before
+
+
+def test_runs_of_jobs_are_there(log):
+    request = JobRequest("nightly", "JOB_1", "standard", "project", ME)
+    run = log.write(lambda conn: job_runs.start(conn, request))
+    log.write(lambda conn: job_runs.finish(conn, run, Status.FAILURE, "broken"))
+    with log.read() as conn:
+        (row,) = reports.job_runs_between(conn, "project", now() - HOUR, now() + HOUR)
+    assert (row["job_name"], row["status"], row["error"]) == ("nightly", "FAILURE", "broken")
