@@ -257,9 +257,10 @@ def _renamed(tree: Any, query: Query) -> dict[str, Container]:
 
 def _meaning(name: str, query: Query) -> Container:
     """What a table's name means; in the query of a connection it is one of that connection's."""
-    if (connection := query.names.get("")) is not None:
-        return Container(f"{connection.name}:{name}".lower())
-    return query.names.get(name.lower()) or Container(name)
+    if known := query.names.get(name.lower()):
+        return known
+    connection = query.names.get("")
+    return Container(f"{connection.name}:{name}" if connection else name)
 
 
 def _functions(expression: Any, dialect: str | None) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.steps import (
     CatalogSource,
     CatalogTarget,
@@ -53,12 +54,12 @@ def result_of(table: TableConfig, step: StepConfig) -> Container:
 
 
 def written_places(project: Project) -> dict[str, str]:
-    """Database tables, topics and catalog tables that tables of the project are written to.
+    """Database tables, topics and catalog tables, in small letters → the table written to them.
 
     Who reads such a place as a source reads the table.
     """
     return {
-        place: table.table
+        place.lower(): table.table
         for table in project.tables.values()
         if (place := _place(table.output)) is not None
     }
@@ -102,11 +103,22 @@ class _Asking:
         text, own = self._given(source.query), (self._table.table, self._step.step)
         url = self._project.config.connections[source.connection].url or ""
         backend = re.split(r"[+:]", url)[0]
-        query = Query(*own, "spark", text, result, (), {"": Container(source.connection)})
+        names = {"": Container(source.connection), **self._written(source.connection, text)}
+        query = Query(*own, "spark", text, result, (), names)
         return query, _DIALECTS.get(backend, backend or None)
 
+    def _written(self, connection: str, text: str) -> dict[str, Container]:
+        """Tables of a connection that a text mentions and tables of the project are written to."""
+        prefix, mentioned = f"{connection}:".lower(), text.lower()
+        return {
+            place.removeprefix(prefix): Container(table)
+            for place, table in self._writers.items()
+            if place.startswith(prefix) and place.removeprefix(prefix) in mentioned
+        }
+
     def _origin(self, source: Source) -> Container:
-        place = self._given(str(_place(source) or getattr(source, "path", source.type)))
+        place = _place(source) or str(getattr(source, "path", source.type))
+        place = redact(self._given(place))
         return Container(self._writers.get(place.lower(), place))
 
     def _given(self, text: str) -> str:
@@ -122,17 +134,17 @@ def _tables(table: TableConfig) -> dict[str, Container]:
 
 
 def _place(used: Source | Target | Any) -> str | None:
-    """What a database table, topic or catalog table is called, in small letters."""
+    """What a database table, topic or catalog table is called."""
     match used:
         case JdbcSource(table=str(table), connection=connection):
-            return f"{connection}:{table}".lower()
+            return f"{connection}:{table}"
         case JdbcTarget(table=table, connection=connection):
-            return f"{connection}:{table}".lower()
+            return f"{connection}:{table}"
         case KafkaSource(topics=topics, connection=connection):
-            return f"{connection}:{','.join(topics)}".lower()
+            return f"{connection}:{','.join(topics)}"
         case KafkaTarget(topic=topic, connection=connection):
-            return f"{connection}:{topic}".lower()
+            return f"{connection}:{topic}"
         case CatalogSource(name=name) | CatalogTarget(name=name):
-            return name.lower()
+            return name
         case _:
             return None
