@@ -39,7 +39,7 @@ class JobType(str, Enum):
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="The job.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The job.")],
     *,
     kind: Annotated[
         JobType | None, typer.Option("--type", help="Refuse a job of the other type.")
@@ -176,7 +176,7 @@ def list_jobs(project: ProjectOption = None, as_json: JsonOption = False) -> Non
 
 @app.command()
 def status(
-    name: Annotated[str | None, typer.Argument(help="All jobs by default.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="All jobs by default.")] = None,
     *,
     project: ProjectOption = None,
     as_json: JsonOption = False,
@@ -207,12 +207,11 @@ def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
 
     grid = rendering.table("#run", "job · part", "status", "began", "#time", "#rows", "error")
     for run in runs:
-        word = "RUNNING" if run["status"] == "RUNNING" else run["status"]
         error = "its lease ran out; the next run takes it over" if run["expired"] else run["error"]
         grid.add_row(
             str(run["job_run_id"]),
             run["job_name"],
-            rendering.state(word),
+            rendering.state(run["status"]),
             _moment(run["begin_time"], project),
             rendering.seconds(_elapsed(run["begin_time"], run["end_time"])),
             "",

@@ -24,6 +24,7 @@ from logdriven_dagster.execution.events import WindowRefused
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.orchestration.catch_up import run_tags
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.endings import (
     interrupted_window_shown,
@@ -85,6 +86,7 @@ def _asset(project: Project, table: TableConfig) -> AssetsDefinition:
         partitions_def=partitions.definition,
         backfill_policy=BackfillPolicy.single_run(),
         required_resource_keys={RUN_LOG, SPARK},
+        op_tags=run_tags(table),
     )
     def materialize(context: AssetExecutionContext) -> MaterializeResult[Any]:
         _materialize(context, project, table, partitions)

@@ -1,23 +1,25 @@
-"""The op job `catch_up`, and one job of the same kind per configured job."""
+"""The op job `catch_up`, which runs pending windows of all tables."""
 
+from collections.abc import Collection, Mapping
 from datetime import timedelta
+from types import MappingProxyType
 
 from dagster import (
     Config,
     DagsterInstance,
+    DagsterRun,
     GraphDefinition,
     JobDefinition,
     OpDefinition,
     OpExecutionContext,
-    ScheduleDefinition,
     in_process_executor,
     op,
 )
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.jobs import StandardJob
-from logdriven_dagster.errors import UsageError
+from logdriven_dagster.config.settings import Settings
 from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.model.job_runs import StartedBy
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.endings import interrupted_window_shown
 from logdriven_dagster.orchestration.partitions import table_partitions
@@ -29,6 +31,11 @@ CATCH_UP = "catch_up"
 """The name of the job and of its op."""
 
 PROJECT_TAG = "logdriven/project"
+TRIGGER_TAG = "logdriven/trigger"
+"""On runs that a schedule or a sensor started: which of both."""
+WORKER_GROUP_TAG = "logdriven/worker_group"
+PRIORITY_TAG = "dagster/priority"
+"""Dagster's own: greater ones leave the queue of runs first."""
 
 _KEYS_AHEAD = 1000
 
@@ -46,13 +53,6 @@ class CatchUpConfig(Config):
     """The first pause after a window's failure; windows that keep failing are left alone."""
 
 
-class JobRunConfig(Config):
-    """What one run of a configured job may set; its tables are configured."""
-
-    now: str | None = None
-    max_windows: int | None = None
-
-
 def catch_up_job(project: Project) -> JobDefinition:
     """The job that runs pending windows, oldest first, of some or all tables."""
 
@@ -62,47 +62,52 @@ def catch_up_job(project: Project) -> JobDefinition:
         _catch_up(context, project, config)
 
     description = "Runs the pending windows of all or some tables, oldest first."
-    return _job(project, CATCH_UP, description, catch_up)
+    return op_job(project, CATCH_UP, description, catch_up)
 
 
-def configured_job(project: Project, config: StandardJob) -> JobDefinition:
-    """The Dagster job of one file in `jobs/`."""
-    if config.job == CATCH_UP:
-        raise UsageError(f"jobs: the name {CATCH_UP} is taken by the job of all tables")
-
-    @op(name=config.job, required_resource_keys={RUN_LOG, SPARK})
-    def run_tables(context: OpExecutionContext, config: JobRunConfig) -> None:
-        limit = config.max_windows or default_limit
-        _catch_up(context, project, CatchUpConfig(tables=tables, now=config.now, max_windows=limit))
-
-    tables, default_limit = list(config.tables), config.max_windows
-
-    description = config.description or f"Runs the pending windows of {', '.join(tables)}."
-    return _job(project, config.job, description, run_tables)
-
-
-def _job(project: Project, name: str, description: str, of: OpDefinition) -> JobDefinition:
+def op_job(
+    project: Project,
+    name: str,
+    description: str,
+    of: OpDefinition,
+    tags: Mapping[str, str] = MappingProxyType({}),
+) -> JobDefinition:
+    """A job of one op, in this process."""
     # Dagster wants graphs and ops to have different names; what users type are job and op.
     graph = GraphDefinition(name=f"{name}_graph", node_defs=[of], description=description)
     return graph.to_job(
         name=name,
         description=description,
         executor_def=in_process_executor,
-        tags={PROJECT_TAG: project.name},
+        tags={PROJECT_TAG: project.name, **tags},
     )
 
 
-def schedules(project: Project, jobs: list[JobDefinition]) -> list[ScheduleDefinition]:
-    """The schedules of the configured jobs that have one, in the project's time zone."""
-    return [
-        ScheduleDefinition(
-            job=job_definition,
-            cron_schedule=project.jobs[job_definition.name].schedule,
-            execution_timezone=project.zone.key,
-        )
-        for job_definition in jobs
-        if job_definition.name in project.jobs and project.jobs[job_definition.name].schedule
-    ]
+def started_by(run: DagsterRun) -> StartedBy:
+    """Who started a run; a schedule and a sensor leave their mark."""
+    match run.tags.get(TRIGGER_TAG):
+        case "schedule":
+            return "schedule"
+        case "sensor":
+            return "sensor"
+        case _:
+            return "manual"
+
+
+def online_tables(project: Project, names: Collection[str] = ()) -> list[str]:
+    """Those of some or all tables that schedules and sensors may start."""
+    selected = project.select(tuple(names))
+    return [name for name in selected if project.tables[name].release_state == "online"]
+
+
+def run_tags(settings: Settings) -> dict[str, str]:
+    """Run tags that say where a run belongs and how urgent it is.
+
+    Source: DolphinScheduler, worker group and priority.
+    """
+    tags = {PRIORITY_TAG: str(settings.priority)} if settings.priority else {}
+    group = settings.worker_group
+    return tags | ({WORKER_GROUP_TAG: group} if group else {})
 
 
 def add_partitions(instance: DagsterInstance, plan: Plan) -> None:
@@ -123,16 +128,22 @@ def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConf
         )
         now = data_clock(context.run, project, config.now)
         tables = config.tables or []
+        if started_by(context.run) != "manual":
+            tables = online_tables(runner.in_force(), tables)
+            if not tables:
+                context.log.info("Every table is offline: only people start them")
+                return
         add_partitions(context.instance, runner.plan(now, tables))
         seconds = config.backoff_seconds
         backoff = None if seconds is None else timedelta(seconds=seconds)
         limit = config.max_windows
         reporter.follow(runner.catch_up(now, tables, max_windows=limit, backoff=backoff))
-        context.log.info(_summary(reporter))
-        reporter.raise_failures(_summary(reporter))
+        context.log.info(summary(reporter))
+        reporter.raise_failures(summary(reporter))
 
 
-def _summary(reporter: Reporter) -> str:
+def summary(reporter: Reporter) -> str:
+    """How the windows of a run ended, in one line."""
     parts = {
         "succeeded": len(reporter.succeeded),
         "failed": len(reporter.failed),

@@ -10,10 +10,10 @@ from dagster import (
 )
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.jobs import StandardJob
 from logdriven_dagster.orchestration.assets import IO_MANAGER, build_assets, external_assets
-from logdriven_dagster.orchestration.catch_up import catch_up_job, configured_job, schedules
+from logdriven_dagster.orchestration.catch_up import catch_up_job
 from logdriven_dagster.orchestration.io_manager import table_io_manager
+from logdriven_dagster.orchestration.jobs import configured_job, job_schedules
 from logdriven_dagster.orchestration.mirror import mirror_sensor
 from logdriven_dagster.orchestration.resources import (
     RUN_LOG,
@@ -34,12 +34,11 @@ def build_definitions(project: Project) -> Definitions:
         warnings.simplefilter("ignore", BetaWarning)
         warnings.simplefilter("ignore", PreviewWarning)
         catch_up = catch_up_job(project)
-        standard = [job for job in project.jobs.values() if isinstance(job, StandardJob)]
-        jobs = [catch_up, *(configured_job(project, config) for config in standard)]
+        jobs = [catch_up, *(configured_job(project, job) for job in project.jobs.values())]
         return Definitions(
             assets=[*build_assets(project), *external_assets(project)],
             jobs=jobs,
-            schedules=schedules(project, jobs),
+            schedules=job_schedules(project, jobs),
             sensors=[catch_up_sensor(project, catch_up), mirror_sensor(project)],
             resources={
                 RUN_LOG: RunLogResource(),

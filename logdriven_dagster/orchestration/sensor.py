@@ -26,11 +26,21 @@ from dagster import (
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import SensorConfig
 from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.execution.jobs import bury_dead_runs
 from logdriven_dagster.execution.local import open_runner
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.orchestration.catch_up import CATCH_UP, PROJECT_TAG, add_partitions
+from logdriven_dagster.orchestration.catch_up import (
+    CATCH_UP,
+    PROJECT_TAG,
+    TRIGGER_TAG,
+    add_partitions,
+    online_tables,
+    run_tags,
+)
 from logdriven_dagster.orchestration.reconciling import report_dead_runs
 from logdriven_dagster.planning import Plan, PlannedWindow
+
+OFFLINE = "every table is offline: only people start them"
 
 _WAITING = [DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING]
 _WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
@@ -63,18 +73,25 @@ def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
         now = datetime.now(project.zone)
         runner = open_runner(project)
         report_dead_runs(context.instance, project, runner.run_log)
+        bury_dead_runs(runner.run_log, runner.owner)
         runner.outbox.deliver()
-        plan = runner.plan(now, backoff=config.interval)
+        current = runner.in_force()
+        online = online_tables(current)
+        if not online:
+            return SensorResult(skip_reason=SkipReason(OFFLINE), cursor=context.cursor)
+        plan = runner.plan(now, online, backoff=config.interval)
         add_partitions(context.instance, plan)
         runs = _latest_runs(context.instance, project)
         ready, reason = _ready(plan)
+        ready, group = _of_one_group(current, ready)
         pause = Pause.since(context.cursor, ready)
         if reason := reason or _busy(runs, plan, now) or pause.reason(now):
-            return SensorResult(skip_reason=SkipReason(redact(reason)), cursor=context.cursor)
+            told = redact(reason + _left_out(current))
+            return SensorResult(skip_reason=SkipReason(told), cursor=context.cursor)
         request = RunRequest(
             run_key=_digest(ready, runs[0].dagster_run.run_id if runs else ""),
-            run_config=_run_config(config),
-            tags={PROJECT_TAG: project.name},
+            run_config=_run_config(config, group),
+            tags=_tags(current, ready),
         )
         return SensorResult(run_requests=[request], cursor=pause.next(now, config.interval))
 
@@ -157,7 +174,37 @@ def _digest(windows: Iterable[PlannedWindow], *others: str) -> str:
     return hashlib.sha256("\n".join([*parts, *others]).encode()).hexdigest()[:32]
 
 
-def _run_config(config: SensorConfig) -> dict[str, Any]:
+def _of_one_group(
+    project: Project, ready: list[PlannedWindow]
+) -> tuple[list[PlannedWindow], list[str] | None]:
+    """The windows of the first one's worker group, and its tables where there are others.
+
+    A run is dispatched to one group; the others have the next. Source: DolphinScheduler.
+    """
+    groups = {name: table.worker_group for name, table in project.tables.items()}
+    if not ready or len(set(groups.values())) == 1:
+        return ready, None
+    chosen = groups[ready[0].table]
+    names = [name for name, group in groups.items() if group == chosen]
+    return [window for window in ready if groups[window.table] == chosen], names
+
+
+def _tags(project: Project, ready: Sequence[PlannedWindow]) -> dict[str, str]:
+    """Of the most urgent window; all are of one group."""
+    urgent = max((project.tables[w.table] for w in ready), key=lambda table: table.priority)
+    return {PROJECT_TAG: project.name, TRIGGER_TAG: "sensor", **run_tags(urgent)}
+
+
+def _left_out(project: Project) -> str:
+    offline = [n for n, table in project.tables.items() if table.release_state == "offline"]
+    if not offline:
+        return ""
+    more = f" and {len(offline) - _EXPLAINED} more" if len(offline) > _EXPLAINED else ""
+    return f"; offline, left to people: {', '.join(offline[:_EXPLAINED])}{more}"
+
+
+def _run_config(config: SensorConfig, tables: list[str] | None) -> dict[str, Any]:
     backoff = config.interval.total_seconds()
-    values = {"max_windows": config.max_windows, "backoff_seconds": backoff}
+    values: dict[str, Any] = {"max_windows": config.max_windows, "backoff_seconds": backoff}
+    values |= {"tables": tables} if tables else {}
     return {"ops": {CATCH_UP: {"config": values}}}

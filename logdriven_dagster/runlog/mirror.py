@@ -1,16 +1,17 @@
 """What a scheduler beside the log asks of it: what ended, and what became of its runs."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Table, func, or_, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.history import attempts_by_id
+from logdriven_dagster.runlog.observation_schema import job_run
 from logdriven_dagster.runlog.schema import job_log
 
 _ENDED = (Status.SUCCESS.value, Status.FAILURE.value, Status.DISCARDED.value)
@@ -18,12 +19,12 @@ _ENDED = (Status.SUCCESS.value, Status.FAILURE.value, Status.DISCARDED.value)
 
 @dataclass(frozen=True, slots=True)
 class Unreleased:
-    """A lease of a scheduler's run that its attempt did not release.
+    """A lease of a scheduler's run that its attempt, or its run of a job, did not release.
 
     It is held, or the attempt was taken over, replaced or discarded.
     """
 
-    job_id: int
+    what: str
     owner: Owner | None
     lease_lost: timedelta | None
     """How long ago it ran out; None while it is held."""
@@ -32,29 +33,37 @@ class Unreleased:
 def unreleased(conn: Connection, run_ids: Collection[str]) -> Mapping[str, list[Unreleased]]:
     """Run id → the leases that say how the run is, oldest first; runs without any are left out.
 
-    Those of attempts in RUNNING, and of the run's newest attempt.
+    Those of attempts in RUNNING, and of the run's newest attempt; of runs of jobs likewise.
     """
-    newest = (
-        select(func.max(job_log.c.job_id))
-        .where(job_log.c.dagster_run_id.in_(run_ids))
-        .group_by(job_log.c.dagster_run_id)
-    )
-    query = (
-        select(job_log, utc_now().label("read_at"))
-        .where(
-            job_log.c.dagster_run_id.in_(run_ids),
-            job_log.c.lease_expires_at.is_not(None),
-            or_(job_log.c.status == Status.RUNNING.value, job_log.c.job_id.in_(newest)),
-        )
-        .order_by(job_log.c.job_id)
-    )
     found: dict[str, list[Unreleased]] = {}
-    for row in conn.execute(query):
-        lost = row.read_at - row.lease_expires_at
-        owner = Owner.parse(row.owner, row.dagster_run_id)
-        sign = Unreleased(row.job_id, owner, lost if lost > timedelta(0) else None)
-        found.setdefault(row.dagster_run_id, []).append(sign)
+    for log, what in ((job_log, "job"), (job_run, "job run")):
+        for row in _unreleased(conn, log, run_ids):
+            lost = row.read_at - row.lease_expires_at
+            owner = Owner.parse(row.owner, row.dagster_run_id)
+            sign = Unreleased(f"{what} {row[0]}", owner, lost if lost > timedelta(0) else None)
+            found.setdefault(row.dagster_run_id, []).append(sign)
     return found
+
+
+def _unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Sequence[Any]:
+    """The rows, which begin with their number."""
+    (number,) = log.primary_key.columns
+    newest = (
+        select(func.max(number))
+        .where(log.c.dagster_run_id.in_(run_ids))
+        .group_by(log.c.dagster_run_id)
+    )
+    columns = (number, log.c.owner, log.c.dagster_run_id, log.c.lease_expires_at)
+    query = (
+        select(*columns, utc_now().label("read_at"))
+        .where(
+            log.c.dagster_run_id.in_(run_ids),
+            log.c.lease_expires_at.is_not(None),
+            or_(log.c.status == Status.RUNNING.value, number.in_(newest)),
+        )
+        .order_by(number)
+    )
+    return conn.execute(query).all()
 
 
 def ended_since(
