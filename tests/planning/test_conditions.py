@@ -107,6 +107,13 @@ def test_what_does_not_apply_says_why():
     assert first.reason == "does not apply: a [2022-01-01, 2022-01-02): did not fail"
 
 
+def test_what_does_not_apply_is_work_for_a_run_so_that_it_is_recorded():
+    work = plan(waiting("failure"), {"a": log(days(1, 5))}, NOW).ready()
+    assert [(item.table, item.window, item.state) for item in work] == [
+        ("b", day(1), State.INAPPLICABLE)
+    ]
+
+
 def test_before_the_upstream_begins_nothing_can_fail():
     tables = waiting("failure", table("a", default_start="2022-01-03"))
     assert first_state(tables, TableLog()) is State.INAPPLICABLE
