@@ -22,7 +22,9 @@
     └── StepError                      a step of an attempt failed
         ├── TransientStepError             worth another try: network, lock, resources
         └── TerminalStepError              will fail again: bad SQL, bad data, schema conflict
-            └── TimeoutStepError               the attempt took longer than the table's `timeout`
+            ├── TimeoutStepError               the attempt took longer than the table's `timeout`
+            ├── BadQualityError                rows break rules, or too many are not good
+            └── TooMuchDataError               a window writes more rows than it may
 
 Exit codes of the command line follow the tree: `UsageError`, `ConfigError`, `InvalidProjectError`
 and `RunLogError` are 2, a failed window is 1, a refusal is 1 where one window was asked for.
@@ -164,3 +166,14 @@ class TerminalStepError(StepError):
 
 class TimeoutStepError(TerminalStepError):
     """The attempt took longer than the table allows (`timeout`)."""
+
+
+class BadQualityError(TerminalStepError):
+    """A blocking rule is broken, or fewer rows are good than `min_pass` asks for. Source: BDRE."""
+
+
+class TooMuchDataError(TerminalStepError):
+    """A window would write more rows than `max_rows`.
+
+    Source: Sharp ETL, IncrementalDiffModeTooMuchData.
+    """

@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from logdriven_dagster.config.checking_quality import broken_quality, rule_queries
 from logdriven_dagster.config.conditions import broken_conditions, broken_relations
 from logdriven_dagster.config.documents import Document
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
@@ -55,6 +56,7 @@ def mistakes(
         yield from _broken_dependencies(table, document, tables.items, known)
         yield from broken_conditions(table, document, tables.items)
         yield from _broken_steps(table, document, lowered, config)
+        yield from broken_quality(table, document, config)
         yield from unknown_recipients(document, ("notify",), table.notify, config.recipients)
     for name, job in jobs.items.items():
         if name in tables.items:
@@ -183,8 +185,24 @@ def _broken_steps(
             yield document.error(place, str(error), error.hint)
             continue
         yield from _undeclared_reads(table, sql, document, place, names)
+        if step.loop_over is not None:
+            yield from _broken_loop(table, n, document, names)
     for n, check in enumerate(table.checks):
         yield from _undeclared_reads(table, check.sql, document, ("checks", n, "sql"), names)
+    for location, query in rule_queries(table, config):
+        yield from _undeclared_reads(table, query, document, location, names)
+
+
+def _broken_loop(
+    table: TableConfig, n: int, document: Document, names: Mapping[str, str]
+) -> Iterator[ConfigError]:
+    loop, earlier = table.steps[n].loop_over, [step.step for step in table.steps[:n]]
+    assert loop is not None
+    place = ("steps", n, "loop_over")
+    if loop.step is not None and loop.step not in earlier:
+        problem = f"there is no earlier step {loop.step!r}"
+        yield document.error(place, problem, _suggestion(loop.step, earlier))
+    yield from _undeclared_reads(table, loop.sql, document, (*place, "sql"), names)
 
 
 def _query(table: TableConfig, step: StepConfig, folder: Path, config: ProjectConfig) -> str | None:

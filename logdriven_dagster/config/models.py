@@ -28,6 +28,7 @@ from logdriven_dagster.config.fields import (
 )
 from logdriven_dagster.config.notifications import NotifyRule, RecipientField
 from logdriven_dagster.config.properties import Properties
+from logdriven_dagster.config.quality import QualityRules
 from logdriven_dagster.config.settings import Settings
 from logdriven_dagster.config.steps import CheckConfig, Option, StepConfig, Target
 from logdriven_dagster.model.attempts import OnRunning
@@ -347,6 +348,9 @@ class ProjectConfig(Model):
         None, description="SQLAlchemy URL of the Iceberg catalog; a SQLite file in the warehouse"
     )
     variables: dict[str, Option] = Field(default_factory=dict)
+    quality_rules: QualityRules = Field(
+        default_factory=dict, description="rules of data quality by name, for all tables"
+    )
     properties: Properties = Field(
         default_factory=dict, description="group → key → value, for tables without their own"
     )

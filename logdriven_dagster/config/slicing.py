@@ -92,6 +92,9 @@ def _slices(table: "TableConfig") -> Iterator[str]:
         yield f"incremental_type {kind} needs {_CUT[kind]}; there are {len(cut)}"
     if kind == "upstream" and not table.batch_dependencies:
         yield "incremental_type upstream needs a table in depends_on that makes the batches"
+    looping = [step.step for step in table.steps if step.loop_over and step.step in cut]
+    for name in looping:
+        yield f"step {name}: loop_over: {kind} cuts the source of this step into slices, as a whole"
     yield from _columns(table)
     yield from _files(table)
     for dependency in table.depends_on if kind == "upstream" else ():

@@ -5,6 +5,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, StringConstraints, model_validator
 
 from logdriven_dagster.config.fields import Model, StepName, TableName
+from logdriven_dagster.config.looping import LoopField
+from logdriven_dagster.config.quality import QualityConfig
 
 Option: TypeAlias = str | int | float | bool
 """The value of a Spark reader or writer option."""
@@ -202,7 +204,19 @@ class StepConfig(Model):
     python: PythonReference | None = Field(
         None, description="`package.module:function` or `file.py:function`, DataFrames in and out"
     )
+    loop_over: LoopField | None = Field(
+        None,
+        description="run source and query once for each row of a query or an earlier step, whose "
+        "columns are `:row_name` and `${row_name}`",
+    )
     target: Target | None = None
+    quality: QualityConfig | None = None
+    max_rows: int | None = Field(
+        None,
+        ge=0,
+        description="the most rows that a window may write, of an upsert those that it changes; "
+        "more of them are not published",
+    )
     on_empty: Literal["continue", "skip_following_steps"] = "continue"
     can_recover: bool = Field(
         True, description="false: an attempt that is taken over never starts with this step"
@@ -217,6 +231,8 @@ class StepConfig(Model):
         target = self.target
         if target is None and self.on_empty != "continue":
             raise ValueError("on_empty needs a target: only written rows are counted")
+        if target is None and (self.quality or self.max_rows is not None):
+            raise ValueError("quality and max_rows need a target: only written rows are looked at")
         if isinstance(target, (IcebergTarget, JdbcTarget)):
             if target.mode == "upsert" and not target.key:
                 raise ValueError("target.mode upsert needs target.key, the columns of a row's key")

@@ -16,6 +16,9 @@ _STOPS_EARLY = ("CollectLimit", "LocalLimit", "GlobalLimit", "TakeOrderedAndProj
 _READS_ALL_FIRST = ("Exchange", "BroadcastExchange", "Sort", "HashAggregate", "ObjectHashAggregate")
 _BUS_MILLISECONDS = 20_000
 
+LOOKED_UP = "logdriven_looked_up"
+"""The name of an `observe` over rows that are only compared with: their scans are no source."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueryCounts:
@@ -60,10 +63,13 @@ class _Plan:
     def __init__(self, graph: Any, values: list[Any]) -> None:
         self._names: dict[int, str] = {}
         self._rows: dict[int, int] = {}
+        self._looked_up: set[int] = set()
         nodes = graph.allNodes()
         for position in range(nodes.size()):
             node = nodes.apply(position)
             self._names[node.id()] = node.name().strip()
+            if LOOKED_UP in node.desc() and self._names[node.id()] == "CollectMetrics":
+                self._looked_up.add(node.id())
             rows = _rows(node.metrics(), values)
             if rows is not None:
                 self._rows[node.id()] = rows
@@ -94,6 +100,8 @@ class _Plan:
     ) -> list[int | None]:
         """The count of each scan below `node`; `filtered` is that of the filter just above."""
         name = self._names[node]
+        if node in self._looked_up:
+            return []
         if not self._inputs.get(node):
             return [None if limited else self._scanned(node, filtered)]
         if name == "Filter":

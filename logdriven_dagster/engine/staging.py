@@ -13,6 +13,7 @@ from logdriven_dagster.engine.actions import Action
 from logdriven_dagster.engine.iceberg_files import parquet_rows
 from logdriven_dagster.engine.metrics import QueryCounts, query_counts
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
+from logdriven_dagster.model.quality import QualityReport
 from logdriven_dagster.model.runs import Published
 from logdriven_dagster.model.windows import TimeWindow, parse_range_text
 
@@ -74,6 +75,10 @@ class StagedRows:
     """Paths of the files that hold rows."""
     staged_by: int = 0
     """The fencing token of the attempt that staged them; another one may have taken them over."""
+    quality: QualityReport | None = None
+    """Of a step with rules: what they found."""
+    rejected: "StagedRows | None" = None
+    """The rows that break rules, on their way to a target of their own."""
 
     def state(self) -> dict[str, Any]:
         """What another process needs to take them over, as JSON values."""
@@ -84,6 +89,8 @@ class StagedRows:
             "rows": self.rows,
             "files": list(self.files),
             "staged_by": self.staged_by,
+            "quality": self.quality.state() if self.quality else None,
+            "rejected": self.rejected.state() if self.rejected else None,
         }
 
     @classmethod
@@ -93,7 +100,15 @@ class StagedRows:
 
         schema = StructType.fromJson(state["schema"])
         known = {name: state[name] for name in ("location", "source_rows", "rows", "staged_by")}
-        return cls(stamp, schema=schema, files=tuple(state["files"]), **known)
+        quality, rejected = state.get("quality"), state.get("rejected")
+        return cls(
+            stamp,
+            schema=schema,
+            files=tuple(state["files"]),
+            quality=QualityReport.of(quality) if quality else None,
+            rejected=cls.of(stamp, rejected) if rejected else None,
+            **known,
+        )
 
 
 class Store(Protocol):

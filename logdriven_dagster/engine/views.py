@@ -33,6 +33,10 @@ class Views:
         self.opened: set[str] = set()
         """Configured tables that were read since the last `clear_opened`."""
 
+    def use(self, run: WindowRun) -> None:
+        """Replace variables by those of this run from now on."""
+        self._run = run
+
     def register(self, name: str, frame: "DataFrame") -> None:
         """Let `name` mean this frame in later steps and checks."""
         self._frames[name] = frame

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.quality import QualityConfig, rules_of
 from logdriven_dagster.config.slicing import file_source
 from logdriven_dagster.config.steps import CheckConfig, JdbcTarget, StepConfig, Target
 from logdriven_dagster.engine.actions import run_action
 from logdriven_dagster.engine.arrivals import refuse_changed
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.iceberg_catalog import open_catalog
-from logdriven_dagster.engine.instants import instant, lies_within
+from logdriven_dagster.engine.inspected_store import InspectedStore, rejected_target
+from logdriven_dagster.engine.placing import placed
+from logdriven_dagster.engine.quality import Inspector
 from logdriven_dagster.engine.rendering import render
-from logdriven_dagster.engine.schemas import WINDOW_START, columns_of, window_column
+from logdriven_dagster.engine.schemas import WINDOW_START, columns_of
 from logdriven_dagster.engine.session import fresh_session, quieten
-from logdriven_dagster.engine.sources import Reading, read_source, source_files
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, Store, in_few_files
+from logdriven_dagster.engine.step_results import StepResults
 from logdriven_dagster.engine.stores import store
-from logdriven_dagster.engine.transforms import call, load_function
 from logdriven_dagster.engine.views import Views
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.attempts import Counts
@@ -116,6 +118,7 @@ class WindowSession:
         self._table: TableConfig = place.project.table(run.table)
         tables = frozenset(place.project.tables)
         self._views = Views(place.spark, run, lambda name, part: read(place, name, part), tables)
+        self._results = StepResults(place, run, self._table, self._views)
         self._staged: dict[str, tuple[Store, StagedRows]] = {}
         self._published: dict[str, Published] = {}
 
@@ -123,18 +126,17 @@ class WindowSession:
         """Read, transform and write one step where no reader looks."""
         with step_errors():
             self._views.opened.clear()
-            source = self._source(step)
-            frame = self._transformed(step, source)
-            files = source_files(step.source, source) if source is not None else ()
+            frame, files = self._results.of(step)
             if step.target is None:
                 self._views.register(step.step, frame)
                 columns = columns_of(frame.schema)
-                return Staged(step.step, Counts(), self._origin(step), None, columns, files)
-            return self._write(step.step, frame, step.target, self._origin(step), files)
+                return Staged(step.step, Counts(), self._results.origin(step), None, columns, files)
+            return self._write(step, step.target, frame, self._results.origin(step), files)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
         """Of a table of files: what the steps read from now on."""
         self._run = replace(self._run, files=files)
+        self._results.use(self._run)
 
     def refuse_changed_files(self) -> None:
         """TransientStepError if a file is not the one any more that was to be read."""
@@ -142,10 +144,11 @@ class WindowSession:
             with step_errors():
                 refuse_changed(file_source(self._table), self._run.files)
 
-    def stage_frame(self, step_id: str, frame: "DataFrame", target: Target) -> Staged:
+    def stage_frame(self, step: StepConfig, frame: "DataFrame") -> Staged:
         """Write a frame that was made outside where no reader looks."""
+        assert step.target is not None
         with step_errors():
-            return self._write(step_id, frame, target, "dataframe", ())
+            return self._write(step, step.target, frame, "dataframe", ())
 
     def check(self, check: CheckConfig) -> None:
         """Raise TerminalStepError if the check's query finds rows: how many, and the first few."""
@@ -178,7 +181,7 @@ class WindowSession:
         for step in self._table.steps:
             if step.target is not None:
                 with step_errors():
-                    self._store(step.target).fence(self._stamp(step.step))
+                    self._store(step, step.target).fence(self._stamp(step.step))
 
     def restore(self, step: StepConfig, state: str) -> Staged | None:
         """Take over what a dead attempt staged, as if it had been staged here.
@@ -187,7 +190,7 @@ class WindowSession:
         """
         assert step.target is not None
         told = json.loads(state)
-        keeper = self._store(step.target)
+        keeper = self._store(step, step.target)
         with step_errors():
             staged = StagedRows.of(self._stamp(step.step), told["rows"])
             if not keeper.holds(staged):
@@ -210,60 +213,21 @@ class WindowSession:
         with suppress(Exception):  # with the JVM gone, they are gone, too
             self._views.close()
 
-    def _source(self, step: StepConfig) -> "DataFrame | None":
-        if step.source is None:
-            return None
-        reading = Reading(self._place.project, self._place.spark, self._run)
-        source = read_source(reading, step.source)
-        self._views.register("source", source)
-        return source
-
-    def _transformed(self, step: StepConfig, source: "DataFrame | None") -> "DataFrame":
-        if step.python:
-            folder = self._place.project.files[self._run.table].parent
-            function = load_function(step.python, folder)
-            label, known = f"{self._run.table} {self._run.window} {step.step}", self._values()
-            # It may start Spark jobs of its own.
-            return run_action(
-                self._place.spark, label, lambda: call(str(step.python), function, known)
-            )
-        sql = self._place.project.step_sql(self._table, step)
-        if sql is not None:
-            return self._views.query(sql)
-        assert source is not None  # the configuration refuses a step without an origin
-        return source
-
-    def _values(self) -> dict[str, Callable[[], Any]]:
-        """What the parameters of a Python transform can name."""
-        frames, own = self._views.parameters(), self._run.table.replace(".", "_")
-        return frames | {
-            "spark": lambda: self._place.spark,
-            "window": lambda: self._run.window,
-            "job_id": lambda: self._run.job_id,
-            "variables": lambda: dict(self._run.variables),
-            "properties": lambda: self._place.project.properties(self._table),
-            "inputs": lambda: {name: frame() for name, frame in frames.items() if name != own},
-        }
-
-    def _origin(self, step: StepConfig) -> str | None:
-        """The kinds of what the step reads: its source, and the tables that it names."""
-        kinds: list[str] = [step.source.type] if step.source else []
-        kinds += [self._place.project.table(name).output.type for name in self._views.opened]
-        return ",".join(dict.fromkeys(sorted(kinds))) or ("python" if step.python else "sql")
-
     def _write(
         self,
-        step_id: str,
-        frame: "DataFrame",
+        step: StepConfig,
         target: Target,
+        frame: "DataFrame",
         source_type: str | None,
         files: tuple[str, ...],
     ) -> Staged:
-        keeper = self._store(target)
-        placed = in_few_files(self._placed(frame, target))
-        return self._keep(
-            keeper, keeper.stage(placed, self._stamp(step_id)), target, source_type, files
-        )
+        keeper = self._store(step, target)
+        ready = frame if step.quality else self._finished(frame, target)
+        staged = keeper.stage(ready, self._stamp(step.step))
+        return self._keep(keeper, staged, target, source_type, files)
+
+    def _finished(self, frame: "DataFrame", target: Target) -> "DataFrame":
+        return in_few_files(placed(frame, target, self._run.window))
 
     def _keep(
         self,
@@ -275,6 +239,7 @@ class WindowSession:
     ) -> Staged:
         """Remember what is staged, and let later steps and checks see it."""
         step_id = staged.stamp.step_id
+        rejected = staged.quality.rejected if staged.quality else 0
         self._staged[step_id] = (keeper, staged)
         state = {
             "rows": staged.state(),
@@ -284,7 +249,7 @@ class WindowSession:
         self._views.register(step_id, keeper.staged_frame(staged).drop(WINDOW_START))
         return Staged(
             step_id,
-            Counts(staged.source_rows, staged.rows, success=staged.rows, failure=0),
+            Counts(staged.source_rows, staged.rows, staged.rows, failure=rejected),
             source_type,
             target.type,
             columns_of(staged.schema),
@@ -292,40 +257,42 @@ class WindowSession:
             f"staged {staged.rows} rows in {staged.location}",
             staged.location,
             json.dumps(state),
+            staged.quality,
         )
 
-    def _store(self, target: Target) -> Store:
-        """The store of a target, its statements with the values of the window."""
+    def _store(self, step: StepConfig, target: Target) -> Store:
+        """The store of a step's target, its statements with the values of the window."""
         if isinstance(target, JdbcTarget):
             statements = tuple(render(sql, self._run) for sql in target.pre_sql)
             target = target.model_copy(update={"pre_sql": statements})
-        return store(self._place, self._run.table, target)
+        place, table = self._place, self._run.table
+        keeper = store(place, table, target)
+        if step.quality is None:
+            return keeper
+        apart = rejected_target(table, step)
+        return InspectedStore(
+            keeper,
+            store(place, *apart) if apart else None,
+            self._inspector(step.quality, target),
+            lambda frame: self._finished(frame, target),
+            lambda frame: self._finished(frame, apart[1] if apart else target),
+        )
+
+    def _inspector(self, quality: QualityConfig, target: Target) -> Inspector:
+        project, table = self._place.project, self._run.table
+        return Inspector(
+            quality,
+            rules_of(quality, project.config.quality_rules),
+            self._views,
+            self._results.values,
+            project.files[table].parent,
+            project.warehouse / "_staging" / table,
+            staged=quality.keep_rejected or isinstance(target, JdbcTarget),
+        )
 
     def _stamp(self, step_id: str) -> Stamp:
         run = self._run
         return Stamp(run.job_id, run.table, step_id, run.window, run.fencing_token)
-
-    def _placed(self, frame: "DataFrame", target: Target) -> "DataFrame":
-        """The frame with what places its rows in the window, refusing rows that lie outside."""
-        from pyspark.sql import functions as sf
-
-        window, name = self._run.window, target.window_column
-        if name is not None:
-            if name.lower() not in (column.lower() for column in frame.columns):
-                raise TerminalStepError(f"the result has no column {name}, the window_column")
-            value = sf.col(f"`{name}`")
-            outside = sf.concat(
-                sf.lit(f"{name} = "),
-                sf.coalesce(value.cast("string"), sf.lit("NULL")),
-                sf.lit(f" lies outside the window {window}"),
-            )
-            inside = lies_within(value, window)
-            frame = frame.withColumn(
-                name, sf.when(inside, value).otherwise(sf.raise_error(outside))
-            )
-        if window_column(target) == WINDOW_START:
-            frame = frame.withColumn(WINDOW_START, instant(window.start))
-        return frame
 
 
 def _row_text(row: Any) -> str:

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
+from logdriven_dagster.model.quality import QualityReport
 from logdriven_dagster.model.windows import TimeWindow
 
 Reads: TypeAlias = tuple[TimeWindow, ...] | None
@@ -53,6 +54,8 @@ class Staged:
     """The staging folder or staging table."""
     state: str | None = None
     """JSON with which another process can take over what is staged; None for a view."""
+    quality: QualityReport | None = None
+    """Of a step with rules: what they found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,94 @@
+"""What the steps of one window make: read, transform, and once for each row of a loop."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.looping import LoopOver
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.steps import StepConfig
+from logdriven_dagster.engine.actions import run_action
+from logdriven_dagster.engine.looping import loop_rows, union
+from logdriven_dagster.engine.sources import Reading, read_source, source_files
+from logdriven_dagster.engine.staging import Place
+from logdriven_dagster.engine.transforms import call, load_function
+from logdriven_dagster.engine.views import Views
+from logdriven_dagster.model.runs import WindowRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class StepResults:
+    """The results of a window's steps as frames, which nobody has computed yet."""
+
+    def __init__(self, place: Place, run: WindowRun, table: TableConfig, views: Views) -> None:
+        self._place, self._run, self._table, self._views = place, run, table, views
+
+    def use(self, run: WindowRun) -> None:
+        """Read the files and replace the variables of this run from now on."""
+        self._run = run
+        self._views.use(run)
+
+    def of(self, step: StepConfig) -> "tuple[DataFrame, tuple[str, ...]]":
+        """What the step makes, and the names of the files that it reads."""
+        if step.loop_over is None:
+            source = self._source(step)
+            files = source_files(step.source, source) if source is not None else ()
+            return self._transformed(step, source), files
+        return self._of_all_rows(step, step.loop_over)
+
+    def _of_all_rows(self, step: StepConfig, loop: LoopOver) -> "tuple[DataFrame, tuple[str, ...]]":
+        """One result of all rows of a loop. Source: Sharp ETL, loopOver."""
+        run, spark = self._run, self._place.spark
+        rows = self._views.query(loop.sql) if loop.sql else spark.table(f"`{loop.step}`")
+        once, results = step.model_copy(update={"loop_over": None}), []
+        try:
+            for row in loop_rows(rows, loop, f"{run.table} {run.window} {step.step}"):
+                self.use(replace(run, variables={**run.variables, **row}))
+                results.append(self.of(once))
+        finally:
+            self.use(run)
+        files = tuple(dict.fromkeys(name for _, names in results for name in names))
+        return union([frame for frame, _ in results], loop, spark), files
+
+    def _source(self, step: StepConfig) -> "DataFrame | None":
+        if step.source is None:
+            return None
+        reading = Reading(self._place.project, self._place.spark, self._run)
+        source = read_source(reading, step.source)
+        self._views.register("source", source)
+        return source
+
+    def _transformed(self, step: StepConfig, source: "DataFrame | None") -> "DataFrame":
+        if step.python:
+            folder = self._place.project.files[self._run.table].parent
+            function = load_function(step.python, folder)
+            label, known = f"{self._run.table} {self._run.window} {step.step}", self.values()
+            # It may start Spark jobs of its own.
+            return run_action(
+                self._place.spark, label, lambda: call(str(step.python), function, known)
+            )
+        sql = self._place.project.step_sql(self._table, step)
+        if sql is not None:
+            return self._views.query(sql)
+        assert source is not None  # the configuration refuses a step without an origin
+        return source
+
+    def values(self) -> dict[str, Callable[[], Any]]:
+        """What the parameters of a Python transform can name."""
+        frames, own = self._views.parameters(), self._run.table.replace(".", "_")
+        return frames | {
+            "spark": lambda: self._place.spark,
+            "window": lambda: self._run.window,
+            "job_id": lambda: self._run.job_id,
+            "variables": lambda: dict(self._run.variables),
+            "properties": lambda: self._place.project.properties(self._table),
+            "inputs": lambda: {name: frame() for name, frame in frames.items() if name != own},
+        }
+
+    def origin(self, step: StepConfig) -> str | None:
+        """The kinds of what the step reads: its source, and the tables that it names."""
+        kinds: list[str] = [step.source.type] if step.source else []
+        kinds += [self._place.project.table(name).output.type for name in self._views.opened]
+        return ",".join(dict.fromkeys(sorted(kinds))) or ("python" if step.python else "sql")

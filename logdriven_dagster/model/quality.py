@@ -1,0 +1,95 @@
+"""What the rules of data quality found in the rows of one step."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+KEPT_IDS = 1000
+"""How many rows that break a rule are named in the log. Source: Sharp ETL, DEFAULT_TOP_N."""
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """How many rows break one rule, and the first of them by id."""
+
+    rule: str
+    column: str | None
+    level: str
+    """`warn` or `error`."""
+    blocking: bool
+    count: int
+    ids: tuple[Mapping[str, Any], ...] = ()
+    """At most KEPT_IDS; only the columns that name a row, since other values may be personal."""
+
+    @property
+    def passed(self) -> bool:
+        return self.count == 0
+
+    @property
+    def subject(self) -> str:
+        """The rule and its column, for people."""
+        return f"{self.rule} of {self.column}" if self.column else self.rule
+
+    def shown(self, examples: int = _EXAMPLES) -> str:
+        """The count and the first ids, for people."""
+        rows = f"{self.count:,} row" + ("" if self.count == 1 else "s")
+        first = "; ".join(
+            ", ".join(f"{name}={value}" for name, value in row.items())
+            for row in self.ids[:examples]
+        )
+        return f"{rows}, such as {first}" if first else rows
+
+
+@dataclass(frozen=True, slots=True)
+class QualityReport:
+    """What all rules of a step found."""
+
+    checked: int
+    """Rows that were looked at."""
+    rejected: int
+    """Rows that break a rule of level error: they are not in the target."""
+    results: tuple[RuleResult, ...]
+    min_pass: float | None = None
+    good_hash: str | None = None
+    """SHA-256 of the content of the files that hold the good rows."""
+
+    @property
+    def good_percent(self) -> float:
+        """Percent of the rows without an error; 100 of no rows."""
+        return 100.0 * (self.checked - self.rejected) / self.checked if self.checked else 100.0
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing of this may be published; None if it may."""
+        blocking = [result for result in self.results if result.blocking and not result.passed]
+        told = [f"quality: {result.subject}: {result.shown()}" for result in blocking]
+        if self.min_pass is not None and self.good_percent < self.min_pass:
+            told.append(
+                f"quality: {_percent(self.good_percent)} of {self.checked:,} rows are good, "
+                f"{self.rejected:,} are not; min_pass is {_percent(self.min_pass)}"
+            )
+        return "\n".join(told) or None
+
+    def state(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> "QualityReport":
+        """The report of a `state`, maybe one that has been JSON."""
+        results = tuple(
+            RuleResult(**{**result, "ids": tuple(result["ids"])}) for result in state["results"]
+        )
+        return cls(**{**state, "results": results})
+
+
+def ids_text(result: RuleResult) -> str | None:
+    """The ids as `quality_check_log.ids` holds them: a JSON list of objects; None for none."""
+    return json.dumps(list(result.ids), ensure_ascii=False, default=str) if result.ids else None
+
+
+def _percent(number: float) -> str:
+    # Never rounded up: 99.999 % are not 100 %.
+    return f"{int(number * 100) / 100:g} %"
