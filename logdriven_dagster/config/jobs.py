@@ -97,6 +97,8 @@ class MaintenanceStep(Model):
             raise ValueError("give one of sql, python and upkeep")
         if self.connection is not None and self.sql is None:
             raise ValueError("connection: it is for sql")
+        if not self.transaction and self.connection is None:
+            raise ValueError("transaction: it is for sql on a connection")
         if self.upkeep is not None:
             self._can_be_done(self.upkeep)
         return self

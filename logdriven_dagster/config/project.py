@@ -20,7 +20,7 @@ from logdriven_dagster.config.connections import (
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models import ConnectionConfig, ProjectConfig, TableConfig
 from logdriven_dagster.config.properties import filled_text
-from logdriven_dagster.config.secrets import resolve_environment, resolve_secret
+from logdriven_dagster.config.secrets import SECRET_NAME, resolve_environment, resolve_secret
 from logdriven_dagster.config.steps import Option, StepConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.definitions import Kind, code_of
@@ -143,10 +143,13 @@ class Project:
     def values(self, own: Mapping[str, Option]) -> dict[str, str | int | float | bool]:
         """Project variables and those of a table or job, which win."""
         given = {**self.config.variables, **own}
-        return {
-            name: self._resolved(f"variables.{name}", value) if isinstance(value, str) else value
-            for name, value in given.items()
-        }
+        return {name: self._value(name, value) for name, value in given.items()}
+
+    def _value(self, name: str, value: Option) -> Option:
+        if not isinstance(value, str):
+            return value
+        resolve = resolve_secret if SECRET_NAME.search(name) else resolve_environment
+        return self._resolved(f"variables.{name}", value, resolve)
 
     def properties(self, table: TableConfig) -> dict[str, dict[str, Option]]:
         """Group → key → value of a table, `${env:NAME}` replaced and hidden from now on."""

@@ -2,7 +2,11 @@
 
 import os
 import re
+from collections.abc import Mapping
+from typing import TypeAlias
 from urllib.parse import quote, quote_plus
+
+Plain: TypeAlias = str | int | float | bool
 
 SECRET_NAME = re.compile(
     r"pass(word|wd)?|pwd|secret|token|credential|(api|access|account|private).?key", re.IGNORECASE
@@ -49,6 +53,17 @@ def remember(secret: str | None) -> None:
     if secret and len(secret) >= _SHORTEST:
         escaped = repr(secret)[1:-1]
         _known.update({secret, quote(secret, safe=""), quote_plus(secret), escaped})
+
+
+def told(values: Mapping[str, Plain]) -> dict[str, Plain]:
+    """Named values as a log may hold them: `${env:NAME}` stays a name, other secrets are hidden."""
+    return {name: _told(name, value) for name, value in values.items()}
+
+
+def _told(name: str, value: Plain) -> Plain:
+    if not isinstance(value, str) or _REFERENCE.fullmatch(value):
+        return value
+    return "***" if SECRET_NAME.search(name) else redact(value)
 
 
 def redact(text: str) -> str:

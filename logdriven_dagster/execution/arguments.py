@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.secrets import told
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import OnRunning
@@ -28,7 +29,7 @@ class RunArguments:
 
     def recorded(self) -> dict[str, str]:
         """As `job_log.runtime_args` holds them."""
-        record = dict(self.overrides)
+        record: dict[str, str] = {k: str(v) for k, v in told(self.overrides).items()}
         record |= {"--from-step": self.from_step} if self.from_step else {}
         record |= {"--on-running": self.on_running.value} if self.on_running else {}
         excluded = ",".join(sorted(self.exclude_steps))

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
-from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.config.secrets import redact, told
 from logdriven_dagster.engine.actions import watched_by
 from logdriven_dagster.errors import (
     AttemptLostError,
@@ -121,7 +121,7 @@ def _start(
         project.name,
         owner,
         arguments.trigger,
-        {name: redact(value) if isinstance(value, str) else value for name, value in given.items()},
+        told(given),
         steps,
         project.config.lease,
     )
@@ -165,9 +165,9 @@ class _Execution:
             with suppress(AttemptLostError, RunLogError):
                 self._finish(Status.DISCARDED, f"interrupted: {type(cause).__name__}")
             raise
-        status, told = self._outcome()
-        self._finish(status, told)
-        yield JobEnded(self.run, status, told, time.monotonic() - self.started)
+        status, failure = self._outcome()
+        self._finish(status, failure)
+        yield JobEnded(self.run, status, failure, time.monotonic() - self.started)
 
     def _tables(self, job: StandardJob) -> Generator[JobEvent]:
         """Catch up on the tables; one that fails for good does not stop the unrelated ones."""
@@ -233,8 +233,8 @@ class _Execution:
         if not self.failures:
             return Status.SUCCESS, None
         more = len(self.failures) - _TOLD
-        told = [*self.failures[:_TOLD], *([f"and {more} more"] if more > 0 else [])]
-        return Status.FAILURE, "\n".join(told)
+        texts = [*self.failures[:_TOLD], *([f"and {more} more"] if more > 0 else [])]
+        return Status.FAILURE, "\n".join(texts)
 
     def _finish(self, status: Status, error: str | None) -> None:
         def work(conn: Connection) -> None:

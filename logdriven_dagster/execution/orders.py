@@ -9,7 +9,7 @@ from pathlib import Path
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import TableConfig
-from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.config.secrets import told
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
@@ -53,12 +53,8 @@ class Order:
         Secrets are `${env:NAME}`, as they were written. Source: DolphinScheduler, parameters
         frozen in an instance.
         """
-        given = {
-            **self.project.config.variables,
-            **self.table.variables,
-            **self.arguments.overrides,
-        }
-        return {k: redact(v) if isinstance(v, str) else v for k, v in given.items()}
+        own = {**self.table.variables, **self.arguments.overrides}
+        return told({**self.project.config.variables, **own})
 
     @property
     def made_outside(self) -> bool:

@@ -4,7 +4,13 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from dagster import RunRequest, SkipReason, build_schedule_context, build_sensor_context
+from dagster import (
+    AssetKey,
+    RunRequest,
+    SkipReason,
+    build_schedule_context,
+    build_sensor_context,
+)
 
 from logdriven_dagster.execution.local import open_runner
 from tests.orchestration.world import ALONE, DAILY, EVENTS, World, failure_of
@@ -88,7 +94,7 @@ def test_priority_and_worker_group_are_run_tags_d15(shop: World) -> None:
     definitions = shop.write(event, jobs=(urgent,)).definitions
     tags = definitions.resolve_job_def("sweep").tags
     assert (tags["dagster/priority"], tags["logdriven/worker_group"]) == ("7", "big")
-    op = definitions.resolve_assets_def("ods/events").op
+    op = definitions.resolve_assets_def(AssetKey(["ods", "events"])).op
     assert (op.tags["dagster/priority"], op.tags["logdriven/worker_group"]) == ("3", "small")
 
 
