@@ -5,16 +5,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 from typing import Generic, TypeVar
 
 from logdriven_dagster.config.checking_quality import broken_quality, rule_queries
 from logdriven_dagster.config.conditions import broken_conditions, broken_relations
+from logdriven_dagster.config.connections import secret_properties
 from logdriven_dagster.config.documents import Document
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models import ProjectConfig, TableConfig
 from logdriven_dagster.config.notifications import unknown_recipients
-from logdriven_dagster.config.properties import UnknownPropertyError, filled_text
+from logdriven_dagster.config.properties import UnknownPropertyError, query_of
 from logdriven_dagster.config.references import UnreadableSqlError, table_references
 from logdriven_dagster.config.steps import (
     CatalogTarget,
@@ -24,7 +24,6 @@ from logdriven_dagster.config.steps import (
     JdbcTarget,
     KafkaSource,
     KafkaTarget,
-    StepConfig,
     Target,
 )
 from logdriven_dagster.errors import ConfigError
@@ -58,6 +57,7 @@ def mistakes(
         yield from _broken_steps(table, document, lowered, config)
         yield from broken_quality(table, document, config)
         yield from unknown_recipients(document, ("notify",), table.notify, config.recipients)
+        yield from secret_properties(table, document)
     for name, job in jobs.items.items():
         if name in tables.items:
             yield jobs.origins[name].error(("job",), "a table has the same name")
@@ -180,7 +180,7 @@ def _broken_steps(
             continue
         place = ("steps", n, "sql_file" if step.sql_file else "sql")
         try:
-            sql = _query(table, step, folder, config)
+            sql = query_of(table, step, folder, config.variables)
         except UnknownPropertyError as error:
             yield document.error(place, str(error), error.hint)
             continue
@@ -203,13 +203,6 @@ def _broken_loop(
         problem = f"there is no earlier step {loop.step!r}"
         yield document.error(place, problem, _suggestion(loop.step, earlier))
     yield from _undeclared_reads(table, loop.sql, document, (*place, "sql"), names)
-
-
-def _query(table: TableConfig, step: StepConfig, folder: Path, config: ProjectConfig) -> str | None:
-    if step.sql_file is None:
-        return step.sql
-    text = (folder / step.sql_file).read_text(encoding="utf-8")
-    return filled_text(text, table, config.variables)
 
 
 def _broken_connection(

@@ -9,7 +9,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from logdriven_dagster.config.documents import Document, Location
-from logdriven_dagster.config.models import ConnectionConfig, ProjectConfig
+from logdriven_dagster.config.models import ConnectionConfig, ProjectConfig, TableConfig
 from logdriven_dagster.config.secrets import (
     SECRET_NAME,
     environment_names,
@@ -133,6 +133,8 @@ def plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigE
     options: list[tuple[Location, str, object]] = [
         (("spark", "config"), key, value) for key, value in config.spark.config.items()
     ]
+    for group, properties in config.properties.items():
+        options += [(("properties", group), key, value) for key, value in properties.items()]
     for name, connection in config.connections.items():
         place: Location = ("connections", name)
         urls += [((*place, "url"), connection.url)] if connection.url else []
@@ -146,10 +148,25 @@ def plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigE
             remember_plain(url)
             yield document.error(location, "a password in plain text", _fix("PASSWORD"))
     for location, key, value in options:
-        if SECRET_NAME.search(key) and not environment_names(str(value)):
-            remember(str(value))
-            name = re.sub(r"\W+", "_", key).upper()
-            yield document.error((*location, key), "a secret in plain text", _fix(name))
+        yield from _plain_secret(document, location, key, value)
+
+
+def secret_properties(table: TableConfig, document: Document) -> Iterator[ConfigError]:
+    """Secrets written into the properties that a table's own file gives."""
+    for group, keys in table.properties.items():
+        for key, value in keys.items():
+            if ("properties", group, key) in document.lines:
+                yield from _plain_secret(document, ("properties", group), key, value)
+
+
+def _plain_secret(
+    document: Document, location: Location, key: str, value: object
+) -> Iterator[ConfigError]:
+    """The mistake of an option whose name says that it is a secret, and that is written out."""
+    if SECRET_NAME.search(key) and not environment_names(str(value)):
+        remember(str(value))
+        name = re.sub(r"\W+", "_", key).upper()
+        yield document.error((*location, key), "a secret in plain text", _fix(name))
 
 
 def remember_plain(url: str) -> None:

@@ -19,7 +19,7 @@ from logdriven_dagster.config.connections import (
 )
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models import ConnectionConfig, ProjectConfig, TableConfig
-from logdriven_dagster.config.properties import filled_text
+from logdriven_dagster.config.properties import query_of
 from logdriven_dagster.config.secrets import SECRET_NAME, resolve_environment, resolve_secret
 from logdriven_dagster.config.steps import Option, StepConfig
 from logdriven_dagster.errors import UsageError
@@ -172,10 +172,7 @@ class Project:
 
     def step_sql(self, table: TableConfig, step: StepConfig) -> str | None:
         """The query of a step, inline or from its file; None for a step without one."""
-        if step.sql_file:
-            text = (self.files[table.table].parent / step.sql_file).read_text(encoding="utf-8")
-            return filled_text(text, table, self.config.variables)
-        return step.sql
+        return query_of(table, step, self.files[table.table].parent, self.config.variables)
 
     def _resolved(
         self, field: str, text: str, resolve: Callable[[str], str] = resolve_environment

@@ -11,13 +11,14 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, StringConstraints
 
 from logdriven_dagster.config.documents import Document, Location
 from logdriven_dagster.config.fields import IDENTIFIER
-from logdriven_dagster.config.steps import Option
+from logdriven_dagster.config.steps import Option, StepConfig
 from logdriven_dagster.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -96,8 +97,16 @@ def with_properties(
     return replace(document, values=values | ({"properties": merged} if merged else {}))
 
 
-def filled_text(text: str, table: "TableConfig", variables: Collection[str]) -> str:
-    """The text of one of a table's SQL files; UnknownPropertyError, a ValueError with a hint."""
+def query_of(
+    table: "TableConfig", step: StepConfig, folder: Path, variables: Collection[str]
+) -> str | None:
+    """The query of a step, inline or from its file in the folder; None for a step without one.
+
+    UnknownPropertyError if the file names a property that the table does not have.
+    """
+    if step.sql_file is None:
+        return step.sql
+    text = (folder / step.sql_file).read_text(encoding="utf-8")
     return str(_filled(text, table.properties, {*variables, *table.variables}))
 
 

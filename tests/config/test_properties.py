@@ -125,3 +125,14 @@ def test_an_unknown_property_in_an_sql_file_is_told(project):
 )
 def test_what_cannot_be_a_property_is_refused(project, given, told):
     assert told in project.table("t", f"properties: {given}").mistakes()
+
+
+def test_a_secret_in_plain_text_is_refused_wherever_it_stands(project):
+    given = "properties: {api: {password: hunter-22}}"
+    project.write("logdriven.yaml", f"project: p\n{given}")
+    project.table("t", given.replace("22", "33")).table("u")
+    told = project.mistakes()
+    assert "logdriven.yaml:2: properties.api.password: a secret in plain text" in told
+    assert "tables/t.yaml:4: properties.api.password: a secret in plain text" in told
+    assert told.count("in plain text") == 2
+    assert redact("hunter-22 and hunter-33") == "*** and ***"
