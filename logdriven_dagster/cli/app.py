@@ -11,13 +11,16 @@ from typing import Annotated
 import typer
 
 from logdriven_dagster.cli import (
+    definition_commands,
+    exchange_commands,
     graph_commands,
     import_commands,
-    lineage_commands,
     job_commands,
+    lineage_commands,
     log_commands,
     plan_commands,
     project_commands,
+    quality_commands,
     report_commands,
     run_commands,
     upkeep_commands,
@@ -40,10 +43,21 @@ app.command()(project_commands.schema)
 app.command()(plan_commands.plan)
 app.command()(plan_commands.status)
 app.command()(graph_commands.graph)
+app.command()(definition_commands.apply)
+app.command()(definition_commands.enable)
+app.command()(definition_commands.disable)
+app.command("set")(definition_commands.set_)
+app.command()(definition_commands.history)
+app.command()(definition_commands.diff)
+app.command()(definition_commands.rollback)
+app.command()(definition_commands.find)
+app.command()(exchange_commands.export)
+app.command("import")(exchange_commands.import_)
 app.command()(run_commands.run)
 app.command()(run_commands.refresh)
 app.command()(upkeep_commands.discard)
 app.command()(log_commands.log)
+app.command()(quality_commands.quality)
 app.command()(lineage_commands.lineage)
 app.command()(lineage_commands.properties)
 app.command()(report_commands.report)

@@ -95,8 +95,10 @@ def status(
     now: NowOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show where every table stands: watermark, pending, failed and running windows."""
+    """Show where every table stands, and where files and registry disagree."""
     from logdriven_dagster.cli import rendering
+    from logdriven_dagster.cli.definition_rendering import disagreements_json, print_disagreements
+    from logdriven_dagster.execution.disagreements import Disagreements
     from logdriven_dagster.execution.local import open_runner
     from logdriven_dagster.runlog.history import latest_statuses
 
@@ -106,9 +108,10 @@ def status(
     found = runner.plan(data_clock(loaded, now), loaded.select(tables or []))
     with runner.run_log.read() as conn:
         latest = latest_statuses(conn)
+    disagreements = Disagreements.of(registered)
     rows = [_status_json(table, latest.get(name)) for name, table in found.tables.items()]
     if as_json:
-        rendering.print_json_list(rows)
+        rendering.print_json({"tables": rows, "definitions": disagreements_json(disagreements)})
         return
     grid = rendering.table("table", "watermark", "#pending", "#failed", "#running", "last status")
     for row in rows:
@@ -116,6 +119,7 @@ def status(
         cells = [_cell(value) for value in row.values()]
         grid.add_row(*cells, rendering.state(str(last or "–")))
     rendering.console().print(grid)
+    print_disagreements(disagreements)
 
 
 def _status_json(table: "TablePlan", last_status: str | None) -> dict[str, object]:

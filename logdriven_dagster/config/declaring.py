@@ -1,5 +1,7 @@
 """A project as the definitions that the registry keeps."""
 
+import os
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +12,10 @@ from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.loading import Sources
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.properties import properties_of
 from logdriven_dagster.config.settings import Settings, setting_columns
 from logdriven_dagster.config.uses import uses_of
+from logdriven_dagster.errors import ConfigError
 from logdriven_dagster.model.definitions import Declared, Derived, Kind, canonical, code_of
 
 _REFERENCES = ("sql_file", "python")
@@ -46,19 +50,26 @@ def derived(project: Project) -> Derived:
         *(item for table in project.tables.values() for item in _dependencies(project, table)),
         *(item for job in project.jobs.values() for item in _parts(project, job)),
     ]
-    return Derived(definitions, list(uses_of(project)), [])
+    properties = [row for table in project.tables.values() for row in _properties(project, table)]
+    return Derived(definitions, list(uses_of(project)), properties)
 
 
-def in_place_of(sources: Sources, kind: Kind, contents: Mapping[str, Mapping[str, Any]]) -> Sources:
+def in_place_of(
+    sources: Sources,
+    kind: Kind,
+    contents: Mapping[str, Mapping[str, Any]],
+    labels: Mapping[str, str] | None = None,
+) -> Sources:
     """The sources with some definitions of the registry instead of those of the files.
 
     `contents` is by name; one that no file declares is added. The files that they name are below
-    `.logdriven/definitions/`.
+    `.logdriven/definitions/`. `labels` say in mistakes which version of what it is.
     """
     key, documents = ("table", sources.tables) if kind is Kind.TABLE else ("job", sources.jobs)
     kept = [item for item in documents if item.values.get(key) not in contents]
+    project = sources.config.project
     added = [
-        recorded(sources.root, sources.config.project, kind, name, content)
+        recorded(sources.root, project, kind, name, content, label=(labels or {}).get(name))
         for name, content in contents.items()
     ]
     if kind is Kind.TABLE:
@@ -67,7 +78,13 @@ def in_place_of(sources: Sources, kind: Kind, contents: Mapping[str, Mapping[str
 
 
 def recorded(
-    root: Path, project: str, kind: Kind, name: str, content: Mapping[str, Any]
+    root: Path,
+    project: str,
+    kind: Kind,
+    name: str,
+    content: Mapping[str, Any],
+    *,
+    label: str | None = None,
 ) -> Document:
     """A definition of the registry as a document, with the files that it names beside it."""
     files: Mapping[str, str] = content.get("files", {})
@@ -79,8 +96,11 @@ def recorded(
         file = folder / path
         if not file.is_file():
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(written, encoding="utf-8")
-    return Document(folder / f"{name}.yaml", dict(content["values"]), {})
+            # Another process may write the same; nobody reads half of it.
+            draft = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
+            draft.write_text(written, encoding="utf-8")
+            draft.replace(file)
+    return Document(folder / f"{name}.yaml", dict(content["values"]), {}, label)
 
 
 def _declared(
@@ -95,17 +115,36 @@ def _declared(
 
 def _files(values: Any, folder: Path) -> Iterator[tuple[str, str]]:
     """Every file that a content names, with its text."""
+    for path in named_files(values):
+        if not Path(path).is_absolute() and (folder / path).is_file():
+            yield path, _text(folder / path)
+
+
+def named_files(values: Any) -> Iterator[str]:
+    """What may be the paths of files beside the one that holds these values."""
     if isinstance(values, dict):
         for name, value in values.items():
             if name in _REFERENCES and isinstance(value, str):
-                path = value if name == "sql_file" else value.rpartition(":")[0]
-                if not Path(path).is_absolute() and (folder / path).is_file():
-                    yield path, (folder / path).read_text(encoding="utf-8")
+                yield value if name == "sql_file" else value.rpartition(":")[0]
             else:
-                yield from _files(value, folder)
+                yield from named_files(value)
     elif isinstance(values, list):
         for value in values:
-            yield from _files(value, folder)
+            yield from named_files(value)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(file, None, "", "not text in UTF-8") from None
+
+
+def _properties(project: Project, table: TableConfig) -> Iterator[dict[str, str]]:
+    code = code_of(project.name, Kind.TABLE, table.table)
+    for group, values in properties_of(project, table).items():
+        for name, value in values.items():
+            yield {"code": code, "config_group": group, "name": name, "value": value}
 
 
 def _dependencies(project: Project, table: TableConfig) -> Iterator[Declared]:

@@ -66,13 +66,40 @@ def with_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configure
 
 def parse_setting(name: str, text: str) -> Any:
     """The column of a setting from what people write; ValueError says what can be written."""
-    if text == "":
-        return setting_columns(Settings())[name]
     try:
         config = Settings.model_validate({name: yaml.safe_load(text)})
+    except yaml.YAMLError:
+        raise ValueError(f"{text!r} is no value of YAML") from None
     except ValidationError as error:
         raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
     return _column(config, name)
+
+
+def checked_column(name: str, column: Any) -> Any:
+    """A column of the registry that comes from elsewhere; ValueError if it cannot be one."""
+    if column is None and name in (*_ABSENT, "worker_group"):
+        return None
+    try:
+        if name in ("retry_interval", "timeout"):
+            parsed = parse_setting(name, f"{int(column)} s")
+        else:
+            parsed = parse_setting(name, str(bool(column) if name == "enabled" else column))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
+    if parsed != column:
+        raise ValueError(f"{name}: {column!r} is not allowed")
+    return parsed
+
+
+def shown_setting(name: str, column: Any) -> str:
+    """A column of the registry as a file would have it."""
+    if column is None:
+        return "none"
+    if name == "enabled":
+        return "yes" if column else "no"
+    if name in ("retry_interval", "timeout"):
+        return f"{column // 60} min" if column % 60 == 0 else f"{column} s"
+    return str(column)
 
 
 def _column(config: Settings, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the steps of a project use: connections, sources, targets, files, topics, upstreams."""
+"""What is used: connections, sources, targets, files, topics, upstreams; tables, by jobs."""
 
 from collections.abc import Iterator
 
@@ -18,9 +18,9 @@ from logdriven_dagster.config.steps import (
     StepConfig,
     Target,
 )
-from logdriven_dagster.model.definitions import Kind, Use, code_of
+from logdriven_dagster.model.definitions import USED_LENGTH, Kind, Use, code_of
 
-USED_KINDS = ("connection", "source", "target", "file", "topic", "upstream")
+USED_KINDS = ("connection", "source", "target", "file", "topic", "upstream", "table")
 """The kinds of what can be used."""
 
 
@@ -29,18 +29,28 @@ def uses_of(project: Project) -> Iterator[Use]:
     for table in project.tables.values():
         code = code_of(project.name, Kind.TABLE, table.table)
         for step in table.steps:
-            found = dict.fromkeys(_of_step(table, step))
+            found = dict.fromkeys(
+                (kind, used[:USED_LENGTH]) for kind, used in _of_step(table, step)
+            )
             yield from (Use(code, kind, used, step.step) for kind, used in found)
         for dependency in table.depends_on:
             yield Use(code, "upstream", dependency.table, "")
     for job in project.jobs.values():
         if isinstance(job, MaintenanceJob):
-            for item in job.steps:
-                code = code_of(project.name, Kind.STEP, f"{job.job}.{item.step}")
-                if item.connection is not None:
-                    yield Use(code, "connection", item.connection, item.step)
-                if item.python is not None:
-                    yield Use(code, "file", item.python.rpartition(":")[0], item.step)
+            yield from _of_maintenance(project, job)
+        else:
+            code = code_of(project.name, Kind.JOB, job.job)
+            yield from (Use(code, "table", name, "") for name in dict.fromkeys(job.tables))
+
+
+def _of_maintenance(project: Project, job: MaintenanceJob) -> Iterator[Use]:
+    for step in job.steps:
+        code = code_of(project.name, Kind.STEP, f"{job.job}.{step.step}")
+        if step.connection is not None:
+            yield Use(code, "connection", step.connection, step.step)
+        if step.python is not None:
+            yield Use(code, "file", step.python.rpartition(":")[0][:USED_LENGTH], step.step)
+        yield from (Use(code, "table", name, step.step) for name in dict.fromkeys(step.tables))
 
 
 def _of_step(table: TableConfig, step: StepConfig) -> Iterator[tuple[str, str]]:

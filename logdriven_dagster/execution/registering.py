@@ -8,10 +8,11 @@ import getpass
 import json
 import os
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy.engine import Connection
 
@@ -19,10 +20,16 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.config.declaring import declared, derived, in_place_of
 from logdriven_dagster.config.loading import Sources, build_project, read_sources
 from logdriven_dagster.config.settings import with_settings
-from logdriven_dagster.model.definitions import Change, Kind
+from logdriven_dagster.errors import ConfigError, InvalidProjectError
+from logdriven_dagster.model.definitions import Change, Declared, Derived, Kind, code_of
 from logdriven_dagster.runlog import RunLog, definitions
-from logdriven_dagster.runlog.definition_rows import Author
+from logdriven_dagster.runlog.definition_rows import Author, lock
 from logdriven_dagster.runlog.definitions import Survey
+
+Contents: TypeAlias = Mapping[Kind, Mapping[str, Mapping[str, Any]]]
+"""Contents of tables and jobs by name, to be in force instead of what there is."""
+Writing: TypeAlias = Callable[[RunLog, Callable[[Connection], Any]], Any]
+"""How to write: `RunLog.write`, or `rehearse`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,45 +44,171 @@ class Registered:
     """Definitions of which the registry's version is in force, not that of the file."""
 
 
-def register(root: Path | str, reason: str = "apply") -> Registered:
+@dataclass(frozen=True)
+class Folder:
+    """What the files of a project say, and its run log."""
+
+    sources: Sources
+    project: Project
+    """As the files say."""
+    run_log: RunLog
+    items: tuple[Declared, ...] = field(repr=False)
+
+    @classmethod
+    def opened(cls, root: Path | str) -> "Folder":
+        """Read a project folder and open its run log; InvalidProjectError and RunLogError."""
+        sources = read_sources(root)
+        project = build_project(sources)
+        items = tuple(declared(sources, project))
+        return cls(sources, project, RunLog.open(project.run_log_url), items)
+
+    def apply(self, conn: Connection, author: Author) -> list[Change]:
+        """Write what changed in files."""
+        return definitions.apply(conn, self.project.name, self.items, author)
+
+    @cached_property
+    def file_digests(self) -> Mapping[tuple[Kind, str], str]:
+        """Kind and name → the digest of what the file says; nothing for what no file declares."""
+        return {(item.kind, item.name): item.digest for item in self.items}
+
+    def survey(self) -> Survey:
+        """How the files compare with the registry."""
+        return self.run_log.ask(
+            lambda conn: definitions.survey(conn, self.project.name, self.items)
+        )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is in force: files, and contents of the registry in the place of some of them."""
+
+    sources: Sources
+    project: Project
+
+    def derive(self, conn: Connection, author: Author) -> list[Change]:
+        """Write what follows from the tables and jobs."""
+        return definitions.derive(conn, self.project.name, self.follows, author)
+
+    @cached_property
+    def follows(self) -> Derived:
+        """What follows from the tables and jobs."""
+        return derived(self.project)
+
+
+Work: TypeAlias = Callable[[Connection, Standing], list[Change]]
+"""What to write, given what is in force then."""
+
+
+def rehearse(run_log: RunLog, work: Callable[[Connection], Any]) -> Any:
+    """Do some work in a transaction and undo it: what it would write."""
+
+    def undone(conn: Connection) -> Any:
+        savepoint = conn.begin_nested()
+        try:
+            return work(conn)
+        finally:
+            savepoint.rollback()
+
+    return run_log.write(undone)
+
+
+def register(
+    root: Path | str,
+    reason: str = "apply",
+    *,
+    by: str | None = None,
+    writing: Writing = RunLog.write,
+) -> Registered:
     """Apply the files of a project folder to the registry; unchanged ones write nothing.
 
+    `by` is who does it, as in `author`.
     InvalidProjectError and RunLogError; nothing is written then.
     """
-    sources = read_sources(root)
-    project = build_project(sources)
-    run_log = RunLog.open(project.run_log_url)
-    found = _survey(run_log, sources, project)
-    author = Author(operator(), reason)
-    in_force = _in_force(sources, project, found)
-    changes = list(found.changes)
+    folder = Folder.opened(root)
+    found = folder.survey()
+    if not found.waits and not found.strays:
+        return _registered(folder, found, found.changes)
+    changed_by = author(reason, by)
 
-    def write(conn: Connection) -> list[Change]:
-        applied = definitions.apply(conn, project.name, declared(sources, project), author)
-        definitions.adopt(conn, project.name)
-        if applied:
-            applied += definitions.derive(conn, project.name, derived(in_force), author)
-        return applied
+    def work(conn: Connection, standing: Standing) -> list[Change]:
+        changes = folder.apply(conn, changed_by)
+        return changes + (standing.derive(conn, changed_by) if changes else [])
 
-    if changes:
-        changes = run_log.write(write)
-        found = _survey(run_log, sources, project)
-        in_force = _in_force(sources, project, found)
-    return Registered(in_force, run_log, tuple(changes), _names(found))
+    return change(folder, work, writing=writing)
 
 
 def consult(root: Path | str) -> Registered:
     """The same without writing: what would change, and the project as it would be in force."""
-    sources = read_sources(root)
-    project = build_project(sources)
-    run_log = RunLog.open(project.run_log_url)
-    found = _survey(run_log, sources, project)
-    return Registered(_in_force(sources, project, found), run_log, found.changes, _names(found))
+    folder = Folder.opened(root)
+    found = folder.survey()
+    return _registered(folder, found, found.changes)
 
 
-def operator() -> str:
-    """Who changes definitions: LOGDRIVEN_OPERATOR, else the user of this process."""
-    return os.environ.get("LOGDRIVEN_OPERATOR") or f"{getpass.getuser()}@{platform.node()}"
+def change(
+    folder: Folder, work: Work, replaced: Contents | None = None, writing: Writing = RunLog.write
+) -> Registered:
+    """Do some work on the registry in one transaction, and say what is in force afterwards.
+
+    `replaced` is what the work puts in the place of what there is. The project as it will be is
+    made before, outside of the transaction; if another process changes the registry meanwhile, it
+    is made again. What an SQL client changed is a version of its own, before.
+    """
+    name = folder.project.name
+    while True:
+        found = folder.survey()
+        standing = in_force(folder, found, replaced)
+
+        def write(
+            conn: Connection, found: Survey = found, standing: Standing = standing
+        ) -> tuple[list[Change], dict[str, int]] | None:
+            lock(conn, name)
+            if definitions.present(conn, name) != found.present:
+                return None
+            changes = definitions.adopt(conn, name) + work(conn, standing)
+            return changes, definitions.present(conn, name)
+
+        if (written := writing(folder.run_log, write)) is not None:
+            changes, versions = written
+            project = replace(standing.project, versions=versions)
+            return Registered(project, folder.run_log, tuple(changes), _names(found))
+
+
+def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) -> Standing:
+    """The project with what the registry holds instead of the files, where it wins.
+
+    InvalidProjectError where that does not fit together; it names version, code and the fix.
+    """
+    sources, name = folder.sources, folder.project.name
+    for kind in (Kind.TABLE, Kind.JOB):
+        contents = {kept: json.loads(text) for kept, text in found.kept[kind].items()}
+        labels = {}
+        for kept in contents:
+            code = code_of(name, kind, kept)
+            labels[kept] = f"version {found.versions[code]} in the registry, {code}"
+        for other, content in (replaced or {}).get(kind, {}).items():
+            contents[other], labels[other] = content, "as it would be"
+        if contents:
+            sources = in_place_of(sources, kind, contents, labels)
+    if sources is folder.sources:
+        return Standing(sources, replace(folder.project, versions=found.versions))
+    try:
+        return Standing(sources, replace(build_project(sources), versions=found.versions))
+    except InvalidProjectError as invalid:
+        raise InvalidProjectError([_with_fix(error) for error in invalid.errors]) from None
+
+
+def _with_fix(error: ConfigError) -> ConfigError:
+    if error.item is None or "in the registry" not in error.item:
+        return error
+    fix = f"`logdriven rollback {error.path.stem} VERSION` or a change of its file replaces it"
+    hint = f"{error.hint}; {fix}" if error.hint else fix
+    return ConfigError(error.path, error.line, error.field, error.told, hint, item=error.item)
+
+
+def author(reason: str, operator: str | None = None) -> Author:
+    """Who changes definitions: by default LOGDRIVEN_OPERATOR, else the user of this process."""
+    named = operator or os.environ.get("LOGDRIVEN_OPERATOR")
+    return Author(named or f"{getpass.getuser()}@{platform.node()}", reason)
 
 
 def with_settings_in_force(run_log: RunLog, project: Project) -> Project:
@@ -101,19 +234,9 @@ def with_settings_in_force(run_log: RunLog, project: Project) -> Project:
     )
 
 
-def _survey(run_log: RunLog, sources: Sources, project: Project) -> Survey:
-    items = list(declared(sources, project))
-    return run_log.ask(lambda conn: definitions.survey(conn, project.name, items))
-
-
-def _in_force(sources: Sources, project: Project, found: Survey) -> Project:
-    replaced = sources
-    for kind in (Kind.TABLE, Kind.JOB):
-        contents = {name: json.loads(text) for name, text in found.kept[kind].items()}
-        if contents:
-            replaced = in_place_of(replaced, kind, contents)
-    in_force = project if replaced is sources else build_project(replaced)
-    return replace(in_force, versions=found.versions)
+def _registered(folder: Folder, found: Survey, changes: tuple[Change, ...]) -> Registered:
+    project = in_force(folder, found).project
+    return Registered(project, folder.run_log, changes, _names(found))
 
 
 def _names(found: Survey) -> dict[Kind, frozenset[str]]:

@@ -5,7 +5,7 @@ Source: DolphinScheduler, workflow definition split.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -40,7 +40,20 @@ def code_of(project: str, kind: Kind, name: str) -> str:
 
 def canonical(content: Mapping[str, Any]) -> str:
     """The content as JSON text that is the same for the same content."""
+    try:
+        return _json(content)
+    except TypeError:  # YAML's keys may be numbers and texts at once, which have no order
+        return _json(_with_text_keys(content))
+
+
+def _json(content: Any) -> str:
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _with_text_keys(part) for key, part in value.items()}
+    return [_with_text_keys(part) for part in value] if isinstance(value, list) else value
 
 
 def digest_of(content: str) -> str:
@@ -65,14 +78,18 @@ class Declared:
         return digest_of(self.content)
 
 
+USED_LENGTH = 512
+"""How many letters of a used name are kept; paths may be longer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Use:
     """Something that a step uses."""
 
     code: str
-    """Of the table, or of the step of a maintenance job."""
+    """Of the table, the job, or the step of a maintenance job."""
     kind: str
-    """connection, source, target, file, topic or upstream."""
+    """connection, source, target, file, topic, upstream or table."""
     used: str
     step_id: str
 
@@ -89,6 +106,15 @@ class Derived:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """One field of two versions; None where a version does not have it."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """A version that was written, or would be."""
 
@@ -99,22 +125,15 @@ class Change:
     version: int
     """The new one."""
     before: str | None = None
-    """The content of the version before, canonical JSON; None for what is new."""
+    """The content of the version before, with the settings in force; None for what is new."""
     after: str | None = None
     """None for what is deleted."""
 
-    def differences(self) -> "Iterator[Difference]":
-        """Field by field."""
-        return differences(_parsed(self.before), _parsed(self.after))
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One field of two versions; None where a version does not have it."""
-
-    path: str
-    before: Any
-    after: Any
+    def differences(self) -> list[Difference]:
+        """Field by field; none for what is new or deleted."""
+        if self.before is None or self.after is None:
+            return []
+        return content_differences(json.loads(self.before), json.loads(self.after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +150,45 @@ class Version:
     """ISO 8601, UTC."""
     reason: str | None
     content: str
+    file_digest: str | None
     columns: Mapping[str, Any]
+    """Those of its kind, settings among them."""
+
+    @property
+    def in_force(self) -> dict[str, Any]:
+        """The content with the settings that were in force."""
+        return content_in_force(self.content, self.columns)
+
+
+def content_in_force(content: str, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """A content whose settings are those of its row, which operators change."""
+    parsed: dict[str, Any] = json.loads(content)
+    if "settings" in parsed:
+        parsed["settings"] = {
+            name: columns.get(name, declared) for name, declared in parsed["settings"].items()
+        }
+    return parsed
+
+
+def content_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+    """How two contents differ, by the paths of fields as files have them, and of captured files.
+
+    A setting stands once, with what is in force; what a file says beside it only where that alone
+    differs.
+    """
+    settings = {
+        item.path for item in differences(before.get("settings", {}), after.get("settings", {}))
+    }
+    found = []
+    for part in ("settings", "values", "files"):
+        for item in differences(before.get(part, {}), after.get(part, {})):
+            path = item.path
+            if part == "values" and path in after.get("settings", {}):
+                if path in settings:
+                    continue
+                path = f"{path} in the file"
+            found.append(Difference(path, item.before, item.after))
+    return found
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]:
@@ -145,22 +202,26 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]
             inner = f"{path}.{name}" if path else str(name)
             yield from differences(before.get(name), after.get(name), inner)
     elif isinstance(before, list) and isinstance(after, list):
-        yield from differences(_by_name(before), _by_name(after), path)
+        one, other = _names(before), _names(after)
+        if one is None or other is None:
+            one, other = list(map(str, range(len(before)))), list(map(str, range(len(after))))
+        if one != other and sorted(one) == sorted(other):
+            yield Difference(f"{path} in order", one, other)
+        items = dict(zip(one, before, strict=True)), dict(zip(other, after, strict=True))
+        yield from differences(*items, path)
     elif before != after:
         yield Difference(path, before, after)
 
 
-def _by_name(items: list[Any]) -> dict[str, Any]:
-    return {_name(item, n): item for n, item in enumerate(items)}
+def _names(items: Iterable[Any]) -> list[str] | None:
+    """The names that the items of a list give themselves, if each has its own."""
+    names = [_name(item) for item in items]
+    given = [name for name in names if name is not None]
+    return given if len(given) == len(names) == len(set(given)) else None
 
 
-def _name(item: Any, place: int) -> str:
-    if isinstance(item, dict):
-        for field_name in ("step", "table", "check", "to"):
-            if isinstance(item.get(field_name), str):
-                return str(item[field_name])
-    return str(place)
-
-
-def _parsed(content: str | None) -> Any:
-    return {} if content is None else json.loads(content)
+def _name(item: Any) -> str | None:
+    for field_name in ("step", "table", "check", "to"):
+        if isinstance(item, dict) and isinstance(item.get(field_name), str):
+            return str(item[field_name])
+    return None

@@ -2,14 +2,19 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Table, delete, func, insert, literal, select
+from sqlalchemy import Row, Table, delete, func, insert, literal, select, update
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError
 
-from logdriven_dagster.model.definitions import Kind, Operation, code_of
+from logdriven_dagster.config.settings import SETTINGS
+from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.model.definitions import Change, Declared, Kind, Operation, code_of
 from logdriven_dagster.runlog import definition_schema as tables
 from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import utc_now
+from logdriven_dagster.runlog.store import OvertakenError
 
 DEFINITIONS: Mapping[Kind, tuple[Table, Table]] = {
     Kind.PROJECT: (tables.project_definition, tables.project_definition_log),
@@ -20,6 +25,13 @@ DEFINITIONS: Mapping[Kind, tuple[Table, Table]] = {
 }
 """The latest versions of each kind, and all of them."""
 
+OPERATIONAL: Mapping[Kind, frozenset[str]] = {
+    Kind.TABLE: SETTINGS,
+    Kind.JOB: SETTINGS,
+    Kind.STEP: frozenset({"enabled"}),
+}
+"""Columns that people change without a deploy."""
+
 
 @dataclass(frozen=True, slots=True)
 class Author:
@@ -27,6 +39,114 @@ class Author:
 
     operator: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A version that is to be written."""
+
+    change: Change
+    values: Mapping[str, Any]
+    """Columns of its row; of what is modified only those that change."""
+
+
+def content_columns(item: Declared, file_digest: str | None) -> dict[str, Any]:
+    """What a declared content is in a row."""
+    return {"content": item.content, "digest": item.digest, "file_digest": file_digest}
+
+
+def lock(conn: Connection, project: str) -> None:
+    """One process at a time changes the definitions of a project.
+
+    Where the project is new, those that write its row first win (see `store`).
+    """
+    row = tables.project_definition
+    code = code_of(project, Kind.PROJECT, project)
+    conn.execute(select(row.c.code).where(row.c.code == code).with_for_update())
+
+
+def lock_rows(conn: Connection, kind: Kind, codes: Collection[str]) -> None:
+    """Nobody else changes these latest versions until the transaction ends."""
+    latest, _ = DEFINITIONS[kind]
+    for part in chunks(list(codes)):
+        query = select(latest.c.code).where(latest.c.code.in_(part)).order_by(latest.c.code)
+        conn.execute(query.with_for_update()).all()
+
+
+def latest_rows(conn: Connection, project: str, kind: Kind) -> dict[str, Row[Any]]:
+    """The latest versions by name, without their contents."""
+    latest, _ = DEFINITIONS[kind]
+    names = ["code", "version", "name", "digest", "file_digest", *sorted(OPERATIONAL.get(kind, ()))]
+    project_code = code_of(project, Kind.PROJECT, project)
+    query = select(*(latest.c[name] for name in names))
+    return {r.name: r for r in conn.execute(query.where(latest.c.project_code == project_code))}
+
+
+def store(
+    conn: Connection, project: str, kind: Kind, drafts: Collection[Draft], author: Author
+) -> None:
+    """Write versions to the latest rows and to the log.
+
+    OvertakenError if another process registers the same new project at this moment.
+    """
+    latest, _ = DEFINITIONS[kind]
+    by_operation: dict[Operation, list[Draft]] = {operation: [] for operation in Operation}
+    for draft in drafts:
+        by_operation[draft.change.operation].append(draft)
+    # In this order names and places in an order are free when others take them.
+    deleted = [draft.change.code for draft in by_operation[Operation.DELETE]]
+    for part in chunks(deleted):
+        gone = latest.c.code.in_(part)
+        values = {"version": latest.c.version + 1, "update_time": utc_now()}
+        conn.execute(update(latest).where(gone).values(**values))
+        log_versions(conn, kind, part, Operation.DELETE, author)
+        conn.execute(delete(latest).where(gone))
+    modified = by_operation[Operation.MODIFY]
+    if kind is Kind.STEP:
+        _step_aside(conn, modified)
+    for draft in modified:
+        _modify(conn, latest, draft)
+    log_versions(conn, kind, [d.change.code for d in modified], Operation.MODIFY, author)
+    added = [_new_row(project, draft) for draft in by_operation[Operation.ADD]]
+    if added:
+        try:
+            conn.execute(insert(latest).values(create_time=utc_now(), update_time=utc_now()), added)
+        except IntegrityError:
+            if kind is not Kind.PROJECT:
+                raise
+            raise OvertakenError(f"project {project} is being registered elsewhere") from None
+        log_versions(conn, kind, [row["code"] for row in added], Operation.ADD, author)
+
+
+def _new_row(project: str, draft: Draft) -> dict[str, Any]:
+    return {
+        "code": draft.change.code,
+        "version": draft.change.version,
+        "name": draft.change.name,
+        "project_code": code_of(project, Kind.PROJECT, project),
+        **draft.values,
+    }
+
+
+def _modify(conn: Connection, latest: Table, draft: Draft) -> None:
+    change = draft.change
+    row = (latest.c.code == change.code) & (latest.c.version == change.version - 1)
+    written = conn.execute(
+        update(latest)
+        .where(row)
+        .values(version=change.version, update_time=utc_now(), **draft.values)
+    )
+    if written.rowcount != 1:
+        raise RunLogError(f"{change.name} was changed elsewhere at this moment; try again")
+
+
+def _step_aside(conn: Connection, modified: Collection[Draft]) -> None:
+    """Steps may swap their places in the order, of which none may be taken twice."""
+    steps = tables.step_definition
+    moving = [d.change.code for d in modified if "exec_order" in d.values]
+    for part in chunks(moving):
+        aside = update(steps).where(steps.c.code.in_(part), steps.c.exec_order >= 0)
+        conn.execute(aside.values(exec_order=-1 - steps.c.exec_order))
 
 
 def log_versions(

@@ -7,12 +7,34 @@ are those of maintenance jobs (Kettle, `t_etl_maint_ktr_cfg`).
 
 from typing import Any
 
-from sqlalchemy import Column, Index, Integer, SmallInteger, String, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
 
+from logdriven_dagster.model.definitions import USED_LENGTH
 from logdriven_dagster.runlog.clock import Moment
 from logdriven_dagster.runlog.schema import INNODB, NOW, LongText, metadata
 
 CODE_LENGTH = 64
+
+SETTING_CHECKS = {
+    "enabled": "enabled IN (0, 1)",
+    "release_state": "release_state IN ('online', 'offline')",
+    "priority": "priority BETWEEN -100 AND 100",
+    "retries": "retries >= 0",
+    "retry_interval": "retry_interval >= 0",
+    "timeout": "timeout >= 0",
+    "timeout_strategy": "timeout_strategy IN ('warn', 'fail', 'both')",
+}
+"""What the databases refuse by themselves when people change settings with an SQL client."""
 
 
 def _settings() -> list[Column[Any]]:
@@ -52,7 +74,12 @@ def _definition(name: str, *columns: Column[Any]) -> tuple[Table, Table]:
         Column("update_time", Moment, nullable=False, server_default=NOW),
     ]
     code: Column[Any] = Column("code", String(CODE_LENGTH), primary_key=True)
-    latest = Table(f"{name}_definition", metadata, code, *common, *columns, **INNODB)
+    checks = [
+        CheckConstraint(SETTING_CHECKS[column.name], name=f"ck_{name}_{column.name}")
+        for column in columns
+        if column.name in SETTING_CHECKS
+    ]
+    latest = Table(f"{name}_definition", metadata, code, *common, *columns, *checks, **INNODB)
     Index(f"uq_{name}_definition", latest.c.project_code, latest.c.name, unique=True)
     versions = Table(
         f"{name}_definition_log",
@@ -113,9 +140,9 @@ definition_use = Table(
     "definition_use",
     metadata,
     Column("project_code", String(CODE_LENGTH), nullable=False),
-    Column("code", String(CODE_LENGTH), primary_key=True, comment="the table or step that uses it"),
-    Column("kind", String(16), primary_key=True, comment="connection, source, target, file, topic"),
-    Column("used", String(512), primary_key=True, comment="its name"),
+    Column("code", String(CODE_LENGTH), primary_key=True, comment="the table, job or step"),
+    Column("kind", String(16), primary_key=True, comment="connection, topic, table, …"),
+    Column("used", String(USED_LENGTH), primary_key=True, comment="its name"),
     Column("step_id", String(64), primary_key=True),
     **INNODB,
 )

@@ -12,37 +12,36 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sqlalchemy import and_, delete, insert, or_, select, update
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy import Row, and_, or_, select, update
+from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.settings import SETTINGS
 from logdriven_dagster.model.definitions import (
     Change,
     Declared,
     Derived,
     Kind,
     Operation,
+    canonical,
     code_of,
+    content_in_force,
 )
 from logdriven_dagster.runlog import definition_schema as tables
 from logdriven_dagster.runlog.chunks import chunks
-from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.definition_rows import (
     DEFINITIONS,
+    OPERATIONAL,
     Author,
+    Draft,
     bring,
+    content_columns,
     contents,
     last_versions,
-    log_versions,
+    latest_rows,
+    lock_rows,
+    store,
 )
 
 _FROM_FILES = (Kind.PROJECT, Kind.TABLE, Kind.JOB)
-_OPERATIONAL = {
-    Kind.TABLE: SETTINGS,
-    Kind.JOB: SETTINGS,
-    Kind.STEP: frozenset({"enabled"}),
-}
-"""Columns that people change without a deploy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +54,23 @@ class Survey:
     """Content by name where the registry wins: rolled back or imported since."""
     versions: Mapping[str, int]
     """Code → the version that is in force once the changes are written."""
+    present: Mapping[str, int]
+    """Code → the version that is there."""
+    waits: bool
+    """Whether applying writes anything: versions, or that files say by now what was kept."""
+    strays: bool
+    """Whether an SQL client has changed settings, of which no version knows yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The rows to write for one kind."""
+    """What is to become of the rows of one kind."""
 
     added: list[Declared] = field(default_factory=list)
     changed: list[tuple[Row[Any], Declared]] = field(default_factory=list)
     deleted: list[Row[Any]] = field(default_factory=list)
+    met: list[tuple[Row[Any], Declared]] = field(default_factory=list)
+    """Files that changed to what the registry says: no new version, but theirs from now on."""
     kept: dict[str, Row[Any]] = field(default_factory=dict)
 
 
@@ -72,17 +79,31 @@ def survey(conn: Connection, project: str, declared: Iterable[Declared]) -> Surv
     by_kind = _by_kind(declared)
     changes: list[Change] = []
     kept: dict[Kind, dict[str, str]] = {}
-    versions: dict[str, int] = {}
+    present: dict[str, int] = {}
+    met = False
     for kind in _FROM_FILES:
-        rows = _rows(conn, project, kind)
+        rows = latest_rows(conn, project, kind)
         planned = _planned(rows, by_kind[kind])
-        made = list(_changes(conn, project, kind, planned))
-        changes += made
+        changes += (draft.change for draft in _drafts(conn, project, kind, planned))
         found = contents(conn, kind, [row.code for row in planned.kept.values()])
         kept[kind] = {name: found[row.code] for name, row in planned.kept.items()}
-        versions |= {row.code: row.version for row in rows.values()}
-        versions |= {change.code: change.version for change in made}
-    return Survey(tuple(changes), kept, versions)
+        present |= {row.code: row.version for row in rows.values()}
+        met = met or bool(planned.met)
+    versions = present | {change.code: change.version for change in changes}
+    strays = next(_strays(conn, project), None) is not None
+    return Survey(tuple(changes), kept, versions, present, bool(changes) or met, strays)
+
+
+def present(conn: Connection, project: str) -> dict[str, int]:
+    """Code → version of the project, its tables and jobs, as `Survey.present`."""
+    project_code = code_of(project, Kind.PROJECT, project)
+    return {
+        row.code: row.version
+        for latest, _ in (DEFINITIONS[kind] for kind in _FROM_FILES)
+        for row in conn.execute(
+            select(latest.c.code, latest.c.version).where(latest.c.project_code == project_code)
+        )
+    }
 
 
 def apply(
@@ -113,33 +134,10 @@ def derive(conn: Connection, project: str, derived: Derived, author: Author) -> 
 def adopt(conn: Connection, project: str) -> list[Change]:
     """Make versions of what an SQL client has changed: settings that no version has."""
     author = Author("an SQL client", "found changed")
-    adopted: list[Change] = []
-    for kind, names in _OPERATIONAL.items():
-        latest, log = DEFINITIONS[kind]
-        same = and_(log.c.code == latest.c.code, log.c.version == latest.c.version)
-        differs = or_(*(latest.c[name].is_distinct_from(log.c[name]) for name in sorted(names)))
-        project_code = code_of(project, Kind.PROJECT, project)
-        query = select(latest).join(log, same).where(latest.c.project_code == project_code, differs)
-        rows = conn.execute(query).all()
-        adopted += [record(conn, kind, row.code, {}, author) for row in rows]
-    return adopted
-
-
-def record(
-    conn: Connection, kind: Kind, code: str, values: Mapping[str, Any], author: Author
-) -> Change:
-    """A new version of one definition with some columns changed, in both of its tables."""
-    latest, _ = DEFINITIONS[kind]
-    before = conn.execute(select(latest).where(latest.c.code == code)).one()
-    version = before.version + 1
-    conn.execute(
-        update(latest)
-        .where(latest.c.code == code, latest.c.version == before.version)
-        .values(version=version, update_time=utc_now(), **values)
-    )
-    log_versions(conn, kind, [code], Operation.MODIFY, author)
-    after = values.get("content", before.content)
-    return Change(kind, before.name, code, Operation.MODIFY, version, before.content, after)
+    strays = list(_strays(conn, project))
+    for kind in OPERATIONAL:
+        store(conn, project, kind, [d for d in strays if d.change.kind is kind], author)
+    return [draft.change for draft in strays]
 
 
 def settings(
@@ -147,7 +145,7 @@ def settings(
 ) -> dict[str, Mapping[str, Any]]:
     """Name → the settings in force, and the `version`; of all definitions by default."""
     latest, _ = DEFINITIONS[kind]
-    columns = [latest.c[name] for name in sorted(_OPERATIONAL[kind])]
+    columns = [latest.c[name] for name in sorted(OPERATIONAL[kind])]
     query = select(latest.c.name, latest.c.version, *columns)
     if names is None:
         project_code = code_of(project, Kind.PROJECT, project)
@@ -177,29 +175,19 @@ def _by_kind(declared: Iterable[Declared]) -> dict[Kind, list[Declared]]:
     return found
 
 
-def _rows(conn: Connection, project: str, kind: Kind) -> dict[str, Row[Any]]:
-    """The latest versions by name, without their contents."""
-    latest, _ = DEFINITIONS[kind]
-    names = ("code", "version", "name", "digest", "file_digest")
-    columns = [latest.c[name] for name in names] + [
-        latest.c[name] for name in sorted(_OPERATIONAL.get(kind, ()))
-    ]
-    project_code = code_of(project, Kind.PROJECT, project)
-    query = select(*columns).where(latest.c.project_code == project_code)
-    return {row.name: row for row in conn.execute(query)}
-
-
 def _planned(rows: Mapping[str, Row[Any]], declared: Collection[Declared]) -> _Plan:
     planned = _Plan()
     for item in declared:
         row = rows.get(item.name)
         if row is None:
             planned.added.append(item)
-        elif row.file_digest != (digest := item.digest):
-            if row.digest != digest or row.file_digest is not None:
-                planned.changed.append((row, item))
-        elif row.digest != digest:
-            planned.kept[item.name] = row
+        elif row.file_digest == (digest := item.digest):
+            if row.digest != digest:
+                planned.kept[item.name] = row
+        elif row.digest == digest:
+            planned.met.append((row, item))
+        else:
+            planned.changed.append((row, item))
     names = {item.name for item in declared}
     for name, row in rows.items():
         if name not in names and row.file_digest is not None:
@@ -209,69 +197,77 @@ def _planned(rows: Mapping[str, Row[Any]], declared: Collection[Declared]) -> _P
     return planned
 
 
-def _changes(conn: Connection, project: str, kind: Kind, planned: _Plan) -> Iterator[Change]:
+def _drafts(conn: Connection, project: str, kind: Kind, planned: _Plan) -> Iterator[Draft]:
     new = {code_of(project, kind, item.name): item for item in planned.added}
     last = last_versions(conn, kind, new)
     for code, item in new.items():
         version = last.get(code, 0) + 1
-        yield Change(kind, item.name, code, Operation.ADD, version, None, item.content)
-    changing = [row.code for row, _ in planned.changed]
-    before = contents(conn, kind, [*changing, *(row.code for row in planned.deleted)])
+        change = Change(kind, item.name, code, Operation.ADD, version, None, item.content)
+        yield Draft(change, {**content_columns(item, item.digest), **item.columns})
+    replaced = [row for row, _ in planned.changed] + planned.deleted
+    before = contents(conn, kind, [row.code for row in replaced])
     for row, item in planned.changed:
-        version, old = row.version + 1, before[row.code]
-        yield Change(kind, item.name, row.code, Operation.MODIFY, version, old, item.content)
+        declared_before = json.loads(before[row.code])
+        overridden = _overridden(row, declared_before.get("settings", {}))
+        values = {**item.columns, **overridden, **content_columns(item, item.digest)}
+        yield modified(kind, row, before[row.code], values)
     for row in planned.deleted:
-        version, old = row.version + 1, before[row.code]
-        yield Change(kind, row.name, row.code, Operation.DELETE, version, old)
+        text = canonical(content_in_force(before[row.code], dict(row._mapping)))
+        change = Change(kind, row.name, row.code, Operation.DELETE, row.version + 1, text)
+        yield Draft(change, {})
+
+
+def modified(kind: Kind, row: Row[Any], content: str, values: Mapping[str, Any]) -> Draft:
+    """The next version of a row whose content is `content`, with some columns changed."""
+    before = content_in_force(content, dict(row._mapping))
+    after = content_in_force(values.get("content", content), {**row._mapping, **values})
+    texts = canonical(before), canonical(after)
+    change = Change(kind, row.name, row.code, Operation.MODIFY, row.version + 1, *texts)
+    return Draft(change, values)
+
+
+def _overridden(row: Row[Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that an operator has changed."""
+    return {
+        name: row._mapping[name] for name, value in declared.items() if row._mapping[name] != value
+    }
 
 
 def _write(
     conn: Connection, project: str, kind: Kind, declared: Collection[Declared], author: Author
 ) -> list[Change]:
-    planned = _planned(_rows(conn, project, kind), declared)
-    changes = list(_changes(conn, project, kind, planned))
-    by_code = {change.code: change for change in changes}
-    latest, _ = DEFINITIONS[kind]
-    common = {"project_code": code_of(project, Kind.PROJECT, project)}
-    added = [
-        {
-            "code": code,
-            "version": by_code[code].version,
-            "name": item.name,
-            **_content_columns(item),
-            **common,
-            **item.columns,
-        }
-        for item in planned.added
-        for code in [code_of(project, kind, item.name)]
-    ]
-    if added:
-        conn.execute(insert(latest).values(create_time=utc_now(), update_time=utc_now()), added)
-        log_versions(conn, kind, [row["code"] for row in added], Operation.ADD, author)
-    for row, item in planned.changed:
-        values = _content_columns(item) | _merged(row, item, str(by_code[row.code].before))
-        changed = update(latest).where(latest.c.code == row.code, latest.c.version == row.version)
-        conn.execute(changed.values(version=row.version + 1, update_time=utc_now(), **values))
-    log_versions(conn, kind, [row.code for row, _ in planned.changed], Operation.MODIFY, author)
-    deleted = [row.code for row in planned.deleted]
-    for part in chunks(deleted):
-        gone = latest.c.code.in_(part)
-        conn.execute(update(latest).where(gone).values(version=latest.c.version + 1))
-        log_versions(conn, kind, part, Operation.DELETE, author)
-        conn.execute(delete(latest).where(gone))
-    return changes
+    planned = _planned(latest_rows(conn, project, kind), declared)
+    if planned.changed:
+        # An SQL client may be changing their settings, which have to stay.
+        lock_rows(conn, kind, [row.code for row, _ in planned.changed])
+        planned = _planned(latest_rows(conn, project, kind), declared)
+    for row, item in planned.met:
+        takes_over(conn, kind, row, item.digest)
+    drafts = list(_drafts(conn, project, kind, planned))
+    store(conn, project, kind, drafts, author)
+    return [draft.change for draft in drafts]
 
 
-def _merged(row: Row[Any], item: Declared, before: str) -> dict[str, Any]:
-    """The columns of a new version, in which settings stay that an operator has changed."""
-    declared_before = json.loads(before).get("settings", {})
-    overridden = {
-        name: getattr(row, name)
-        for name, value in declared_before.items()
-        if getattr(row, name) != value
-    }
-    return {**item.columns, **overridden}
+def takes_over(conn: Connection, kind: Kind, row: Row[Any], file_digest: str | None) -> None:
+    """A definition is that of a file from now on, or of none; it stays what it is."""
+    for table in DEFINITIONS[kind]:
+        present = (table.c.code == row.code) & (table.c.version == row.version)
+        conn.execute(update(table).where(present).values(file_digest=file_digest))
 
 
-def _content_columns(item: Declared) -> dict[str, Any]:
-    return {"content": item.content, "digest": item.digest, "file_digest": item.digest}
+def _strays(conn: Connection, project: str) -> Iterator[Draft]:
+    project_code = code_of(project, Kind.PROJECT, project)
+    for kind, names in OPERATIONAL.items():
+        latest, log = DEFINITIONS[kind]
+        same = and_(log.c.code == latest.c.code, log.c.version == latest.c.version)
+        differs = or_(*(latest.c[name].is_distinct_from(log.c[name]) for name in sorted(names)))
+        logged = [log.c[name].label(f"logged_{name}") for name in sorted(names)]
+        query = select(latest, *logged).join(log, same)
+        for row in conn.execute(query.where(latest.c.project_code == project_code, differs)).all():
+            versioned = {name: row._mapping[f"logged_{name}"] for name in names}
+            texts = [
+                canonical(content_in_force(row.content, columns))
+                for columns in (versioned, dict(row._mapping))
+            ]
+            change = Change(kind, row.name, row.code, Operation.MODIFY, row.version + 1, *texts)
+            yield Draft(change, {})

@@ -149,6 +149,10 @@ class _DeadlockError(RunLogError):
     """The database ended one of two transactions that waited for each other."""
 
 
+class OvertakenError(_DeadlockError):
+    """Another transaction wrote the same first; `write` does the work again, on what is there."""
+
+
 def _pauses() -> Iterator[float]:
     """Seconds before the next try, from a twentieth to three."""
     yield from (0.05 * 2**n for n in range(6))

@@ -66,7 +66,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
     log.succeed("ods.orders", day(1))
     log.fail("ods.orders", day(2), "bad line")
     log.start("ods.customers", day(3))
-    status = logdriven("status", "--json", *NOON).json
+    status = logdriven("status", "--json", *NOON).json["tables"]
     assert status[:2] == [
         {
             "table": "ods.customers",
