@@ -68,6 +68,15 @@ class TablePlan:
     """Finished windows to run once more."""
 
     @property
+    def running_passed_over(self) -> TimeWindow | None:
+        """A window that cannot be recorded as SKIPPED, since somebody is running it."""
+        if not self.passed_over:
+            return None
+        end = self.passed_over[-1].end.timestamp()
+        running = (item.window for item in self.log.open if item.status is Status.RUNNING)
+        return next((window for window in running if window.end.timestamp() <= end), None)
+
+    @property
     def pending(self) -> int:
         """How many windows wait to run."""
         return len(self.unfinished) + len(self.reruns)
@@ -156,9 +165,10 @@ class Plan:
         """What its own table has against it."""
         if not plan.table.enabled:
             return "its table is disabled"
-        if plan.table.ordered and trigger is Trigger.PENDING and first is not None:
-            return earlier_unfinished(first, plan.log).reason
-        return None
+        if not plan.table.ordered or trigger is not Trigger.PENDING:
+            return None
+        earlier = first or plan.running_passed_over
+        return earlier_unfinished(earlier, plan.log).reason if earlier else None
 
     def _resting(self, attempt: OpenWindow | None) -> str | None:
         if attempt is None or self.backoff is None:

@@ -101,6 +101,16 @@ def test_a_full_table_takes_the_newest_snapshot_and_passes_the_older_ones_over()
     assert list(result.passed_over) == [day(1), day(2), day(3)]
 
 
+def test_latest_only_waits_for_an_older_window_that_is_running_k10():
+    """It cannot be passed over, so that claiming a newer one would be refused."""
+    logs = {"ods.t": TableLog(open=(running(day(1)),))}
+    result = planned([table()], logs, mode="latest_only")
+    assert [state for _, state in states(result, "ods.t")] == ["blocked"]
+    assert "RUNNING in job 9" in next(result.queue("ods.t")).reason
+    unordered = planned([table(ordered=False)], logs, mode="latest_only")
+    assert [state for _, state in states(unordered, "ods.t")] == ["ready"]
+
+
 def test_once_and_latest_only_s07():
     once = planned([table()], {}, mode="once").tables["ods.t"]
     assert (list(once.unfinished), len(once.passed_over)) == ([day(1)], 0)
