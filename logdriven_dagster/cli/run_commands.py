@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from logdriven_dagster.cli.progress import Output
     from logdriven_dagster.config import Project
+    from logdriven_dagster.config.jobs import StandardJob
     from logdriven_dagster.config.models import CatchUp
     from logdriven_dagster.execution.events import WindowEvent
     from logdriven_dagster.execution.runner import Runner
@@ -77,14 +78,18 @@ def run(
     )
     for name in names:
         chosen_steps(loaded.tables[name], arguments)
-    limit = max_windows or _job_limit(loaded, tables)
+    job = _only_job(loaded, tables)
+    limit = max_windows or (job.max_windows if job else None)
+    view = job.job if job else None
     runner = open_runner(loaded, run_log=registered.run_log)
 
     def total() -> int:
-        pending = sum(t.pending for t in runner.plan(clock, names, mode).tables.values())
+        pending = sum(t.pending for t in runner.plan(clock, names, mode, job=view).tables.values())
         return min(pending, limit or pending)
 
-    events = runner.catch_up(clock, names, max_windows=limit, mode=mode, arguments=arguments)
+    events = runner.catch_up(
+        clock, names, max_windows=limit, mode=mode, arguments=arguments, job=view
+    )
     _watch(events, total, "json" if as_json else "text")
 
 
@@ -94,12 +99,12 @@ def _mode(once: bool, latest_only: bool) -> "CatchUp | None":
     return "once" if once else "latest_only" if latest_only else None
 
 
-def _job_limit(project: "Project", names: list[str] | None) -> int | None:
-    """A job that is run alone keeps to its own limit."""
+def _only_job(project: "Project", names: list[str] | None) -> "StandardJob | None":
+    """A job that is named alone: its relations and its own limit hold."""
     from logdriven_dagster.config.jobs import StandardJob
 
     job = project.jobs.get(names[0]) if names and len(names) == 1 else None
-    return job.max_windows if isinstance(job, StandardJob) else None
+    return job if isinstance(job, StandardJob) else None
 
 
 def refresh(
