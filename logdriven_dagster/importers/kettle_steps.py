@@ -1,0 +1,203 @@
+"""Steps of ours from transformations of Kettle, or stubs that fail and say what is missing."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.importers import ktr
+from logdriven_dagster.importers.drafts import Translation, Values, stub_query
+from logdriven_dagster.importers.kettle_tables import Transformation
+from logdriven_dagster.importers.naming import identifier
+from logdriven_dagster.importers.yaml_text import block
+
+_VARIABLE = re.compile(r"\$\{([^}]*)\}|%%([^%\s]+)%%")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A step; `incomplete` if it is a stub, or if something that it names is not known."""
+
+    step: Values
+    comments: tuple[str, ...] = ()
+    incomplete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Translator:
+    """Reads transformations, and knows whose connections are whose."""
+
+    project: Project
+    connections: Mapping[str, str]
+    repository: Path | None
+    translation: Translation
+
+    def table_steps(self, row: Transformation) -> Made:
+        """The step that makes a table of a standard job."""
+        try:
+            found = self._read(row)
+            return self._load(row, found)
+        except ktr.UntranslatableError as error:
+            reason = str(error)
+        self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
+        step = {"step": "load", "sql": stub_query(f"{row.name}: {reason}")}
+        comment = f"TODO: {row.path}/{row.name} was not translated: {reason}"
+        return Made({**step, "target": {"type": "iceberg"}}, (comment,), incomplete=True)
+
+    def maintenance_step(self, row: Transformation) -> Made:
+        """What a step of a maintenance job does, without its name and place."""
+        try:
+            found = self._read(row)
+            return self._statements(row, found)
+        except ktr.UntranslatableError as error:
+            reason = str(error)
+        self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
+        comment = f"TODO: {row.path}/{row.name} was not translated: {reason}"
+        return Made({"sql": stub_query(f"{row.name}: {reason}")}, (comment,), incomplete=True)
+
+    def _read(self, row: Transformation) -> ktr.Ktr:
+        if self.repository is None:
+            raise ktr.UntranslatableError("no --repository was given, so its file is not known")
+        return ktr.read_ktr(ktr.find_ktr(self.repository, row.path, row.name))
+
+    def _load(self, row: Transformation, found: ktr.Ktr) -> Made:
+        if found.input is None or found.output is None:
+            raise ktr.UntranslatableError("it has no table input and output, only scripts")
+        names = _Variables(row)
+        origin, output = found.input, found.output
+        target: Values = {
+            "type": "jdbc",
+            "connection": self._connection(output.connection, found),
+            "table": names.replaced(output.table),
+            "mode": "overwrite" if output.truncate else "append",
+        }
+        if output.key:
+            target |= {"mode": "upsert", "key": list(output.key)}
+        if before := self._before(found, output, names):
+            target["pre_sql"] = before
+        source = {
+            "type": "jdbc",
+            "connection": self._connection(origin.connection, found),
+            "query": names.replaced(_query(found, origin)),
+        }
+        step: Values = {"step": "load", "source": source}
+        if sql := _renaming(origin, output):
+            step["sql"] = sql
+        return self._finished({**step, "target": target}, row, names)
+
+    def _before(self, found: ktr.Ktr, output: ktr.Output, names: "_Variables") -> list[str]:
+        """Kettle's scripts run before any row is read; ours in the target's transaction."""
+        before = []
+        for script in found.scripts:
+            if script.connection != output.connection:
+                raise ktr.UntranslatableError(
+                    f"{script.step} runs on {script.connection}, the output is on "
+                    f"{output.connection}; one transaction cannot hold both"
+                )
+            before += _texts(found, script, names)
+        return before
+
+    def _statements(self, row: Transformation, found: ktr.Ktr) -> Made:
+        if found.input is not None:
+            raise ktr.UntranslatableError(
+                "it copies rows from a table input to an output; make it a table, or SQL"
+            )
+        places = {script.connection for script in found.scripts}
+        if len(places) != 1:
+            raise ktr.UntranslatableError(f"it has scripts on {len(places)} connections")
+        names = _Variables(row)
+        texts = [text for script in found.scripts for text in _texts(found, script, names)]
+        if not texts:
+            raise ktr.UntranslatableError("its scripts are empty")
+        sql = texts[0] if len(texts) == 1 else texts
+        step = {"connection": self._connection(places.pop(), found), "sql": sql}
+        return self._finished(step, row, names)
+
+    def _finished(self, step: Values, row: Transformation, names: "_Variables") -> Made:
+        if not names.unknown:
+            return Made(step)
+        told = ", ".join(names.unknown)
+        reason = f"nobody sets the variables {told} here; give them under variables"
+        self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
+        return Made(step, (f"TODO: {reason}",), incomplete=True)
+
+    def _connection(self, name: str, found: ktr.Ktr) -> str:
+        """Ours for one of Kettle's: by --map, by its name, or by the database that it leads to."""
+        ours = self.project.config.connections
+        for wanted in (self.connections.get(name), name, identifier(name)):
+            for known in ours:
+                if wanted is not None and known.lower() == wanted.lower():
+                    return known
+        database = next((d for d in found.databases if d.name == name), None)
+        if database is None:
+            raise ktr.UntranslatableError(f"connection {name!r} is not described in the file")
+        for known, config in ours.items():
+            if config.url is not None and self._leads_to(known, database):
+                return known
+        raise ktr.UntranslatableError(
+            f"unknown connection {name!r}: {database.kind} {database.database} on "
+            f"{database.host}:{database.port}; add it to logdriven.yaml, or say --map "
+            f"{name}=OURS"
+        )
+
+    def _leads_to(self, known: str, database: ktr.Database) -> bool:
+        url = self.project.connection(known).url
+        port = database.port or str(url.port or "")
+        theirs = (database.host.lower(), port, database.database.lower())
+        return bool(database.host) and theirs == (
+            (url.host or "").lower(),
+            str(url.port or port),
+            (url.database or "").lower(),
+        )
+
+
+class _Variables:
+    """Kettle's variables in SQL: those of the guide have values, others are collected."""
+
+    def __init__(self, row: Transformation) -> None:
+        self._known = {
+            "KJB_NAME": row.job,
+            "KTR_NAME": row.name,
+            "KTR_PATH": row.path,
+            "TBL_NAME": row.table,
+        }
+        self.unknown: list[str] = []
+
+    def replaced(self, text: str) -> str:
+        return _VARIABLE.sub(self._value, text)
+
+    def _value(self, match: re.Match[str]) -> str:
+        name = match[1] or match[2] or ""
+        if name in self._known:
+            return self._known[name]
+        ours = identifier(name, otherwise="v")
+        if ours not in self.unknown:
+            self.unknown.append(ours)
+        return f"${{{ours}}}"
+
+
+def _texts(found: ktr.Ktr, script: ktr.Script, names: _Variables) -> list[str]:
+    texts = ktr.statements(found, script.connection, script.sql)
+    return [names.replaced(block(text)) for text in texts]
+
+
+def _query(found: ktr.Ktr, origin: ktr.Input) -> str:
+    queries = list(ktr.statements(found, origin.connection, origin.sql))
+    if len(queries) != 1:
+        raise ktr.UntranslatableError(f"{origin.step}: {len(queries)} statements; one is a query")
+    if re.search(r"(?<![?\w'\"])\?(?![?|&\w'\"])", queries[0]):
+        raise ktr.UntranslatableError(f"{origin.step}: its query has parameters")
+    return block(queries[0])
+
+
+def _renaming(origin: ktr.Input, output: ktr.Output) -> str | None:
+    """Fields that reach columns of other names, and a limit, as a query over `source`."""
+    if not output.fields and not origin.limit:
+        return None
+    parts = [
+        f"`{field}`" if field == column else f"`{field}` AS `{column}`"
+        for field, column in output.fields
+    ]
+    limit = f"\nLIMIT {origin.limit}" if origin.limit else ""
+    return f"SELECT {', '.join(parts) or '*'}\nFROM source{limit}\n"

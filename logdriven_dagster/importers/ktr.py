@@ -1,0 +1,270 @@
+"""Transformations of Kettle: the template of the guide, read from a `.ktr` file.
+
+Source: Kettle guide, transformation template: Execute SQL script → Table input → Table output.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.parsers import expat
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_BOOKKEEPING = frozenset({"StepsMetrics", "SetVariable", "Dummy", "WriteToLog"})
+"""Steps that count, log and pass on what others write: the run log does that here."""
+
+_DIALECTS = {"MYSQL": "mysql", "MARIADB": "mysql", "POSTGRESQL": "postgres", "ORACLE": "oracle"}
+_DIALECTS |= {"MSSQL": "tsql", "MSSQLNATIVE": "tsql", "SQLITE": "sqlite"}
+
+
+class UntranslatableError(ValueError):
+    """The transformation does something for which there is nothing here; the text says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A connection as the file describes it; its password is never read."""
+
+    name: str
+    kind: str
+    host: str
+    port: str
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Execute SQL script."""
+
+    step: str
+    connection: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Table input; `limit` 0 means all rows."""
+
+    step: str
+    connection: str
+    sql: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Table output, or Insert / update where there is a key."""
+
+    step: str
+    connection: str
+    table: str
+    truncate: bool
+    fields: tuple[tuple[str, str], ...]
+    """Field of the stream → column of the table; all by their names if empty."""
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ktr:
+    """What a transformation does, in the order of the template."""
+
+    databases: tuple[Database, ...]
+    scripts: tuple[Script, ...]
+    input: Input | None
+    output: Output | None
+
+
+def find_ktr(repository: Path, folder: str, name: str) -> Path:
+    """The file of a transformation: below its folder, or the only one of its name.
+
+    UntranslatableError if it is not there, or lies outside the repository.
+    """
+    file = name if name.endswith(".ktr") else f"{name}.ktr"
+    root = repository.resolve()
+    wanted = (root / folder.lstrip("/") / file).resolve()
+    if wanted.is_relative_to(root) and wanted.is_file():
+        return wanted
+    found = sorted(path for path in root.rglob("*.ktr") if path.name == file)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UntranslatableError(f"{len(found)} files are called {file}, none below {folder}")
+    raise UntranslatableError(
+        f"the repository has no {folder.strip('/')}/{file}".replace("//", "/")
+    )
+
+
+def read_ktr(path: Path) -> Ktr:
+    """Read a transformation; UntranslatableError says which of its steps have no counterpart."""
+    root = _parse(path)
+    steps = {_text(step, "name"): step for step in root.findall("step")}
+    foreign = sorted(
+        f"{name} ({_text(step, 'type')})"
+        for name, step in steps.items()
+        if _text(step, "type") not in {*_READERS, *_BOOKKEEPING}
+    )
+    if foreign:
+        raise UntranslatableError(f"steps without a counterpart here: {', '.join(foreign)}")
+    read = [
+        _READERS[_text(step, "type")](name, step)
+        for name, step in steps.items()
+        if _text(step, "type") in _READERS
+    ]
+    inputs = [each for each in read if isinstance(each, Input)]
+    outputs = [each for each in read if isinstance(each, Output)]
+    if len(inputs) > 1 or len(outputs) > 1 or len(inputs) != len(outputs):
+        raise UntranslatableError(
+            f"{len(inputs)} inputs and {len(outputs)} outputs; one of each can be translated"
+        )
+    if inputs and not _leads(root, steps, inputs[0].step, outputs[0].step):
+        raise UntranslatableError("no enabled hop leads from the table input to the output")
+    scripts = tuple(each for each in read if isinstance(each, Script))
+    databases = tuple(_database(each) for each in root.findall("connection"))
+    return Ktr(
+        databases,
+        scripts,
+        inputs[0] if inputs else None,
+        outputs[0] if outputs else None,
+    )
+
+
+def _parse(path: Path) -> "Element":
+    from xml.etree import ElementTree as ET
+
+    content = path.read_bytes()
+    try:
+        _refuse_entities(content)
+        root = ET.fromstring(content)  # noqa: S314 - documents that declare entities are refused
+    except (ET.ParseError, expat.ExpatError) as error:
+        raise UntranslatableError(f"not XML: {error}") from None
+    if root.tag != "transformation":
+        raise UntranslatableError(f"not a transformation: its root is <{root.tag}>")
+    return root
+
+
+def _refuse_entities(content: bytes) -> None:
+    """Entities can make a small file endless, and read other files."""
+
+    def refuse(*_: object) -> None:
+        raise UntranslatableError("the file declares a document type, which Kettle never does")
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = refuse
+    parser.Parse(content, True)  # noqa: FBT003 - the last part of the document
+
+
+def _leads(root: "Element", steps: "dict[str, Element]", start: str, end: str) -> bool:
+    hops: dict[str, set[str]] = {}
+    for hop in root.iterfind("order/hop"):
+        if _text(hop, "enabled") == "Y" and {_text(hop, "from"), _text(hop, "to")} <= steps.keys():
+            hops.setdefault(_text(hop, "from"), set()).add(_text(hop, "to"))
+    reached, waiting = set[str](), [start]
+    while waiting:
+        step = waiting.pop()
+        if step not in reached:
+            reached.add(step)
+            waiting += hops.get(step, ())
+    return end in reached
+
+
+def _script(name: str, step: "Element") -> Script:
+    _refuse(name, step, ("execute_each_row",))
+    if step.find("arguments/argument") is not None:
+        raise UntranslatableError(f"{name}: it has arguments")
+    return Script(name, _text(step, "connection"), _text(step, "sql"))
+
+
+def _input(name: str, step: "Element") -> Input:
+    _refuse(name, step, ("execute_each_row",))
+    if _text(step, "lookup"):
+        raise UntranslatableError(f"{name}: it inserts data from step {_text(step, 'lookup')}")
+    return Input(name, _text(step, "connection"), _text(step, "sql"), _number(step, "limit"))
+
+
+def _output(name: str, step: "Element") -> Output:
+    _refuse(name, step, ("partitioning_enabled", "tablename_in_field", "ignore_errors"))
+    fields: tuple[tuple[str, str], ...] = ()
+    if _text(step, "specify_fields") == "Y":
+        fields = tuple(
+            (_text(field, "stream_name"), _text(field, "column_name"))
+            for field in step.iterfind("fields/field")
+        )
+    return Output(
+        name, _text(step, "connection"), _target(step), _text(step, "truncate") == "Y", fields
+    )
+
+
+def _upsert(name: str, step: "Element") -> Output:
+    _refuse(name, step, ("update_bypassed",))
+    keys = list(step.iterfind("lookup/key"))
+    values = list(step.iterfind("lookup/value"))
+    if not keys or any(_text(key, "condition") != "=" for key in keys):
+        raise UntranslatableError(f"{name}: its keys must be compared by =")
+    if any(_text(value, "update") == "N" for value in values):
+        raise UntranslatableError(f"{name}: some columns are inserted and never updated")
+    pairs = [(_text(key, "name"), _text(key, "field")) for key in keys]
+    fields = dict.fromkeys([*pairs, *((_text(v, "rename"), _text(v, "name")) for v in values)])
+    return Output(
+        step=name,
+        connection=_text(step, "connection"),
+        table=_target(step, "lookup/"),
+        truncate=False,
+        fields=tuple(fields),
+        key=tuple(column for _, column in pairs),
+    )
+
+
+_READERS = {"ExecSQL": _script, "TableInput": _input, "TableOutput": _output}
+_READERS |= {"InsertUpdate": _upsert}
+
+
+def _refuse(name: str, step: "Element", flags: tuple[str, ...]) -> None:
+    for flag in flags:
+        if _text(step, flag) == "Y":
+            raise UntranslatableError(f"{name}: {flag} is set")
+
+
+def _target(step: "Element", below: str = "") -> str:
+    schema, table = _text(step, f"{below}schema"), _text(step, f"{below}table")
+    return f"{schema}.{table}" if schema else table
+
+
+def _database(element: "Element") -> Database:
+    texts = (_text(element, name) for name in ("name", "type", "server", "port", "database"))
+    return Database(*texts)
+
+
+def _number(step: "Element", name: str) -> int:
+    text = _text(step, name) or "0"
+    if not text.isdigit():
+        raise UntranslatableError(f"{name}: {text} is no number")
+    return int(text)
+
+
+def _text(element: "Element", name: str) -> str:
+    return (element.findtext(name) or "").strip()
+
+
+def statements(found: Ktr, connection: str, sql: str) -> Iterator[str]:
+    """The statements of a script, cut at semicolons outside quotes and comments."""
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.errors import SqlglotError
+    from sqlglot.tokenizer_core import TokenType
+
+    kind = next((d.kind.upper() for d in found.databases if d.name == connection), "")
+    try:
+        tokens = Dialect.get_or_raise(_DIALECTS.get(kind)).tokenize(sql)
+    except SqlglotError:
+        raise UntranslatableError("its SQL cannot be cut into statements") from None
+    start, words = 0, 0
+    for token in tokens:
+        if token.token_type is not TokenType.SEMICOLON:
+            words += 1
+            continue
+        if words:
+            yield sql[start : token.start].strip()
+        start, words = token.end + 1, 0
+    if words:
+        yield sql[start:].strip()

@@ -1,0 +1,303 @@
+"""Tables from Sharp ETL's workflow files."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from logdriven_dagster.config.fields import parse_moment
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.errors import ConfigError, InvalidProjectError, UsageError
+from logdriven_dagster.importers import naming
+from logdriven_dagster.importers.drafts import Draft, Translation, Values, table_path
+from logdriven_dagster.importers.sharpetl_context import Context, Rule
+from logdriven_dagster.importers.sharpetl_parser import Workflow, is_workflow, parse_workflow
+from logdriven_dagster.importers.sharpetl_quality import notify, read_rules
+from logdriven_dagster.importers.sharpetl_sources import FILES, KAFKA
+from logdriven_dagster.importers.sharpetl_steps import Steps
+from logdriven_dagster.importers.sharpetl_variables import Variables
+from logdriven_dagster.model.periods import Period
+
+_KINDS = {"timewindow": "time_window", "": "time_window", "diff": "time_window"}
+_KINDS |= {name: name for name in ("auto_inc_id", "kafka_offset", "upstream", "time_window")}
+_KNOWN = frozenset(
+    {"period", "loadType", "logDrivenType", "incrementalType", "upstream", "dependsOn", "comment"}
+    | {"timeout", "defaultStart", "stopScheduleWhenFail"}
+)
+_START = date(2022, 1, 1)
+"""Where Sharp ETL begins if a workflow does not say so."""
+
+
+def import_sharpetl(
+    project: Project,
+    paths: Sequence[Path],
+    connections: Mapping[str, str],
+    rules: Path | None,
+) -> Translation:
+    """A draft for each workflow; InvalidProjectError for malformed files and names given twice."""
+    translation = Translation()
+    workflows = _read(paths, translation)
+    names: dict[str, str] = {}
+    for workflow in workflows:
+        taken = {name.lower() for name in names.values()}
+        name = naming.distinct(naming.table_name(workflow.name), taken)
+        names[workflow.name] = name
+        if name != workflow.name:
+            place = workflow.place(workflow.line)
+            translation.note(place, workflow.name, f"the table is called {name}")
+    known = read_rules(rules)
+    for workflow in workflows:
+        one = _One(project, workflow, translation, names, (connections, known))
+        translation.drafts.append(one.draft())
+    return translation
+
+
+def _read(paths: Sequence[Path], translation: Translation) -> list[Workflow]:
+    found: dict[str, Workflow] = {}
+    errors: list[ConfigError] = []
+    for path in _files(paths, translation):
+        try:
+            workflow = parse_workflow(path)
+        except ConfigError as error:
+            errors.append(error)
+            continue
+        if (first := found.setdefault(workflow.name, workflow)) is not workflow:
+            problem = f"workflow {workflow.name} is defined twice, first in {first.path}"
+            errors.append(ConfigError(path, workflow.line, "workflow", problem))
+    if errors:
+        raise InvalidProjectError(errors)
+    return list(found.values())
+
+
+def _files(paths: Sequence[Path], translation: Translation) -> list[Path]:
+    """Files as they are named, and the workflows in folders; other SQL there is listed."""
+    files: dict[Path, None] = {}
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"there is no {path}")
+        for file in sorted(path.rglob("*.sql")) if path.is_dir() else [path]:
+            if path.is_dir() and not is_workflow(file.read_text("utf-8", errors="replace")):
+                translation.leave(str(file), "the file", "it has no `-- workflow=`")
+            else:
+                files[file] = None
+    return list(files)
+
+
+class _One:
+    """One workflow on its way into a file."""
+
+    def __init__(
+        self,
+        project: Project,
+        workflow: Workflow,
+        translation: Translation,
+        names: Mapping[str, str],
+        theirs: tuple[Mapping[str, str], Mapping[str, Rule]],
+    ) -> None:
+        self._project, self._workflow, self._names = project, workflow, names
+        self._incomplete = False
+        self._fallen_back = False
+        kind = self._kind(translation)
+        variables = Variables(
+            workflow.name, kind not in ("time_window", "full"), project.config.variables.keys()
+        )
+        self._context = Context(project, workflow, translation, *theirs, kind, variables)
+
+    def _kind(self, translation: Translation) -> str:
+        """What the windows of the table are ranges of."""
+        workflow = self._workflow
+        text = workflow.get("logDrivenType") or workflow.get("incrementalType")
+        kind = _KINDS.get(text.lower())
+        if kind is None or text.lower() == "diff":
+            header = workflow.headers.get("logDrivenType") or workflow.headers["incrementalType"]
+            reason = "no such type here; windows of time take its place"
+            if kind:
+                reason += ", and max_rows of a step its limit"
+            translation.leave(workflow.place(header.line), f"{header.key}={text}", reason)
+        if any(step.source.kind in KAFKA for step in workflow.steps):
+            return "kafka_offset"
+        if kind == "upstream":
+            return "upstream" if self._upstream() else "time_window"
+        if kind in (None, "time_window") and self._is_of_files():
+            return "files"
+        if kind == "time_window" and workflow.get("loadType").lower() == "full":
+            return "full"
+        return kind or "time_window"
+
+    def _is_of_files(self) -> bool:
+        """Whether each file is to be loaded once: it is deleted, or missed when it is not there."""
+        steps = [step for step in self._workflow.steps if step.source.kind in FILES]
+        once = [
+            step.source.says("deleteSource")
+            or step.says("throwExceptionIfEmpty")
+            or step.says("skipFollowStepWhenEmpty")
+            for step in steps
+        ]
+        texts = " ".join(step.sql for step in self._workflow.steps)
+        paths = " ".join(header.value for step in steps for header in step.source.headers.values())
+        clock = re.search(r"\$\{(DATA_RANGE|YEAR|MONTH|DAY|HOUR|MINUTE)", texts)
+        return once == [True] and clock is None and "${" not in paths and "," not in paths
+
+    def draft(self) -> Draft:
+        workflow, context = self._workflow, self._context
+        context.leave_unknown(workflow.headers.values(), _KNOWN, "a workflow")
+        values: Values = {"table": self._names[workflow.name]}
+        if comment := workflow.get("comment"):
+            values["description"] = comment.replace("${", "$ {")
+        steps = Steps(context)
+        for step in workflow.steps:
+            steps.add(step)
+        self._at_least_one_target(steps)
+        self._kept_kind(steps)
+        depends_on = self._depends_on()
+        if steps.incomplete or self._incomplete:
+            values["release_state"] = "offline"
+        values |= self._options()
+        values |= self._times()
+        if depends_on:
+            values["depends_on"] = depends_on
+        if told := notify(context):
+            values["notify"] = told
+        if context.variables.constants:
+            values["variables"] = dict(context.variables.constants)
+        values["steps"] = steps.steps
+        if steps.checks:
+            values["checks"] = steps.checks
+        origin = f"Made by `logdriven import-sharpetl` from {workflow.path.name}."
+        return Draft(table_path(values["table"]), values, origin, self._comments(steps))
+
+    def _comments(self, steps: Steps) -> dict[str, Sequence[str]]:
+        comments: dict[str, Sequence[str]] = dict(steps.comments)
+        if self._context.kind == "files" and not self._fallen_back:
+            comments["incremental_type"] = ["Each file is loaded once, however often it looks."]
+        if self._context.kind == "full":
+            comments["incremental_type"] = ["loadType=full: only the newest window ever runs."]
+        return comments
+
+    def _options(self) -> Values:
+        project = self._workflow.options.get("projectName") or self._workflow.options.get("project")
+        for key, header in self._workflow.options.items():
+            if header is not project:
+                text = f"options {key}={header.value}"
+                self._context.leave(header.line, text, "no option of a workflow here")
+        return {"tags": {"project": project.value}} if project else {}
+
+    def _times(self) -> Values:
+        workflow = self._workflow
+        kind = "time_window" if self._fallen_back else self._context.kind
+        values: Values = {"incremental_type": kind}
+        text = workflow.get("period")
+        if text.isdigit() and int(text):
+            values["period"] = str(Period.parse(int(text)))
+        else:
+            if text:
+                self._context.leave(workflow.headers["period"].line, f"period={text}", "no minutes")
+            elif kind in ("time_window", "full"):
+                reason = "no period: Sharp ETL ran it once with each start, here it is daily"
+                self._context.note(workflow.line, workflow.name, reason)
+            values["period"] = "1 day"
+        if kind not in ("files", "upstream"):
+            values |= self._start(kind)
+        if workflow.get("timeout").isdigit() and int(workflow.get("timeout")):
+            values["timeout"] = f"{int(workflow.get('timeout'))} s"
+        elif "timeout" in workflow.headers:
+            header = workflow.headers["timeout"]
+            self._context.leave(header.line, f"timeout={header.value}", "no seconds")
+        return values
+
+    def _start(self, kind: str) -> Values:
+        text = self._workflow.get("defaultStart")
+        if kind == "kafka_offset":
+            return {"default_start": text} if text else {}
+        if kind == "auto_inc_id":
+            return {"default_start": int(text) if text.isdigit() else 0}
+        try:
+            return {"default_start": _moment(text) if text else _START}
+        except ValueError as error:
+            line = self._workflow.headers["defaultStart"].line
+            self._context.leave(line, f"defaultStart={text}", str(error))
+            return {"default_start": _START}
+
+    def _upstream(self) -> str | None:
+        name = self._workflow.get("upstream")
+        return self._ours(name) if name else None
+
+    def _ours(self, name: str) -> str | None:
+        """The table of a workflow: one that is imported, or one of the project."""
+        if name in self._names:
+            return self._names[name]
+        return name if name in self._project.tables else None
+
+    def _depends_on(self) -> list[Values]:
+        depends: dict[str, Values] = {}
+        name = self._workflow.get("upstream")
+        if name and (ours := self._ours(name)):
+            depends[ours] = {"table": ours}
+            if "${DATA_RANGE_START}" in " ".join(step.sql for step in self._workflow.steps):
+                self._incomplete = True
+                line = self._workflow.headers["upstream"].line
+                reason = (
+                    f"${{DATA_RANGE_START}} is no id of a job here; read the batch's rows as {ours}"
+                )
+                self._context.leave(line, f"upstream={name}", reason)
+        elif name:
+            self._incomplete = True
+            self._context.leave(
+                self._workflow.headers["upstream"].line,
+                f"upstream={name}",
+                "no such workflow was imported; windows of time take its place",
+            )
+        for line, other in self._awaited():
+            ours = self._ours(other)
+            if ours is None:
+                ours = naming.table_name(other)
+                depends.setdefault(ours, {"table": ours, "managed": False})
+                reason = "no such workflow was imported: it counts as complete"
+                self._context.leave(line, f"depends on {other}", reason)
+            # Their queries read databases, so upstreams are waited for and not read by name.
+            depends.setdefault(ours, {"table": ours, "read": "none"})
+        return list(depends.values())
+
+    def _awaited(self) -> list[tuple[int, str]]:
+        """The workflows that this one waits for, each with the line that says so."""
+        found = []
+        if header := self._workflow.headers.get("dependsOn"):
+            found += [(header.line, name) for name in header.value.split(",")]
+        for step in self._workflow.steps:
+            if step.source.get("className").endswith("JobDependencyCheckTransformer"):
+                names = step.source.get("dependencies").split(",")
+                found += [(step.line, name) for name in names]
+        return [(line, name.strip()) for line, name in found if name.strip()]
+
+    def _kept_kind(self, steps: Steps) -> None:
+        """Windows of time where the step that would have been cut into slices is a stub."""
+        sources = [step.get("source") or {} for step in steps.steps]
+        cut = {
+            "auto_inc_id": any("key_column" in source for source in sources),
+            "files": any(source.get("type") in FILES for source in sources),
+            "kafka_offset": any(source.get("type") == "kafka" for source in sources),
+        }
+        if not cut.get(self._context.kind, True):
+            self._fallen_back = self._incomplete = True
+            reason = f"no step is left that {self._context.kind} cuts; it has windows of time now"
+            self._context.leave(self._workflow.line, self._workflow.name, reason)
+
+    def _at_least_one_target(self, steps: Steps) -> None:
+        """A workflow that writes nothing keeps the rows of its last step, so that they count."""
+        if any("target" in step for step in steps.steps):
+            return
+        if not steps.steps:
+            reason = "the workflow has no step that reads or writes rows"
+            self._incomplete = True
+            self._context.leave(self._workflow.line, self._workflow.name, reason)
+            steps.steps.append({"step": "nothing", "sql": "SELECT 1 AS nothing"})
+        else:
+            reason = "no step has a target: the rows of the last one are kept in Iceberg"
+            self._context.note(self._workflow.line, self._workflow.name, reason)
+        steps.steps[-1]["target"] = {"type": "iceberg"}
+
+
+def _moment(text: str) -> Any:
+    moment: datetime = parse_moment(text)
+    return moment.date() if moment.time() == datetime.min.time() else moment

@@ -1,0 +1,111 @@
+"""Targets of Sharp ETL's steps."""
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.importers.drafts import Values
+from logdriven_dagster.importers.reflection import open_database
+from logdriven_dagster.importers.sharpetl_context import Context, UntranslatableError, option
+from logdriven_dagster.importers.sharpetl_parser import Step
+from logdriven_dagster.importers.sharpetl_sources import JDBC
+
+NOWHERE = frozenset({"temp", "console", "do_nothing"})
+_DATABASE = frozenset({"connectionName", "dbName", "tableName", "transaction", "batchSize"})
+_FILES = frozenset({"filePath", "fileDir", "sep", "header", "encoding"})
+
+
+def write_to(context: Context, step: Step) -> Values | None:
+    """The target; None where a result is only for later steps, or shown to people."""
+    kind, end = step.target.kind, step.target
+    if kind in NOWHERE:
+        if kind == "console":
+            context.note(end.line, "target=console", "nothing shows it: `target` can keep it")
+        return None
+    if kind in JDBC:
+        target = _database(context, step)
+    elif kind in ("hive", "spark_sql", "delta_lake"):
+        target = _catalog(context, step)
+    elif kind in ("csv", "json", "parquet", "orc"):
+        target = _files(context, step)
+    elif kind in ("batch_kafka", "kafka"):
+        target = {"type": "kafka", "connection": context.kafka(end), "topic": end.get("topics")}
+    else:
+        raise UntranslatableError(f"nothing here writes to {kind}")
+    if given := context.options(end):
+        target["options"] = {**target.get("options", {}), **given}
+    return target
+
+
+def _mode(step: Step) -> str:
+    return step.headers["writeMode"].value.lower() if "writeMode" in step.headers else ""
+
+
+def _database(context: Context, step: Step) -> Values:
+    end, mode = step.target, _mode(step)
+    context.leave_unknown(end.headers.values(), {*_DATABASE, "numPartitions"}, "a target")
+    if mode not in ("append", "overwrite", "upsert"):
+        raise UntranslatableError(f"writeMode {mode or 'none'} of a database")
+    connection = context.connection(end)
+    table = context.variables.constant(end.get("tableName"))
+    if not table:
+        raise UntranslatableError("the target has no tableName")
+    target: Values = {"type": "jdbc", "connection": connection, "table": table, "mode": mode}
+    if mode == "upsert":
+        target["key"] = _primary_key(context.project, connection, table)
+    if "batchSize" in end.headers:
+        target["options"] = {"batchsize": option(end.get("batchSize"))}
+    return target
+
+
+def _primary_key(project: Project, connection: str, table: str) -> list[str]:
+    """The key by which Sharp ETL upserts: that of the table in its database."""
+    import sqlalchemy as sa
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from logdriven_dagster.errors import UsageError
+
+    schema, _, name = table.rpartition(".")
+    try:
+        inspector = sa.inspect(open_database(project.connection(connection)))
+        key = inspector.get_pk_constraint(name, schema or None)["constrained_columns"]
+    except (UsageError, SQLAlchemyError) as error:
+        raise UntranslatableError(f"the key of {table} cannot be asked for: {error}") from None
+    if not key:
+        raise UntranslatableError(f"{table} has no primary key to upsert by")
+    return list(key)
+
+
+def _catalog(context: Context, step: Step) -> Values:
+    end, mode = step.target, _mode(step)
+    context.leave_unknown(end.headers.values(), _DATABASE, "a target")
+    if mode not in ("append", "overwrite"):
+        raise UntranslatableError(f"writeMode {mode or 'none'} of {end.kind}")
+    if not end.get("tableName"):
+        raise UntranslatableError("the target has no tableName")
+    database = end.get("dbName")
+    name = f"{database}.{end.get('tableName')}" if database else end.get("tableName")
+    target: Values = {"type": "table", "name": context.variables.constant(name)}
+    # Sharp ETL overwrites the partitions that a window's rows lie in.
+    whole = context.kind == "full"
+    target["mode"] = mode if mode == "append" or whole else "overwrite_window"
+    if end.kind == "delta_lake":
+        target["format"] = "delta"
+        context.note(end.line, "delta_lake", "Spark needs Delta's packages and catalog for it")
+    return target
+
+
+def _files(context: Context, step: Step) -> Values:
+    end = step.target
+    context.leave_unknown(end.headers.values(), _FILES, "a target")
+    path = end.get("filePath") or end.get("fileDir")
+    if not path:
+        raise UntranslatableError("the folder of its files stands in application.properties")
+    if "${" in path:
+        raise UntranslatableError("the path of a target has no variables here; windows are apart")
+    mode = {"append": "append"}.get(_mode(step), "overwrite_window")
+    context.note(end.line, path, "it is a folder now, with files of each window below it")
+    target: Values = {"type": end.kind, "path": path, "mode": mode}
+    if end.kind == "csv":
+        target["options"] = {"header": end.get("header", "true").lower() == "true"}
+        target["options"] |= {
+            k: option(end.get(k)) for k in ("sep", "encoding") if k in end.headers
+        }
+    return target

@@ -1,0 +1,70 @@
+"""Many drafts that differ in a few fields, as one file with `for_each`."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import Any, TypeAlias
+
+from logdriven_dagster.importers.drafts import Draft, Values
+
+_Place: TypeAlias = tuple[str | int, ...]
+
+
+def template(path: PurePosixPath, layer: str, drafts: Sequence[Draft], origin: str) -> Draft:
+    """One file for all drafts: what they share stands in it, what differs in its items.
+
+    An item has every field that any of them has; null is a field that it does without.
+    """
+    leaves = [dict(_leaves(draft.values, ())) for draft in drafts]
+    places = list(dict.fromkeys(place for each in leaves for place in each))
+    items: list[Values] = [{"name": draft.tables[0].removeprefix(f"{layer}.")} for draft in drafts]
+    values: Values = {"for_each": items, "table": f"{layer}.${{each.name}}"}
+    names: set[str] = {"name", "override"}
+    for place in places:
+        if place == ("table",):
+            continue
+        given = [each.get(place) for each in leaves]
+        if all(value == given[0] for value in given):
+            _put(values, place, given[0])
+            continue
+        name = _name(place, names)
+        for item, value in zip(items, given, strict=True):
+            item[name] = value
+        _put(values, place, f"${{each.{name}}}")
+    return Draft(path, values, origin)
+
+
+def _leaves(value: Any, place: _Place) -> Iterator[tuple[_Place, Any]]:
+    """Each field that holds no fields of its own; lists of texts are values."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _leaves(part, (*place, key))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for n, part in enumerate(value):
+            yield from _leaves(part, (*place, n))
+    else:
+        yield place, value
+
+
+def _name(place: _Place, taken: set[str]) -> str:
+    """The last words of a place that no other one has: `column`, `source_column`."""
+    words = [str(word) for word in place if isinstance(word, str)]
+    for count in range(1, len(words) + 1):
+        name = "_".join(words[-count:])
+        if name not in taken:
+            taken.add(name)
+            return name
+    raise AssertionError(place)
+
+
+def _put(values: Values, place: _Place, value: Any) -> None:
+    at: Any = values
+    for part, following in pairwise(place):
+        empty: Any = [] if isinstance(following, int) else {}
+        if isinstance(part, int):
+            while len(at) <= part:
+                at.append({})
+            at = at[part]
+        else:
+            at = at.setdefault(part, empty)
+    at[place[-1]] = value

@@ -1,0 +1,136 @@
+"""Drafts become files: held against the project first, never over what somebody else wrote."""
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from logdriven_dagster.config.loading import load_project
+from logdriven_dagster.config.project import PROJECT_FILE, Project
+from logdriven_dagster.errors import ConfigError, InvalidProjectError, UsageError
+from logdriven_dagster.importers.drafts import Draft, Translation
+from logdriven_dagster.importers.yaml_text import yaml_text
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What an import would change in a project folder; paths are relative to it."""
+
+    root: Path
+    texts: dict[Path, str] = field(default_factory=dict)
+    unchanged: tuple[Path, ...] = ()
+    """Files that hold their text already."""
+    differing: tuple[Path, ...] = ()
+    """Files that exist and hold another text."""
+
+    @property
+    def changed(self) -> tuple[Path, ...]:
+        """What is to be written."""
+        return tuple(path for path in self.texts if path not in self.unchanged)
+
+    def refuse_differing(self) -> None:
+        """UsageError if a file would be overwritten."""
+        if self.differing:
+            listed = "".join(f"\n  {path}" for path in self.differing)
+            raise UsageError(
+                f"these files exist and differ; --overwrite replaces them, nothing was written:"
+                f"{listed}"
+            )
+
+    def write(self) -> None:
+        """Write what is not there yet or differs."""
+        for path in self.changed:
+            file = self.root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(self.texts[path], encoding="utf-8")
+
+
+def prepared(project: Project, translation: Translation) -> Writing:
+    """The files of an import that make a valid project together with those that are there.
+
+    A draft that does not is left out, and listed with what is wrong with it.
+    """
+    drafts = _without_defined(project, translation)
+    while broken := _broken(project.root, drafts):
+        for draft in [draft for draft in drafts if Path(draft.path) in broken]:
+            error = broken[Path(draft.path)]
+            where = f"{error.field}: " if error.field else ""
+            reason = f"not written, it would not be valid: {where}{error.problem}"
+            translation.leave(draft.origin, str(draft.path), reason)
+            drafts.remove(draft)
+    translation.drafts[:] = drafts
+    texts = {Path(draft.path): yaml_text(draft) for draft in drafts}
+    there = {path: _content(project.root / path) for path in texts}
+    return Writing(
+        project.root,
+        texts,
+        unchanged=tuple(path for path, text in there.items() if text == texts[path]),
+        differing=tuple(p for p, text in there.items() if text not in (None, texts[p])),
+    )
+
+
+def _content(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _without_defined(project: Project, translation: Translation) -> list[Draft]:
+    """The drafts whose tables no other file of the project defines."""
+    files = {name.lower(): path for name, path in project.files.items()}
+    kept = []
+    for draft in translation.drafts:
+        others = {files.get(name.lower()) for name in draft.tables}
+        others -= {None, project.root / draft.path}
+        if others:
+            told = ", ".join(sorted(str(path.relative_to(project.root)) for path in others if path))
+            translation.leave(draft.origin, ", ".join(draft.tables), f"defined already in {told}")
+        else:
+            kept.append(draft)
+    return kept
+
+
+def _broken(root: Path, drafts: Sequence[Draft]) -> dict[Path, ConfigError]:
+    """The drafts that a copy of the project refuses, each with its first error.
+
+    InvalidProjectError if the copy refuses files of the project itself.
+    """
+    with tempfile.TemporaryDirectory(prefix="logdriven-import-") as name:
+        copy = Path(name).resolve()
+        _copy(root, copy, drafts)
+        try:
+            load_project(copy)
+        except InvalidProjectError as invalid:
+            return _by_draft(root, copy, drafts, invalid.errors)
+    return {}
+
+
+def _by_draft(
+    root: Path, copy: Path, drafts: Sequence[Draft], errors: Iterable[ConfigError]
+) -> dict[Path, ConfigError]:
+    ours = {Path(draft.path) for draft in drafts}
+    found: dict[Path, ConfigError] = {}
+    others = []
+    for error in errors:
+        path = error.path.relative_to(copy)
+        if path in ours:
+            found.setdefault(path, error)
+        else:
+            problem, hint = error.problem.replace(str(copy), str(root)), error.hint
+            others.append(ConfigError(root / path, error.line, error.field, problem, hint))
+    if others and not found:
+        raise InvalidProjectError(others)
+    return found
+
+
+def _copy(root: Path, copy: Path, drafts: Iterable[Draft]) -> None:
+    shutil.copyfile(root / PROJECT_FILE, copy / PROJECT_FILE)
+    for folder in ("tables", "jobs"):
+        if (root / folder).is_dir():
+            shutil.copytree(root / folder, copy / folder)
+    for draft in drafts:
+        file = copy / draft.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(yaml_text(draft), encoding="utf-8")

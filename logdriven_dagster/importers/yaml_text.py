@@ -1,0 +1,69 @@
+"""Values as YAML that people like to read: fields in order, SQL in blocks, comments above."""
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+
+import yaml
+
+from logdriven_dagster.importers.drafts import Draft
+
+_WIDTH = 98
+
+
+class _Dumper(yaml.SafeDumper):
+    """Lists are indented, texts of several lines are literal blocks."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the signature is PyYAML's
+        super().increase_indent(flow, indentless=False)
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def yaml_text(draft: Draft) -> str:
+    """The text of a draft's file; the same values make the same text."""
+    lines = [*_comment(draft.origin)]
+    for name, value in draft.values.items():
+        lines += _comment(*draft.comments.get(name, ()))
+        lines += _steps(draft, value) if name == "steps" else _field(name, value)
+    return "\n".join(lines) + "\n"
+
+
+def block(text: str) -> str:
+    """SQL as a literal block can hold it: no tabs that indent, nothing at the ends of lines."""
+    lines = (line.rstrip() for line in text.strip("\r\n").splitlines())
+    text = "\n".join(re.sub(r"^[ \t]+", lambda m: m[0].expandtabs(4), line) for line in lines)
+    return textwrap.dedent(text).strip() + ("\n" if "\n" in text.strip() else "")
+
+
+def _steps(draft: Draft, steps: Iterable[dict[str, object]]) -> Iterator[str]:
+    yield "steps:"
+    for step in steps:
+        for line in _comment(*draft.comments.get(f"steps.{step.get('step')}", ())):
+            yield f"  {line}"
+        yield from _field("steps", [step])[1:]
+
+
+def _field(name: str, value: object) -> list[str]:
+    text = yaml.dump(
+        {name: value}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH
+    )
+    return text.rstrip("\n").split("\n")
+
+
+def _comment(*texts: str) -> Iterator[str]:
+    for text in texts:
+        for line in text.splitlines():
+            # Our own sentences are wrapped; what was copied keeps its lines.
+            wrapped = [line] if line.startswith("    ") else textwrap.wrap(line, _WIDTH - 4)
+            for part in wrapped or [""]:
+                yield f"# {part}".rstrip()
