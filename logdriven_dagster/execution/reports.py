@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -42,7 +43,7 @@ class Report:
     """By table, and by what they covered."""
     job_runs: tuple[shown.Row, ...]
 
-    @property
+    @cached_property
     def target_types(self) -> list[str]:
         """What the attempts wrote to."""
         steps = (step for row in self.attempts for step in row["steps"])
@@ -80,8 +81,8 @@ class Report:
             row["project_name"],
             row["job_name"],
             row["job_id"],
-            shown.moment(row["data_range_start"]),
-            shown.moment(row["data_range_end"]),
+            shown.bound(row, "data_range_start"),
+            shown.bound(row, "data_range_end"),
             shown.clock(row["job_start_time"], self.project.zone),
             row["status"],
             sum(step["duration"] for step in row["steps"]),

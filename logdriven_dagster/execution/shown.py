@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from logdriven_dagster.config.models import SLICED
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.offsets import spans
@@ -14,15 +15,19 @@ Row = Mapping[str, Any]
 
 
 def moment(text: str | None) -> str:
-    """`data_range_start` or `_end` as `yyyy-MM-dd HH:mm:ss`; other ranges as they are.
+    """`yyyyMMddHHmmss` as `yyyy-MM-dd HH:mm:ss`; any other text as it is."""
+    t = text or ""
+    if not (len(t) >= 14 and t[:14].isdecimal()):
+        return t
+    return f"{t[:4]}-{t[4:6]}-{t[6:8]} {t[8:10]}:{t[10:12]}:{t[12:]}"
 
-    Source: Sharp ETL, DailyJobsSummaryReport.
+
+def bound(row: Row, column: str) -> str:
+    """`data_range_start` or `_end`: of a slice, whose keys may look like times, as it is.
+
+    Source: Sharp ETL, DailyJobsSummaryReport, which takes the start for an end that is no time.
     """
-    try:
-        parsed = datetime.strptime((text or "")[:14], "%Y%m%d%H%M%S")
-    except ValueError:
-        return text or ""
-    return f"{parsed:%Y-%m-%d %H:%M:%S}{(text or '')[14:]}"
+    return row[column] or "" if row["incremental_type"] in SLICED else moment(row[column])
 
 
 def window(row: Row) -> str:
