@@ -171,7 +171,8 @@ def _follow(context: OpExecutionContext, reporter: Reporter, events: Generator[J
                 case _:
                     reporter.report(event)
     assert ended is not None  # whatever else ends a run raises
-    metadata: dict[str, MetadataValue[Any]] = {"job_run_id": MetadataValue.int(ended.run.job_run_id)}
+    number = MetadataValue.int(ended.run.job_run_id)
+    metadata: dict[str, MetadataValue[Any]] = {"job_run_id": number}
     if steps:
         metadata["steps"] = MetadataValue.md(_table(steps))
     if ended.status is not Status.SUCCESS:

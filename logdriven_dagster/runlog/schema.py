@@ -267,12 +267,12 @@ VIEWS = {
         JOIN (SELECT job_name, MAX(job_id) AS job_id FROM job_log GROUP BY job_name) n
           ON n.job_id = j.job_id
     """,
-    # Kettle's v_etl_kjb_log; by id as well.
+    # Kettle's v_etl_kjb_log; by id as well. Two projects may share a log: the code says which.
     "v_job_log": """
         SELECT r.job_name, r.job_run_id, r.job_type, r.begin_time AS begin_dttm,
                r.end_time AS end_dttm, r.status, r.error
         FROM job_run r
-        JOIN (SELECT job_name, MAX(job_run_id) AS job_run_id FROM job_run GROUP BY job_name) n
+        JOIN (SELECT job_code, MAX(job_run_id) AS job_run_id FROM job_run GROUP BY job_code) n
           ON n.job_run_id = r.job_run_id
     """,
 }

@@ -111,7 +111,7 @@ def test_status_shows_the_latest_run_and_its_steps(shop, jobs, logdriven):
     logdriven("job", "run", "sweep")
     logdriven("job", "run", "sweep", "--from-start")
     (run,) = logdriven("job", "status", "--json").json
-    assert (run["job_run_id"], run["status"]) == (2, "FAILURE")
+    assert (run["job_run_id"], run["status"], run["job_version"]) == (2, "FAILURE", 1)
     assert [step["step_id"] for step in run["steps"]] == ["first", "second"]
     out = logdriven("job", "status", "sweep").out
     assert "10 first" in out
