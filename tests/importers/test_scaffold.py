@@ -270,3 +270,20 @@ def test_comments_describe_a_table(postgres_folder: Folder, command: Command):
     described = postgres_folder.values("tables/ods/t.yaml")["description"]
     assert described == "All of them, also $ {each.x}\na: the first: letter\n"
     assert postgres_folder.tables == ["ods.p", "ods.t"]
+
+
+def test_what_spark_cannot_read_is_listed_and_left_out(
+    postgres_folder: Folder, command: Command, spark: Any
+):
+    folder = postgres_folder
+    folder.spark = spark
+    folder.execute(
+        "CREATE TABLE t (id SERIAL PRIMARY KEY, prices MONEY[], hours TIME[], wide NUMERIC(40, 2))",
+        "INSERT INTO t VALUES (1, ARRAY[1.5::MONEY], ARRAY['12:00'::TIME], 12.34)",
+    )
+    result = command("scaffold", "--connection", "shop", "--json")
+    assert result.code == 1
+    assert [each["place"] for each in result.json["untranslated"]] == ["t.prices"]
+    assert {each["place"] for each in result.json["notes"]} == {"t.hours", "t.wide"}
+    folder.run_all()
+    assert folder.rows("ods.t") == [(1, "{12:00:00}", "12.34")]
