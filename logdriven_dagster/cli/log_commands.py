@@ -8,8 +8,6 @@ from zoneinfo import ZoneInfo
 import typer
 
 from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_in_force, open_project
-from logdriven_dagster.config.models import SLICED
-from logdriven_dagster.model.offsets import spans
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -41,6 +39,7 @@ def log(
 
 def _print_attempts(rows: list[dict[str, Any]], zone: ZoneInfo) -> None:
     from logdriven_dagster.cli import rendering
+    from logdriven_dagster.execution import shown
 
     grid = rendering.table(
         "#job", "table · step", "window", "status", "started", "#time", "#read", "#written", "error"
@@ -49,7 +48,7 @@ def _print_attempts(rows: list[dict[str, Any]], zone: ZoneInfo) -> None:
         grid.add_row(
             str(row["job_id"]),
             row["job_name"],
-            _covered(row),
+            shown.window(row),
             rendering.state(row["status"]),
             _started(row, zone),
             rendering.seconds(_elapsed(row)),
@@ -75,33 +74,6 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
         rendering.number(step["target_count"]),
         rendering.plain("".join(told), "dim" if skipped else "red"),
     ]
-
-
-def _covered(row: Mapping[str, Any]) -> str:
-    """What an attempt covered, briefly: offsets of many partitions fill no line."""
-    start, end, kind = row["data_range_start"], row["data_range_end"], row["incremental_type"]
-    number = f"#{str(row['job_schedule_id']).rpartition('-')[2]}"
-    if kind == "kafka_offset":
-        known = all((text or "").startswith("{") for text in (start, end))
-        return f"{number}, {_messages(start, end):,} offsets" if known else number
-    if kind in SLICED and kind != "auto_inc_id":
-        return f"{number}, batches {start} – {end}" if end else number
-    return f"{_range(start)} – {_range(end)}"
-
-
-def _messages(low: str, high: str) -> int:
-    return sum(span.stop - span.start for span in spans(low, high).values())
-
-
-def _range(text: str | None) -> str:
-    """`20130101060000` as people read it."""
-    try:
-        moment = datetime.strptime((text or "")[:14], "%Y%m%d%H%M%S")
-    except ValueError:
-        return text or "–"
-    from logdriven_dagster.cli.rendering import brief
-
-    return brief(moment) + (text or "")[14:]
 
 
 def _started(row: Mapping[str, Any], zone: ZoneInfo) -> str:

@@ -54,7 +54,7 @@ def _brief(text: str | None) -> str:
     for nothing in (" 00:00:00", ":00"):
         if len(whole) == 19 and whole.endswith(nothing):
             return whole.removesuffix(nothing)
-    return whole or "…"
+    return whole or "–"
 
 
 def clock(text: str | None, zone: ZoneInfo) -> str:
