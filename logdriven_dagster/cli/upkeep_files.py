@@ -30,7 +30,9 @@ def expire_snapshots(
     *,
     older_than: Annotated[
         str,
-        typer.Option("--older-than", metavar="DURATION", help="Since when nobody starts to read."),
+        typer.Option(
+            "--older-than", metavar="DURATION", help="Longer than any reader or run takes."
+        ),
     ],
     keep: Annotated[
         int, typer.Option(min=1, help="The newest snapshots, which stay at any age.")

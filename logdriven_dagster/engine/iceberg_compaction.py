@@ -148,26 +148,41 @@ def _earliest(
 
 def rewrite(
     spark: "SparkSession",
-    table: "Table",
+    load: "Callable[[], Table | None]",
     groups: list[SmallFiles],
     target: IcebergTarget,
     parent: Path,
 ) -> list[Rewritten]:
     """Write the rows of each group into a new folder below `parent`, where no reader looks.
 
-    TransientStepError if a row is missing then; nothing stays of what was written.
+    Groups whose files are not the table's any more are left out. TransientStepError if a row is
+    missing then; nothing stays of what was written.
     """
     done: list[Rewritten] = []
     try:
         for group in groups:
+            table = load()
+            if table is None or not group.paths <= _current(table):
+                continue
             folder = new_folder(parent, UPKEEP, "compacted")
             done.append(Rewritten(group, folder, ()))
-            done[-1] = Rewritten(group, folder, _written(spark, table, group, target, folder))
+            try:
+                files = _written(spark, table, group, target, folder)
+            except Exception:
+                if group.paths <= _current(table.refresh()):
+                    raise
+                remove_folder(done.pop().folder)  # expired while they were read
+                continue
+            done[-1] = Rewritten(group, folder, files)
     except BaseException:
         for item in done:
             remove_folder(item.folder)
         raise
     return done
+
+
+def _current(table: "Table") -> set[str]:
+    return {file.file_path for file in matching_files(table)}
 
 
 def _written(
@@ -198,7 +213,7 @@ def commit(load: "Callable[[], Table | None]", rewritten: list[Rewritten]) -> li
     A group of which a file has gone meanwhile, since its window was published anew, is dropped.
     """
     for table in _tries(load):
-        current = {file.file_path for file in matching_files(table)}
+        current = _current(table)
         kept = [item for item in rewritten if item.replaced.paths <= current]
         if not kept or _commit(table, kept):
             for item in rewritten:

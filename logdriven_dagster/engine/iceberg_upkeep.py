@@ -115,7 +115,7 @@ def compact_files(
         done: list[Rewritten] = []
         for first in range(0, len(groups), _WINDOWS_PER_COMMIT):
             part = groups[first : first + _WINDOWS_PER_COMMIT]
-            done += commit(load, rewrite(session, table, part, target, folder))
+            done += commit(load, rewrite(session, load, part, target, folder))
         left = len(groups) - len(done)
         made = f"became {sum(len(item.files) for item in done)}"
         made += f"; {left} windows changed meanwhile and wait for the next time" if left else ""

@@ -240,6 +240,25 @@ def test_a_window_published_beside_a_compaction_waits_for_the_next_one(
     assert len(list(folders)) == (1 if n != 3 else 2)
 
 
+def test_files_that_expire_while_they_are_rewritten_are_left_out(crowded: Lab, monkeypatch):
+    make(crowded)
+    for n in (1, 2):
+        run(crowded, n)
+    action = iceberg_compaction.run_action
+
+    def late(*arguments: Any) -> Any:
+        if not again:
+            again.append(run(crowded, 1, "again"))
+            expire(crowded)
+        return action(*arguments)
+
+    again: list[Any] = []
+    monkeypatch.setattr(iceberg_compaction, "run_action", late)
+    done = compact(crowded)
+    assert (done.files, files(crowded)) == (6, 7)
+    assert {(n, writer) for n, _, writer in who(crowded)} == {(1, "again"), (2, "first")}
+
+
 def test_a_compaction_between_the_last_look_and_the_commit_is_no_loss(crowded: Lab, mode: str):
     make(crowded, mode)
     run(crowded, 1)
@@ -269,7 +288,7 @@ def test_publications_and_upkeep_run_side_by_side(crowded: Lab, monkeypatch):
     def keep_up(_: int) -> None:
         for _ in range(4):
             compact(crowded)
-            expire(crowded)
+            expire(crowded, timedelta(seconds=2))
 
     with ThreadPoolExecutor(4) as pool:
         work = chain(((publish, n) for n in (2, 3)), ((keep_up, n) for n in (1, 2)))
