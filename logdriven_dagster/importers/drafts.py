@@ -73,4 +73,4 @@ def job_path(name: str) -> PurePosixPath:
 def stub_query(reason: str) -> str:
     """A Spark query for what was not translated: it fails with the reason, and writes nothing."""
     text = reason.replace("\\", "/").replace("'", "’").replace("${", "$ {")
-    return f"SELECT CAST(raise_error('not translated: {text}') AS STRING) AS not_translated"
+    return f"SELECT CAST(\n  raise_error('not translated: {text}')\nAS STRING) AS not_translated\n"

@@ -114,7 +114,8 @@ class _One:
             values["period"] = self.wish.period or "1 day"
         values["default_start"] = self._start(increment)
         values["steps"] = [self._step(increment, reading)]
-        why = " ".join(map(_sentence, filter(None, (increment.reason, increment.caution))))
+        look = f" Look at this: {increment.caution}." if increment.caution else ""
+        why = f"Why: {increment.reason}.{look}"
         origin = (
             f"Made by `logdriven scaffold` from connection {self.wish.connection}, "
             f"{self.table.label}."
@@ -232,7 +233,3 @@ def _is_time(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."

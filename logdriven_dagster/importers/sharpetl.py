@@ -8,11 +8,11 @@ from typing import Any
 
 from logdriven_dagster.config.fields import parse_moment
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.errors import ConfigError, InvalidProjectError, UsageError
 from logdriven_dagster.importers import naming
 from logdriven_dagster.importers.drafts import Draft, Translation, Values, table_path
 from logdriven_dagster.importers.sharpetl_context import Context, Rule
-from logdriven_dagster.importers.sharpetl_parser import Workflow, is_workflow, parse_workflow
+from logdriven_dagster.importers.sharpetl_files import read_workflows
+from logdriven_dagster.importers.sharpetl_parser import Workflow
 from logdriven_dagster.importers.sharpetl_quality import notify, read_rules
 from logdriven_dagster.importers.sharpetl_sources import FILES, KAFKA
 from logdriven_dagster.importers.sharpetl_steps import Steps
@@ -37,7 +37,7 @@ def import_sharpetl(
 ) -> Translation:
     """A draft for each workflow; InvalidProjectError for malformed files and names given twice."""
     translation = Translation()
-    workflows = _read(paths, translation)
+    workflows = read_workflows(paths, translation)
     names: dict[str, str] = {}
     for workflow in workflows:
         taken = {name.lower() for name in names.values()}
@@ -51,37 +51,6 @@ def import_sharpetl(
         one = _One(project, workflow, translation, names, (connections, known))
         translation.drafts.append(one.draft())
     return translation
-
-
-def _read(paths: Sequence[Path], translation: Translation) -> list[Workflow]:
-    found: dict[str, Workflow] = {}
-    errors: list[ConfigError] = []
-    for path in _files(paths, translation):
-        try:
-            workflow = parse_workflow(path)
-        except ConfigError as error:
-            errors.append(error)
-            continue
-        if (first := found.setdefault(workflow.name, workflow)) is not workflow:
-            problem = f"workflow {workflow.name} is defined twice, first in {first.path}"
-            errors.append(ConfigError(path, workflow.line, "workflow", problem))
-    if errors:
-        raise InvalidProjectError(errors)
-    return list(found.values())
-
-
-def _files(paths: Sequence[Path], translation: Translation) -> list[Path]:
-    """Files as they are named, and the workflows in folders; other SQL there is listed."""
-    files: dict[Path, None] = {}
-    for path in paths:
-        if not path.exists():
-            raise UsageError(f"there is no {path}")
-        for file in sorted(path.rglob("*.sql")) if path.is_dir() else [path]:
-            if path.is_dir() and not is_workflow(file.read_text("utf-8", errors="replace")):
-                translation.leave(str(file), "the file", "it has no `-- workflow=`")
-            else:
-                files[file] = None
-    return list(files)
 
 
 class _One:

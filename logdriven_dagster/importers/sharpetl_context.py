@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.secrets import SECRET_NAME, remember
+from logdriven_dagster.config.secrets import SECRET_NAME, redact, remember
 from logdriven_dagster.importers.drafts import Translation, Values
 from logdriven_dagster.importers.sharpetl_parser import End, Header, Step, Workflow
 from logdriven_dagster.importers.sharpetl_variables import Variables
@@ -116,5 +116,11 @@ def option(text: str) -> str | int | bool:
 
 
 def original(step: Step) -> list[str]:
-    """A step's query as a comment."""
-    return [f"    {line}" for line in step.sql.splitlines()]
+    """A step as a comment, without its secrets."""
+    lines = []
+    for side, end in (("source", step.source), ("target", step.target)):
+        lines.append(f"-- {side}={end.kind}")
+        for header in (*end.headers.values(), *end.options.values()):
+            secret = SECRET_NAME.search(header.key) is not None
+            lines.append(f"--  {header.key}={'***' if secret else redact(header.value)}")
+    return [f"    {line}" for line in [*lines, *step.sql.splitlines()]]

@@ -79,11 +79,6 @@ class Workflow:
         return f"{self.path}:{line}"
 
 
-def is_workflow(text: str) -> bool:
-    """Whether a file is meant to be a workflow, well formed or not."""
-    return re.search(r"^-- *workflow\b", text, re.MULTILINE) is not None
-
-
 def parse_workflow(path: Path) -> Workflow:
     """Read a file; ConfigError with its line for the first thing that is no workflow."""
     try:
