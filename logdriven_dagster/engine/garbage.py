@@ -26,6 +26,7 @@ from logdriven_dagster.engine.connections import database
 from logdriven_dagster.engine.files import files_folder
 from logdriven_dagster.engine.iceberg import identifier, table_folder
 from logdriven_dagster.engine.iceberg_catalog import open_catalog
+from logdriven_dagster.engine.inspected_store import rejected_target
 from logdriven_dagster.engine.jdbc import staging_prefix
 from logdriven_dagster.engine.pointers import Pointers
 from logdriven_dagster.engine.staging import UPKEEP
@@ -108,6 +109,10 @@ def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iter
         for step in config.steps:
             if step.target is not None:
                 yield from FINDERS[type(step.target)](search, name, step.target)
+            if (apart := rejected_target(name, step)) is not None:
+                yield from FINDERS[type(apart[1])](search, *apart)
+            if step.quality is not None and FINDERS[type(step.target)] is not _of_staging:
+                yield from _of_staging(search, name)
 
 
 def _of_files(search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
@@ -198,7 +203,7 @@ def _dropper(search: Search, target: JdbcTarget, name: str) -> Callable[[], None
 
 
 def _of_staging(
-    search: Search, table: str, _target: CatalogTarget | KafkaTarget
+    search: Search, table: str, _target: CatalogTarget | KafkaTarget | None = None
 ) -> Iterator[Garbage]:
     for path in search.idle(search.project.warehouse / "_staging" / table):
         yield from search.path(table, "rows", path)

@@ -26,14 +26,14 @@ from logdriven_dagster.errors import (
     TransientStepError,
 )
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
-from logdriven_dagster.execution.journal import Journal, succeeded
+from logdriven_dagster.execution.journal import Journal, succeeded, unsuccessful
 from logdriven_dagster.execution.leases import HeldLease
 from logdriven_dagster.execution.looking import Lookout, must_look
 from logdriven_dagster.execution.timeouts import Timeout
+from logdriven_dagster.execution.verdicts import refuse
 from logdriven_dagster.model.attempts import (
     Attempt,
     AttemptOutcome,
-    Counts,
     Status,
     StepOutcome,
 )
@@ -72,6 +72,8 @@ class Chain:
     current_step: str = ""
     staged: dict[str, Staged] = field(default_factory=dict)
     published: list[Published] = field(default_factory=list)
+    checks: dict[str, bool] = field(default_factory=dict)
+    """Check → whether what is staged passes it; those that were not asked are missing."""
     notes: str = ""
     """What the source said that whoever reads the log should know."""
     error_count: int = 0
@@ -182,6 +184,7 @@ class Chain:
             time.monotonic() - self.started,
             self.error_count,
             self.timeout.overdue,
+            self.checks,
         )
 
     def _run(self) -> None:
@@ -221,6 +224,8 @@ class Chain:
         for number, step in enumerate(self.work.steps):
             if step.step not in self.staged:
                 self._stage_step(step)
+            self.current_step = step.step
+            refuse(step, self.staged[step.step])
             if self._is_empty(step):
                 self._skip(self.work.steps[number + 1 :], "the step before found no rows")
                 break
@@ -258,7 +263,9 @@ class Chain:
         written = [step.step for step in self.work.steps if step.target]
         self.current_step = written[-1]  # a violation is a failure of what it keeps from readers
         for check in self.work.table.checks:
+            self.checks[check.check] = False
             self._session.check(check)
+            self.checks[check.check] = True
 
     def _skip(self, following: Sequence[StepConfig], reason: str) -> None:
         for step in following:
@@ -285,19 +292,16 @@ class Chain:
         if not isinstance(error, LogdrivenError):
             text = f"{type(error).__name__}: {text}"
         self._end(Status.FAILURE, text)
-        return WindowFailed(self.attempt, self.current_step, text, time.monotonic() - self.started)
+        seconds, steps = time.monotonic() - self.started, tuple(self.staged.values())
+        return WindowFailed(self.attempt, self.current_step, text, seconds, steps, self.checks)
 
     def _end(self, status: Status, error: str) -> None:
         """Log an end without success, then remove what was staged: a zombie never gets there."""
-        outcome = StepOutcome(status, Counts(success=0), error=error)
-        if staged := self.staged.get(self.current_step):
-            # Written, but no reader will ever see it. Source: Sharp ETL.
-            counts = Counts(staged.counts.source, 0, success=0, failure=staged.counts.target)
-            outcome = replace(succeeded(staged), status=status, counts=counts, error=error)
+        outcome = unsuccessful(self.staged.get(self.current_step), status, error)
         failed = status is Status.FAILURE
         errors = max(self.error_count, 1) if failed else self.error_count
         ended = AttemptOutcome(status, self.application_id, error_count=errors)
-        self.journal.fail(self.current_step, outcome, ended)
+        self.journal.fail(self.current_step, outcome, self.staged, ended)
         if self.session is not None:
             self.session.discard()
 

@@ -1,6 +1,7 @@
 """What happens while windows run, as values: the CLI prints them, Dagster records them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from logdriven_dagster.errors import AttemptLostError, RefusedError
@@ -29,6 +30,8 @@ class WindowSucceeded:
     error_count: int = 0
     overdue: bool = False
     """Whether it took longer than the table's `timeout`."""
+    checks: Mapping[str, bool] = field(default_factory=dict)
+    """Check → whether it passed; those that were not asked are missing."""
     lineage: tuple[QueryLineage, ...] = ()
     """Of its queries, in the order of the steps; empty where it is not known."""
 
@@ -42,6 +45,10 @@ class WindowFailed:
     error: str
     """As in `step_log.error`: free of secrets."""
     seconds: float
+    steps: tuple[Staged, ...] = ()
+    """What had been staged, for what was found in it."""
+    checks: Mapping[str, bool] = field(default_factory=dict)
+    """As of WindowSucceeded."""
 
 
 @dataclass(frozen=True, slots=True)

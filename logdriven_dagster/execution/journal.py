@@ -4,7 +4,7 @@ Source: Kylin, each transition is persisted before the next action.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy.engine import Connection
 
@@ -13,7 +13,7 @@ from logdriven_dagster.execution.notifications import Announcer
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Counts, Status, StepOutcome
 from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.runs import Published, Staged
-from logdriven_dagster.runlog import RunLog, attempts, lifecycle, steps
+from logdriven_dagster.runlog import RunLog, attempts, lifecycle, quality, steps
 
 
 @dataclass
@@ -72,6 +72,7 @@ class Journal:
         def work(conn: Connection) -> None:
             for done in published:
                 self._halt(conn, done.step_id, succeeded(staged[done.step_id]))
+            self._record_quality(conn, staged)
             lifecycle.halt_job(conn, self.registry, self.attempt, ended)
             self.announcer.attempt_ended(conn, self.attempt, ended.status)
 
@@ -89,7 +90,13 @@ class Journal:
 
         self.run_log.write(work)
 
-    def fail(self, step_id: str, outcome: StepOutcome, ended: AttemptOutcome) -> None:
+    def fail(
+        self,
+        step_id: str,
+        outcome: StepOutcome,
+        staged: Mapping[str, Staged],
+        ended: AttemptOutcome,
+    ) -> None:
         """The attempt ends without success; the outcome is that of the step that is to blame."""
 
         def work(conn: Connection) -> None:
@@ -98,6 +105,7 @@ class Journal:
             for each in running:
                 ends = outcome if each == blamed else StepOutcome(outcome.status)
                 lifecycle.term_step(conn, self.registry, self.attempt, each, ends)
+            self._record_quality(conn, staged)
             lifecycle.term_job(conn, self.registry, self.attempt, ended)
             self.announcer.attempt_ended(conn, self.attempt, ended.status)
 
@@ -105,6 +113,12 @@ class Journal:
 
     def _halt(self, conn: Connection, step_id: str, outcome: StepOutcome) -> None:
         lifecycle.halt_step(conn, self.registry, self.attempt, step_id, outcome)
+
+    def _record_quality(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
+        """What was found in rows, whether they are published or not."""
+        for step_id, result in staged.items():
+            if result.quality is not None:
+                quality.record(conn, self.attempt, step_id, result.quality)
 
     def _stage(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
         for step_id, result in staged.items():
@@ -121,3 +135,16 @@ def succeeded(staged: Staged) -> StepOutcome:
         staged.target_type,
         redact(staged.output),
     )
+
+
+def unsuccessful(staged: Staged | None, status: Status, error: str) -> StepOutcome:
+    """How a step ended that is to blame for the end of its attempt.
+
+    Rows that it has written are failures, too: no reader will ever see them. Source: Sharp ETL.
+    """
+    if staged is None:
+        return StepOutcome(status, Counts(success=0), error=error)
+    counts = staged.counts
+    failed = None if counts.target is None else counts.target + (counts.failure or 0)
+    ended = Counts(counts.source, 0, success=0, failure=failed)
+    return replace(succeeded(staged), status=status, counts=ended, error=error)

@@ -74,8 +74,17 @@ class Order:
             *(_code(folder, step.python) for step in self.table.steps),
             json.dumps(project.variables(self.table), sort_keys=True, default=str),
             json.dumps(self.arguments.recorded(), sort_keys=True),
+            *(f"{name} {rule!r}" for name, rule in project.config.quality_rules.items()),
+            *(_code(folder, reference) for reference in _python_rules(project, self.table)),
         ]
         return hashlib.sha256("\0".join(told).encode()).hexdigest()
+
+
+def _python_rules(project: Project, table: TableConfig) -> list[str]:
+    """The functions of rules of data quality, as far as they are named in files."""
+    uses = [use for step in table.steps if step.quality for _, _, use in step.quality.uses()]
+    given = [use.python for use in uses] + [r.python for r in project.config.quality_rules.values()]
+    return [reference for reference in given if reference is not None]
 
 
 def _code(folder: Path, reference: str | None) -> str:

@@ -1,6 +1,6 @@
 """One Dagster asset per table: a definition from its configuration, and one thin body for all."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ from dagster import (
     AssetSpec,
     BackfillPolicy,
     MaterializeResult,
+    Output,
     multi_asset,
 )
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
@@ -25,6 +26,7 @@ from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.catch_up import run_tags
+from logdriven_dagster.orchestration.checks import check_specs
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.endings import (
     interrupted_window_shown,
@@ -79,18 +81,24 @@ def external_assets(project: Project) -> list[AssetSpec]:
 
 def _asset(project: Project, table: TableConfig) -> AssetsDefinition:
     partitions = table_partitions(table)
+    checks = check_specs(project, table, asset_key(table.table), partitions.definition)
 
     @multi_asset(
         name=_op_name(table),
         specs=[_spec(project, table, partitions)],
+        check_specs=checks,
         partitions_def=partitions.definition,
         backfill_policy=BackfillPolicy.single_run(),
         required_resource_keys={RUN_LOG, SPARK},
         op_tags=run_tags(table),
     )
-    def materialize(context: AssetExecutionContext) -> MaterializeResult[Any]:
+    def materialize(
+        context: AssetExecutionContext,
+    ) -> Iterator[MaterializeResult[Any] | Output[None]]:
         _materialize(context, project, table, partitions)
-        return MaterializeResult(metadata=_NO_AUTOMATIC_EVENT)
+        yield MaterializeResult(metadata=_NO_AUTOMATIC_EVENT)
+        # What the checks found was logged window by window; this only says that they were made.
+        yield from (Output(None, check.get_python_identifier()) for check in checks)
 
     return materialize
 

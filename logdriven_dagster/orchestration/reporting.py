@@ -31,6 +31,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.model.attempts import Owner
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.orchestration.checks import evaluations
 from logdriven_dagster.orchestration.metadata import (
     column_lineage,
     failure_metadata,
@@ -81,7 +82,8 @@ class Reporter:
                 self.failed.append(event)
                 self.context.log.error(failure_text(event), extra=failure_metadata(event))
                 # Again, because another run may have planned the same partition meanwhile.
-                self._planned(attempt.table, attempt.window)
+                planned = self._planned(attempt.table, attempt.window)
+                self._checked(event, planned[1] if planned else None)
             case WindowLost():
                 self.running = None
                 self.lost.append(event)
@@ -140,6 +142,16 @@ class Reporter:
                     asset_key(attempt.table), partition=partition, metadata=metadata
                 )
             )
+            self._checked(event, partition)
+
+    def _checked(self, event: WindowSucceeded | WindowFailed, partition: str | None) -> None:
+        """What rules and checks found in the window, whether it is published or not."""
+        table = event.attempt.table
+        config = self.project.tables.get(table)
+        if partition is None or config is None:
+            return
+        for found in evaluations(self.project, config, event, asset_key(table), partition):
+            self.context.log_event(found)  # type: ignore[arg-type]  # takes them too
 
     def _partition(self, table: str, window: TimeWindow) -> str | None:
         """The partition key, known to the instance; None for a window without a partition."""
