@@ -11,6 +11,7 @@ import typer
 
 from logdriven_dagster.cli.options import (
     JsonOption,
+    LatestOption,
     NowOption,
     OverrideOption,
     ProjectOption,
@@ -57,6 +58,7 @@ def run(
         int | None, typer.Option(min=1, help="Standard: stop after so many.")
     ] = None,
     override: OverrideOption = None,
+    latest: LatestOption = False,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
@@ -77,6 +79,7 @@ def run(
         max_windows=max_windows,
         from_start=from_start,
         from_step=from_step,
+        latest=latest,
     )
     runner = open_runner(loaded, run_log=registered.run_log)
     _watch(name, run_job(runner, name, clock, arguments), as_json=as_json)

@@ -48,6 +48,8 @@ class JobArguments:
     max_windows: int | None = None
     from_start: bool = False
     from_step: str | None = None
+    latest: bool = False
+    """Whether failed windows are tried again with the latest versions of their tables."""
 
     def foreign_to(self, kind: str) -> list[str]:
         """The options that are given although jobs of this type do not have them."""
@@ -55,6 +57,7 @@ class JobArguments:
             "--max-windows": self.max_windows is not None and kind == "maintenance",
             "--from-start": self.from_start and kind == "standard",
             "--from-step": self.from_step is not None and kind == "standard",
+            "--latest": self.latest and kind == "maintenance",
         }
         return [option for option, wrong in given.items() if wrong]
 

@@ -180,7 +180,9 @@ class _Execution:
             self.now,
             tables,
             max_windows=self.arguments.max_windows or job.max_windows,
-            arguments=RunArguments(self.arguments.overrides, job_run=self.run),
+            arguments=RunArguments(
+                self.arguments.overrides, latest=self.arguments.latest, job_run=self.run
+            ),
             job=job.job,
         )
         with closing(events):

@@ -1,7 +1,6 @@
 """One Dagster asset per table: a definition from its configuration, and one thin body for all."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import Any, TypeAlias
 
 from dagster import (
@@ -21,11 +20,12 @@ from dagster._utils.tags import is_valid_strict_tag_value, is_valid_tag_key
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
-from logdriven_dagster.execution.events import WindowRefused
+from logdriven_dagster.execution.arguments import RunArguments
+from logdriven_dagster.execution.events import WindowEvent, WindowRefused
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.orchestration.catch_up import run_tags
+from logdriven_dagster.orchestration.catch_up import LATEST_TAG, run_tags
 from logdriven_dagster.orchestration.checks import check_specs
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.endings import (
@@ -150,9 +150,11 @@ def _materialize(
             project, context.run, context.resources.spark
         )
         now = data_clock(context.run, project)
+        arguments = RunArguments(latest=context.run.tags.get(LATEST_TAG) == "true")
         with runner.outbox.gathered():
             for window in _windows(runner, table, partitions, keys):
-                _run_window(runner, table.table, window, now, reporter)
+                events = runner.refresh_window(table.table, window, now, arguments)
+                _follow(events, table, window, reporter)
 
 
 def _windows(
@@ -163,14 +165,14 @@ def _windows(
     return partitions.windows(keys)
 
 
-def _run_window(
-    runner: Runner, table: str, window: TimeWindow, now: datetime, reporter: Reporter
+def _follow(
+    events: Iterator[WindowEvent], table: TableConfig, window: TimeWindow, reporter: Reporter
 ) -> None:
     try:
-        reporter.follow(runner.refresh_window(table, window, now))
+        reporter.follow(events)
     except (AlreadyDoneError, AlreadyRunningError) as refusal:
-        if runner.project.tables[table].on_running is OnRunning.FAIL:
+        if table.on_running is OnRunning.FAIL:
             raise
         # Somebody else does what was asked for: nothing is wrong, and nothing is ours.
-        reporter.report(WindowRefused(table, window, refusal))
+        reporter.report(WindowRefused(table.table, window, refusal))
     reporter.raise_failures()

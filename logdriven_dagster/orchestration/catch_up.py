@@ -18,6 +18,7 @@ from dagster import (
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.settings import Settings
+from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.job_runs import StartedBy
 from logdriven_dagster.orchestration.clock import data_clock
@@ -31,6 +32,8 @@ CATCH_UP = "catch_up"
 """The name of the job and of its op."""
 
 PROJECT_TAG = "logdriven/project"
+LATEST_TAG = "logdriven/latest"
+"""On a materialization: `true` for the latest version, also of windows that failed in another."""
 TRIGGER_TAG = "logdriven/trigger"
 """On runs that a schedule or a sensor started: which of both."""
 WORKER_GROUP_TAG = "logdriven/worker_group"
@@ -51,6 +54,8 @@ class CatchUpConfig(Config):
     """The most windows that the run attempts."""
     backoff_seconds: float | None = None
     """The first pause after a window's failure; windows that keep failing are left alone."""
+    latest: bool = False
+    """Failed windows are tried again with the latest versions of their tables."""
 
 
 def catch_up_job(project: Project) -> JobDefinition:
@@ -137,7 +142,10 @@ def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConf
         seconds = config.backoff_seconds
         backoff = None if seconds is None else timedelta(seconds=seconds)
         limit = config.max_windows
-        reporter.follow(runner.catch_up(now, tables, max_windows=limit, backoff=backoff))
+        arguments = RunArguments(latest=config.latest)
+        reporter.follow(
+            runner.catch_up(now, tables, max_windows=limit, arguments=arguments, backoff=backoff)
+        )
         context.log.info(summary(reporter))
         reporter.raise_failures(summary(reporter))
 

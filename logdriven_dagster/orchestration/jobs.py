@@ -65,6 +65,8 @@ class JobRunConfig(Config):
     """Of a maintenance job: from the lowest step, not from where the last run stopped."""
     from_step: str | None = None
     """Of a maintenance job: from this step."""
+    latest: bool = False
+    """Of a standard job: failed windows run again with the latest versions of their tables."""
     overrides: dict[str, str] | None = None
     """Variables that win over all others."""
 
@@ -148,6 +150,7 @@ def _run(context: OpExecutionContext, project: Project, name: str, config: JobRu
             max_windows=config.max_windows,
             from_start=config.from_start,
             from_step=config.from_step,
+            latest=config.latest,
         )
         if isinstance(valid_job(runner.in_force(), name, arguments), StandardJob):
             add_partitions(context.instance, runner.plan(now, job=name))
