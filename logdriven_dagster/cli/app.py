@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 a window failed, 2 bad usage or configuration, 130 or 143 
 import os
 import sys
 import traceback
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
@@ -37,39 +38,57 @@ app = typer.Typer(
 )
 _database = typer.Typer(no_args_is_help=True, help="Look after the run log's database.")
 
-app.command()(project_commands.init)
-app.command()(project_commands.validate)
-app.command()(project_commands.schema)
-app.command()(plan_commands.plan)
-app.command()(plan_commands.status)
-app.command()(graph_commands.graph)
-app.command()(definition_commands.apply)
-app.command()(definition_commands.enable)
-app.command()(definition_commands.disable)
-app.command("set")(definition_commands.set_)
-app.command()(definition_commands.history)
-app.command()(definition_commands.diff)
-app.command()(definition_commands.rollback)
-app.command()(definition_commands.find)
-app.command()(exchange_commands.export)
-app.command("import")(exchange_commands.import_)
-app.command()(run_commands.run)
-app.command()(run_commands.refresh)
-app.command()(upkeep_commands.discard)
-app.command()(log_commands.log)
-app.command()(quality_commands.quality)
-app.command()(lineage_commands.lineage)
-app.command()(lineage_commands.properties)
-app.command()(report_commands.report)
-app.command()(upkeep_commands.clean)
-app.command()(upkeep_commands.archive)
-app.command()(import_commands.scaffold)
-app.command("import-kettle")(import_commands.import_kettle)
-app.command("import-sharpetl")(import_commands.import_sharpetl)
+_COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
+    "A project": {
+        "init": project_commands.init,
+        "validate": project_commands.validate,
+        "schema": project_commands.schema,
+        "scaffold": import_commands.scaffold,
+        "import-kettle": import_commands.import_kettle,
+        "import-sharpetl": import_commands.import_sharpetl,
+    },
+    "Running": {
+        "plan": plan_commands.plan,
+        "run": run_commands.run,
+        "refresh": run_commands.refresh,
+        "discard": upkeep_commands.discard,
+    },
+    "Seeing what ran": {
+        "status": plan_commands.status,
+        "log": log_commands.log,
+        "report": report_commands.report,
+        "quality": quality_commands.quality,
+        "graph": graph_commands.graph,
+        "lineage": lineage_commands.lineage,
+        "properties": lineage_commands.properties,
+    },
+    "Definitions": {
+        "apply": definition_commands.apply,
+        "enable": definition_commands.enable,
+        "disable": definition_commands.disable,
+        "set": definition_commands.set_,
+        "find": definition_commands.find,
+        "history": definition_commands.history,
+        "diff": definition_commands.diff,
+        "rollback": definition_commands.rollback,
+        "export": exchange_commands.export,
+        "import": exchange_commands.import_,
+    },
+    "Upkeep": {
+        "clean": upkeep_commands.clean,
+        "archive": upkeep_commands.archive,
+    },
+}
+"""The commands by the panel of the help that shows them."""
+
+for _panel, _commands in _COMMANDS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, rich_help_panel=_panel)(_command)
+
 _database.command()(log_commands.upgrade)
-app.add_typer(_database, name="db")
-app.add_typer(job_commands.app, name="job")
-app.add_typer(upkeep_files.app, name="upkeep")
+app.add_typer(job_commands.app, name="job", rich_help_panel="Running")
+app.add_typer(upkeep_files.app, name="upkeep", rich_help_panel="Upkeep")
+app.add_typer(_database, name="db", rich_help_panel="Upkeep")
 
 
 def _version(wanted: bool) -> None:
