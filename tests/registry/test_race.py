@@ -1,0 +1,47 @@
+"""Processes that change the same definitions at the same moment."""
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from logdriven_dagster.execution.definitions import set_settings
+from logdriven_dagster.execution.registering import author, register
+from tests.registry.conftest import told
+
+
+def apply(root: str, url: str, _number: int) -> list[tuple[str, str, int]]:
+    os.environ["LOGDRIVEN_RUN_LOG"] = url
+    return told(register(Path(root)).changes)
+
+
+def set_priority(root: str, url: str, number: int) -> list[tuple[str, str, int]]:
+    os.environ["LOGDRIVEN_RUN_LOG"] = url
+    wanted = {"ods.orders": {"priority": str(number + 1)}}
+    return told(set_settings(Path(root), wanted, author("set")))
+
+
+def together(shop, work: Callable[..., list[tuple[str, str, int]]]) -> list[tuple[str, str, int]]:
+    """What four processes wrote."""
+    url = shop.url.render_as_string(hide_password=False)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(4, mp_context=context) as pool:
+        written = pool.map(work, [str(shop.root)] * 4, [url] * 4, range(4))
+        return sorted(change for each in written for change in each)
+
+
+def test_processes_that_apply_at_the_same_moment_write_each_version_once(shop):
+    """Making the fresh log is part of the race, and so is the first row of the project."""
+    shop.with_sales()
+    first = together(shop, apply)
+    assert len(first) == len(set(first)) == 9
+    assert {(operation, version) for _, operation, version in first} == {("add", 1)}
+    shop.edit("tables/orders.yaml", "AS one", "AS two")
+    assert together(shop, apply) == [("ods.orders", "modify", 2)]
+
+
+def test_processes_that_set_at_the_same_moment_each_make_a_version(shop):
+    shop.apply()
+    assert together(shop, set_priority) == [("ods.orders", "modify", n) for n in (2, 3, 4, 5)]
+    assert shop.versions("ods.orders") == [(1, "add"), *((n, "modify") for n in (2, 3, 4, 5))]
