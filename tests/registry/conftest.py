@@ -1,7 +1,7 @@
 """A small project in a folder, its registry on each kind of database in turn, no Spark."""
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -144,10 +144,10 @@ def told(changes: Any) -> list[tuple[str, str, int]]:
 
 
 @pytest.fixture
-def shop(database_url: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+def shop(database_url: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     monkeypatch.setenv("LOGDRIVEN_RUN_LOG", database_url.render_as_string(hide_password=False))
     monkeypatch.delenv("LOGDRIVEN_OPERATOR", raising=False)
-    yield Shop(tmp_path / "shop", database_url)
+    return Shop(tmp_path / "shop", database_url)
 
 
 @pytest.fixture

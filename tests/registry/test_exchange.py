@@ -138,9 +138,7 @@ def test_sql_stands_as_it_was_written(lived):
         ),
     ],
 )
-def test_an_export_that_is_not_sound_is_refused_and_nothing_is_written(
-    lite_shop, change, problem
-):
+def test_an_export_that_is_not_sound_is_refused_and_nothing_is_written(lite_shop, change, problem):
     lite_shop.with_sales().apply()
     exported = yaml.safe_load(lite_shop.export())
     change(exported)

@@ -103,7 +103,7 @@ class Lives(RuleBasedStateMachine):
 
     @precondition(lambda self: consult(self.root).changes == ())
     @rule(history=st.booleans())
-    def move_to_another_log(self, history: bool) -> None:
+    def move_to_another_log(self, *, history: bool) -> None:
         exported = export(self.root, history=history)
         with tempfile.TemporaryDirectory() as folder:
             url = f"sqlite:///{folder}/other.db"

@@ -38,9 +38,10 @@ def test_relations_follow_a_rollback(shop):
     shop.apply()
     shop.rollback("dws.sales", 1)
     assert shop.versions("ods.orders -> dws.sales") == [(1, "add"), (2, "delete"), (3, "add")]
-    assert shop.consulted().project.step_sql(
-        *_last_step(shop.consulted().project.table("dws.sales"))
-    ) == "SELECT count(*) AS n\nFROM ods.orders\n"
+    assert (
+        shop.consulted().project.step_sql(*_last_step(shop.consulted().project.table("dws.sales")))
+        == "SELECT count(*) AS n\nFROM ods.orders\n"
+    )
 
 
 def _last_step(table):
@@ -65,7 +66,7 @@ def test_a_version_that_fits_no_more_is_refused_and_nothing_is_written(shop):
     shop.delete("jobs/nightly.yaml")
     shop.delete("tables/orders.yaml")
     shop.apply()
-    with pytest.raises(UsageError, match="does not fit .*nothing was changed:\n.*unknown table"):
+    with pytest.raises(UsageError, match=r"does not fit .*nothing was changed:\n.*unknown table"):
         shop.rollback("dws.sales", 1)
     assert shop.versions("dws.sales") == [(1, "add"), (2, "modify")]
 
