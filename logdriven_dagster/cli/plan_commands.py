@@ -107,7 +107,7 @@ def status(
     runner = open_runner(loaded, run_log=registered.run_log)
     found = runner.plan(data_clock(loaded, now), loaded.select(tables or []))
     with runner.run_log.read() as conn:
-        latest = latest_statuses(conn)
+        latest = latest_statuses(conn, found.tables)
     disagreements = Disagreements.of(registered)
     rows = [_status_json(table, latest.get(name)) for name, table in found.tables.items()]
     if as_json:

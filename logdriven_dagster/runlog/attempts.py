@@ -309,6 +309,7 @@ def _insert(conn: Connection, request: Claim, status: Status, number: int, **fie
         project_name=request.project,
         run_trigger=request.trigger.value,
         attempt_number=number,
+        again=1 if number > 1 else None,
         owner=str(request.owner),
         dagster_run_id=request.owner.dagster_run_id,
         runtime_args=json.dumps(dict(request.runtime_args)) if request.runtime_args else None,

@@ -1,12 +1,12 @@
 """Reading the run log: compressed for planning, whole for people."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Subquery, and_, func, select, union_all
+from sqlalchemy import Select, func, select, union_all
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models import TableConfig
@@ -15,9 +15,10 @@ from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import OpenWindow, Settled, TableLog
 from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import TimeWindow, in_zone
-from logdriven_dagster.runlog import coverage, leases, recent, slices, waiting
+from logdriven_dagster.runlog import coverage, leases, recent, refreshes, slices, waiting
+from logdriven_dagster.runlog.chunks import QUERIES, chunks
 from logdriven_dagster.runlog.clock import utc_now
-from logdriven_dagster.runlog.schema import job_log, job_log_archive, step_log
+from logdriven_dagster.runlog.schema import job_log, step_log
 
 _DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
 
@@ -38,8 +39,9 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
     for row in coverage.reopened(conn, list(zones)):
         reopened.setdefault(row.job_name, []).append(_window(row, zones[row.job_name]))
     opened = open_windows(conn, tables)
-    stale = _stale_windows(conn, tables)
+    stale = refreshes.stale(conn, tables)
     lately = recent.ended(conn, tables)
+    settled = _settled(conn, tables)
     found = {}
     for table in tables:
         name = table.table
@@ -50,7 +52,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
             tuple(finished),
             tuple(skipped),
             tuple(opened.get(name, ())),
-            tuple(_settled(conn, table)),
+            settled.get(name, ()),
             tuple(stale.get(name, ())),
             last.get(name),
             queued.get(name, {}),
@@ -108,21 +110,38 @@ def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:
 
 def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
     """The first line of each attempt's first error."""
-    if not job_ids:
-        return {}
-    query = (
-        select(step_log.c.job_id, step_log.c.error)
-        .where(step_log.c.job_id.in_(job_ids), step_log.c.error.is_not(None))
-        .order_by(step_log.c.start_time.desc())
-    )
-    return {row.job_id: (row.error.splitlines() or [""])[0] for row in conn.execute(query)}
+    found = {}
+    for part in chunks(job_ids):
+        query = (
+            select(step_log.c.job_id, step_log.c.error)
+            .where(step_log.c.job_id.in_(part), step_log.c.error.is_not(None))
+            .order_by(step_log.c.start_time.desc())
+        )
+        for row in conn.execute(query):
+            found[row.job_id] = (row.error.splitlines() or [""])[0]
+    return found
 
 
-def _settled(conn: Connection, table: TableConfig) -> Iterator[Settled]:
-    if not table.lookback:
-        return
+def _settled(conn: Connection, tables: Collection[TableConfig]) -> dict[str, tuple[Settled, ...]]:
+    """The newest finished windows of tables with `lookback`, by ascending start."""
+    zones = {table.table: table.grid.zone for table in tables}
+    found: dict[str, list[Settled]] = {}
+    for part in chunks([table for table in tables if table.lookback], QUERIES):
+        for row in conn.execute(union_all(*map(_newest, part))):
+            zone = zones[row.job_name]
+            item = Settled(_window(row, zone), in_zone(row.data_now, zone))
+            found.setdefault(row.job_name, []).append(item)
+    return {
+        name: tuple(sorted(items, key=lambda item: item.window.start.timestamp()))
+        for name, items in found.items()
+    }
+
+
+def _newest(table: TableConfig) -> Select[Any]:
+    """So many windows of a table, by a few steps in the index."""
+    columns = (job_log.c.job_name, job_log.c.window_start, job_log.c.window_end, job_log.c.data_now)
     query = (
-        select(job_log.c.window_start, job_log.c.window_end, job_log.c.data_now)
+        select(*columns)
         .where(
             job_log.c.job_name == table.table,
             job_log.c.latest == 1,
@@ -132,81 +151,7 @@ def _settled(conn: Connection, table: TableConfig) -> Iterator[Settled]:
         .order_by(job_log.c.window_start.desc())
         .limit(table.lookback + 1)
     )
-    for row in reversed(conn.execute(query).all()):
-        zone = table.grid.zone
-        yield Settled(_window(row, zone), in_zone(row.data_now, zone))
-
-
-def _stale_windows(
-    conn: Connection, tables: Collection[TableConfig]
-) -> dict[str, list[TimeWindow]]:
-    """Finished windows older than the latest success of an upstream window over them.
-
-    Only windows that ran more than once can be younger than what was made from them.
-    """
-    again = set(
-        conn.execute(
-            select(job_log.c.job_name)
-            .where(job_log.c.latest == 1, job_log.c.attempt_number > 1, job_log.c.status == _DONE)
-            .distinct()
-        ).scalars()
-    )
-    by_name = {table.table: table for table in tables}
-    return {
-        table.table: _outdated(conn, table, upstreams)
-        for table in tables
-        if table.on_upstream_refresh == "rerun"
-        and not table.is_sliced
-        and (
-            upstreams := [
-                d.table
-                for d in table.managed_dependencies
-                if d.table in again and d.is_input and _has_windows(by_name, d.table)
-            ]
-        )
-    }
-
-
-def _has_windows(tables: Mapping[str, TableConfig], name: str) -> bool:
-    """Whether a window of the table is about the same time as one of another table."""
-    table = tables.get(name)
-    return table is None or not (table.incremental_type == "full" or table.is_sliced)
-
-
-def _outdated(conn: Connection, table: TableConfig, upstreams: list[str]) -> list[TimeWindow]:
-    up, down = job_log.alias("up"), _live_and_archived(table.table)
-    query = (
-        select(down.c.window_start, down.c.window_end)
-        .join_from(
-            up,
-            down,
-            and_(
-                down.c.window_start < up.c.window_end,
-                down.c.window_end > up.c.window_start,
-                down.c.job_id < up.c.job_id,
-            ),
-        )
-        .where(
-            up.c.job_name.in_(upstreams),
-            up.c.latest == 1,
-            up.c.status == _DONE,
-            up.c.attempt_number > 1,
-        )
-        .distinct()
-        .order_by(down.c.window_start)
-    )
-    return [_window(row, table.grid.zone) for row in conn.execute(query)]
-
-
-def _live_and_archived(name: str) -> Subquery:
-    """The latest successes of a table, old ones included."""
-    parts = [
-        select(log.c.job_id, log.c.window_start, log.c.window_end).where(
-            log.c.job_name == name, log.c.latest == 1, log.c.status == _DONE
-        )
-        for log in (job_log, job_log_archive)
-    ]
-    return union_all(*parts).subquery("down")
+    return select(query.subquery())
 
 
 def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
@@ -231,11 +176,20 @@ def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, A
     return [rows[job_id] | {"steps": steps[job_id]} for job_id in job_ids if job_id in rows]
 
 
-def latest_statuses(conn: Connection) -> dict[str, str]:
-    """The status of the newest attempt of each table. Source: Kettle, latest-status views."""
-    newest = select(func.max(job_log.c.job_id)).group_by(job_log.c.job_name)
-    query = select(job_log.c.job_name, job_log.c.status).where(job_log.c.job_id.in_(newest))
-    return {row.job_name: row.status for row in conn.execute(query)}
+def latest_statuses(conn: Connection, names: Collection[str]) -> dict[str, str]:
+    """Table → the status of its newest attempt. Source: Kettle, latest-status views."""
+    found = {}
+    for part in chunks(list(names), QUERIES):
+        newest = union_all(
+            *(
+                select(select(func.max(job_log.c.job_id)).where(mine).scalar_subquery())
+                for mine in (job_log.c.job_name == name for name in part)
+            )
+        )
+        ids = [job_id for job_id in conn.execute(newest).scalars() if job_id is not None]
+        query = select(job_log.c.job_name, job_log.c.status).where(job_log.c.job_id.in_(ids))
+        found |= {row.job_name: row.status for row in conn.execute(query)}
+    return found
 
 
 def finished_counts(conn: Connection) -> dict[str, tuple[int, int, int]]:

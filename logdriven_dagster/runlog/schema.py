@@ -94,6 +94,7 @@ job_log = Table(
     Column("table_version", Integer, comment="of table_definition, as the attempt ran it"),
     Column("parameters", LongText, comment="JSON: the values that it ran with, secrets as names"),
     Column("job_run_id", BigInteger, comment="the run of a job that it belongs to"),
+    Column("again", SmallInteger, comment="1 for an attempt after the first one, else NULL"),
     CheckConstraint(STATUS_CHECKS["job_log"], name="ck_job_log_status"),
     CheckConstraint(LEASE_CHECK, name="ck_job_log_lease"),
     sqlite_autoincrement=True,
@@ -111,7 +112,7 @@ Index(
     job_log.c.window_end,
 )
 Index("ix_job_log_status", job_log.c.status, job_log.c.latest)
-Index("ix_job_log_again", job_log.c.latest, job_log.c.attempt_number)
+Index("ix_job_log_again", job_log.c.job_name, job_log.c.again, job_log.c.job_id)
 Index("ix_job_log_name", job_log.c.job_name, job_log.c.job_id)
 Index("ix_job_log_ended", job_log.c.job_end_time)
 Index("ix_job_log_run", job_log.c.dagster_run_id, job_log.c.job_id)
@@ -152,6 +153,16 @@ log_range = Table(
 )
 """What the covered rows of `job_log` add up to: planning reads this, not the history."""
 Index("ix_log_range_end", log_range.c.job_name, log_range.c.status, log_range.c.window_end)
+
+refresh_bookmark = Table(
+    "refresh_bookmark",
+    metadata,
+    Column("job_name", String(128), primary_key=True),
+    Column("upstream", String(128), primary_key=True),
+    Column("job_id", BigInteger, nullable=False, comment="of the upstream"),
+    **INNODB,
+)
+"""Up to which attempt of an upstream that ran again no window of a table is stale by it."""
 
 
 batch = Table(
@@ -251,21 +262,30 @@ Index(
     "ix_job_log_archive_windows",
     job_log_archive.c.job_name,
     job_log_archive.c.latest,
+    job_log_archive.c.status,
     job_log_archive.c.window_start,
 )
+Index("ix_job_log_archive_ended", job_log_archive.c.job_end_time)
 
 VIEWS = {
     "v_window_log": "SELECT * FROM job_log WHERE latest = 1",
     # Kettle's latest-status view. By id, not by time: two runs may begin in the same second.
+    # The names are found by one step in an index each, not by reading the history.
     "v_table_log": """
+        WITH RECURSIVE names (job_name) AS (
+            SELECT MIN(job_name) FROM job_log
+            UNION ALL
+            SELECT (SELECT MIN(l.job_name) FROM job_log l WHERE l.job_name > names.job_name)
+            FROM names WHERE names.job_name IS NOT NULL
+        )
         SELECT j.job_name, j.job_id, j.data_range_start, j.data_range_end,
                j.job_start_time AS begin_dttm, j.job_end_time AS end_dttm, j.status,
                COALESCE((SELECT SUM(s.success_count) FROM step_log s WHERE s.job_id = j.job_id), 0)
                    AS row_count,
                j.error_count
-        FROM job_log j
-        JOIN (SELECT job_name, MAX(job_id) AS job_id FROM job_log GROUP BY job_name) n
-          ON n.job_id = j.job_id
+        FROM names n
+        JOIN job_log j
+          ON j.job_id = (SELECT MAX(l.job_id) FROM job_log l WHERE l.job_name = n.job_name)
     """,
     # Kettle's v_etl_kjb_log; by id as well. Two projects may share a log: the code says which.
     "v_job_log": """

@@ -1,0 +1,36 @@
+"""What keeps the cost of planning apart from the length of the history: marks and indexes."""
+
+import sqlalchemy as sa
+from alembic import op
+
+from logdriven_dagster.runlog.schema import VIEWS, job_log, job_log_archive, metadata
+
+revision = "0005"
+down_revision = "0004"
+
+_CHANGED = {
+    "job_log": {"ix_job_log_again"},
+    "job_log_archive": {"ix_job_log_archive_windows"},
+}
+
+
+def upgrade() -> None:
+    """Attempts after the first one at a window are marked; there are no bookmarks yet."""
+    for view in VIEWS:
+        op.execute(f"DROP VIEW IF EXISTS {view}")
+    connection = op.get_bind()
+    for log in (job_log, job_log_archive):
+        inspector = sa.inspect(connection)
+        if "again" not in {column["name"] for column in inspector.get_columns(log.name)}:
+            op.add_column(log.name, sa.Column("again", log.c.again.type))
+        marked = sa.update(log).where(log.c.attempt_number > 1).values(again=1)
+        connection.execute(marked)
+        present = {index["name"] for index in inspector.get_indexes(log.name)}
+        for name in present & _CHANGED[log.name]:
+            op.drop_index(name, log.name)
+        for index in log.indexes:
+            if index.name not in present - _CHANGED[log.name]:
+                index.create(connection)
+    metadata.create_all(connection, checkfirst=True)
+    for view, query in VIEWS.items():
+        op.execute(f"CREATE VIEW {view} AS {query}")

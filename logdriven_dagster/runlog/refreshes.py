@@ -1,0 +1,195 @@
+"""Upstreams that ran again after what was made from them: which windows are stale by that.
+
+Only attempts after the first one at a window can make another table's window stale. They are found
+by an index, and for each table a bookmark says up to which of them nothing is stale any more, so
+that the cost follows what ran again lately, not the length of the history.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Select, Table, func, insert, literal, select, union_all, update
+from sqlalchemy.engine import Connection, Row
+from sqlalchemy.exc import IntegrityError
+
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.runlog.chunks import QUERIES, VALUES, chunks
+from logdriven_dagster.runlog.clock import utc_from_now
+from logdriven_dagster.runlog.schema import job_log, job_log_archive, refresh_bookmark
+
+_DONE = Status.SUCCESS.value
+_RUNNING = Status.RUNNING.value
+_LONGER_THAN_A_CLAIM = timedelta(minutes=1)
+"""A server ends a transaction that is idle for a quarter of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A table, and one that it is made from."""
+
+    table: str
+    upstream: str
+
+
+def stale(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[TimeWindow]]:
+    """Table → its finished windows that are older than a success over them, by ascending start.
+
+    The success is the latest one at a window of a table that it is made from. Of windows that
+    overlap each other, as a change of the period may leave them, the one that begins last counts.
+    """
+    pairs = _pairs(tables)
+    passed = _bookmarks(conn, pairs)
+    zones = {table.table: table.grid.zone for table in tables}
+    probes = [(pair, again) for pair, again in _ran_again(conn, pairs, passed) if again.succeeded]
+    found: dict[str, dict[int, TimeWindow]] = {}
+    for number, row in _older(conn, probes, (_DONE,)):
+        name = probes[number][0].table
+        start, end = (in_zone(n, zones[name]) for n in (row.window_start, row.window_end))
+        found.setdefault(name, {})[row.window_start] = TimeWindow(start, end)
+    return {name: [of[start] for start in sorted(of)] for name, of in found.items()}
+
+
+def settle(conn: Connection, table: TableConfig, tables: Collection[TableConfig]) -> None:
+    """Move the bookmarks of a table past what makes nothing stale any more.
+
+    That holds for ever, since the number of an attempt only grows. Attempts that are running may
+    yet succeed; those that ended within the last minute may have one beside them that has begun
+    before, of which nobody knows yet.
+    """
+    pairs = [pair for pair in _pairs(tables) if pair.table == table.table]
+    passed = _bookmarks(conn, pairs)
+    again: dict[_Pair, list[Row[Any]]] = {}
+    for pair, row in _ran_again(conn, pairs, passed):
+        again.setdefault(pair, []).append(row)
+    for pair in sorted(again, key=lambda pair: pair.upstream):
+        until = _settled_until(conn, pair, again[pair])
+        if until > passed.get(pair, 0):
+            _move(conn, pair, until)
+
+
+def _settled_until(conn: Connection, pair: _Pair, again: Sequence[Row[Any]]) -> int:
+    """The greatest of the attempts up to which none makes a window stale, or may; 0 for none."""
+    known = [row for row in again if row.succeeded]
+    probes = [(pair, row) for row in known]
+    older = {probes[n][1].job_id for n, _ in _older(conn, probes, (_DONE, _RUNNING))}
+    begun = select(func.min(job_log.c.job_id)).where(
+        job_log.c.job_name == pair.upstream, job_log.c.latest == 1, job_log.c.status == _RUNNING
+    )
+    running = conn.execute(begun).scalar()
+    stops = [*older, *(row.job_id for row in known if not row.is_old)]
+    stops += [running] if running is not None else []
+    stop = min(stops, default=None)
+    settled = [row.job_id for row in known if stop is None or row.job_id < stop]
+    return max(settled, default=0)
+
+
+def _pairs(tables: Collection[TableConfig]) -> list[_Pair]:
+    by_name = {table.table: table for table in tables}
+    return [
+        _Pair(table.table, dependency.table)
+        for table in tables
+        if table.on_upstream_refresh == "rerun" and not table.is_sliced
+        for dependency in table.managed_dependencies
+        if dependency.is_input and _has_windows(by_name, dependency.table)
+    ]
+
+
+def _has_windows(tables: Mapping[str, TableConfig], name: str) -> bool:
+    """Whether a window of the table is about the same time as one of another table."""
+    table = tables.get(name)
+    return table is None or not (table.incremental_type == "full" or table.is_sliced)
+
+
+def _bookmarks(conn: Connection, pairs: Collection[_Pair]) -> dict[_Pair, int]:
+    found = {}
+    mark = refresh_bookmark.c
+    for names in chunks(sorted({pair.table for pair in pairs}), VALUES):
+        query = select(mark.job_name, mark.upstream, mark.job_id).where(mark.job_name.in_(names))
+        for row in conn.execute(query):
+            found[_Pair(row.job_name, row.upstream)] = row.job_id
+    return found
+
+
+def _ran_again(
+    conn: Connection, pairs: Collection[_Pair], passed: Mapping[_Pair, int]
+) -> Iterator[tuple[_Pair, Row[Any]]]:
+    """The latest attempts after the first at windows of upstreams, as far as not passed."""
+    of: dict[str, list[_Pair]] = {}
+    for pair in pairs:
+        of.setdefault(pair.upstream, []).append(pair)
+    after = {name: min(passed.get(pair, 0) for pair in mine) for name, mine in of.items()}
+    for part in chunks(sorted(after), QUERIES):
+        queries = union_all(*(_again_after(name, after[name]) for name in part))
+        for row in conn.execute(queries).all():
+            yield from (
+                (pair, row) for pair in of[row.job_name] if row.job_id > passed.get(pair, 0)
+            )
+
+
+def _again_after(upstream: str, job_id: int) -> Select[Any]:
+    log = job_log.c
+    a_while_ago = select(utc_from_now(-_LONGER_THAN_A_CLAIM)).scalar_subquery()
+    return select(
+        log.job_name,
+        log.job_id,
+        log.window_start,
+        log.window_end,
+        (log.status == _DONE).label("succeeded"),
+        (log.job_end_time < a_while_ago).label("is_old"),
+    ).where(
+        log.job_name == upstream,
+        log.again == 1,
+        log.job_id > job_id,
+        log.latest == 1,
+        log.window_start.is_not(None),
+    )
+
+
+def _older(
+    conn: Connection, probes: Sequence[tuple[_Pair, Row[Any]]], statuses: Collection[str]
+) -> Iterator[tuple[int, Row[Any]]]:
+    """Number of a probe → windows of its table that the other's attempt overlaps and follows."""
+    queries = [
+        _over(log, n, pair.table, again, status)
+        for n, (pair, again) in enumerate(probes)
+        for log in (job_log, job_log_archive)
+        for status in (statuses if log is job_log else (_DONE,))
+    ]
+    for part in chunks(queries, QUERIES):
+        yield from ((row.number, row) for row in conn.execute(union_all(*part)).all())
+
+
+def _over(log: Table, number: int, name: str, again: Row[Any], status: str) -> Select[Any]:
+    """By two steps in an index: windows follow each other, so the first is the last that begins."""
+    mine = (log.c.job_name == name) & (log.c.latest == 1) & (log.c.status == status)
+    first = select(func.max(log.c.window_start)).where(
+        mine, log.c.window_start <= again.window_start
+    )
+    begin = func.coalesce(first.scalar_subquery(), again.window_start)
+    return select(
+        literal(number).label("number"), log.c.job_id, log.c.window_start, log.c.window_end
+    ).where(
+        mine,
+        log.c.window_start >= begin,
+        log.c.window_start < again.window_end,
+        log.c.window_end > again.window_start,
+        log.c.job_id < again.job_id,
+    )
+
+
+def _move(conn: Connection, pair: _Pair, job_id: int) -> None:
+    mark = refresh_bookmark.c
+    mine = (mark.job_name == pair.table) & (mark.upstream == pair.upstream)
+    moved = update(refresh_bookmark).where(mine).values(job_id=job_id)
+    if conn.execute(moved).rowcount:
+        return
+    try:
+        with conn.begin_nested():
+            values = {"job_name": pair.table, "upstream": pair.upstream, "job_id": job_id}
+            conn.execute(insert(refresh_bookmark).values(values))
+    except IntegrityError:
+        return  # another claim has just made it
