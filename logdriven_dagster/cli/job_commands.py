@@ -12,6 +12,7 @@ import typer
 from logdriven_dagster.cli.options import (
     JsonOption,
     LatestOption,
+    MaxParallelOption,
     NowOption,
     OverrideOption,
     ProjectOption,
@@ -57,6 +58,7 @@ def run(
     max_windows: Annotated[
         int | None, typer.Option(min=1, help="Standard: stop after so many.")
     ] = None,
+    max_parallel: MaxParallelOption = None,
     override: OverrideOption = None,
     latest: LatestOption = False,
     project: ProjectOption = None,
@@ -77,6 +79,7 @@ def run(
         kind.value if kind else None,
         overrides=overrides,
         max_windows=max_windows,
+        max_parallel=max_parallel,
         from_start=from_start,
         from_step=from_step,
         latest=latest,

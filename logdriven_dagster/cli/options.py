@@ -53,6 +53,10 @@ OnRunningOption = Annotated[
     OnRunning | None,
     typer.Option("--on-running", help="About windows that run elsewhere; the table's by default."),
 ]
+MaxParallelOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Have so many windows in work at a time; the project's by default."),
+]
 LatestOption = Annotated[
     bool,
     typer.Option(

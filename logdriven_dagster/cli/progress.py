@@ -84,9 +84,10 @@ def report(tally: Tally, output: Output) -> None:
     elif not tally.running:
         rendering.print_line("Nothing to do.")
     if tally.running:
-        attempt = tally.running
-        message = f"interrupted; {attempt.table} {attempt.window} is logged as DISCARDED"
-        rendering.print_error(f"{message}, the next run starts with it")
+        stopped = [f"{attempt.table} {attempt.window}" for attempt in tally.running.values()]
+        verb, pronoun = ("is", "it") if len(stopped) == 1 else ("are", "them")
+        message = f"interrupted; {', '.join(stopped)} {verb} logged as DISCARDED"
+        rendering.print_error(f"{message}, the next run starts with {pronoun}")
 
 
 def _print_summary(summary: RunSummary) -> None:

@@ -158,12 +158,17 @@ class Tally:
     """The results of a run that is under way."""
 
     results: list[WindowResult] = field(default_factory=list)
-    running: Attempt | None = None
+    running: dict[int, Attempt] = field(default_factory=dict)
+    """Job id → the attempt that has begun and not ended."""
     started: float = field(default_factory=time.monotonic)
 
     def add(self, event: WindowEvent) -> None:
         """Take an event into account."""
-        self.running = event.attempt if isinstance(event, WindowStarted) else None
+        match event:
+            case WindowStarted(attempt=attempt):
+                self.running[attempt.job_id] = attempt
+            case WindowSucceeded() | WindowFailed() | WindowLost():
+                self.running.pop(event.attempt.job_id, None)
         if result := window_result(event):
             self.results.append(result)
 

@@ -14,6 +14,7 @@ from logdriven_dagster.cli.options import (
     FromStepOption,
     JsonOption,
     LatestOption,
+    MaxParallelOption,
     NowOption,
     OnRunningOption,
     OverrideOption,
@@ -54,6 +55,7 @@ def run(
         typer.Option("--latest-only", help="Only the newest one; record the others as SKIPPED."),
     ] = False,
     max_windows: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
+    max_parallel: MaxParallelOption = None,
     override: OverrideOption = None,
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
@@ -88,7 +90,13 @@ def run(
         return min(pending, limit or pending)
 
     events = runner.catch_up(
-        clock, names, max_windows=limit, mode=mode, arguments=arguments, job=view
+        clock,
+        names,
+        max_windows=limit,
+        mode=mode,
+        arguments=arguments,
+        job=view,
+        max_parallel=max_parallel or (job.max_parallel if job else None),
     )
     _watch(events, total, "json" if as_json else "text")
 

@@ -58,6 +58,9 @@ class StandardJob(_Job):
     tables: tuple[TableName, ...] = Field(min_length=1)
     relations: tuple[Relation, ...] = ()
     max_windows: int | None = Field(None, ge=1, description="the most windows one run attempts")
+    max_parallel: int | None = Field(
+        None, ge=1, description="how many it has in work at a time; the project's by default"
+    )
 
     @model_validator(mode="after")
     def _relations_differ(self) -> "StandardJob":

@@ -367,6 +367,7 @@ class ProjectConfig(Model):
     )
     defaults: Defaults = Defaults()
     sensor: SensorConfig = SensorConfig()
+    max_parallel: int = Field(1, ge=1, description="how many windows one run has in work at a time")
     lease: Annotated[DurationField, AfterValidator(_long_enough)] = Field(
         timedelta(minutes=1),
         description="how long a runner may be silent before others take its windows over",

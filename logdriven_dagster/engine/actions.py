@@ -17,6 +17,7 @@ _POLL_SECONDS = 0.1
 _PATIENCE_SECONDS = 10
 
 _checks: ContextVar[tuple[Callable[[], None], ...]] = ContextVar("checks", default=())
+_pool: ContextVar[str | None] = ContextVar("pool", default=None)
 
 
 @contextmanager
@@ -32,14 +33,29 @@ def watched_by(check: Callable[[], None]) -> Iterator[None]:
         _checks.reset(token)
 
 
+def run_checks() -> None:
+    """Call what watches this thread's work; for whoever waits without working."""
+    for check in _checks.get():
+        check()
+
+
+@contextmanager
+def in_pool(name: str) -> Iterator[None]:
+    """Spark work within this block gets a fair share of the cores beside that of other pools."""
+    token = _pool.set(name)
+    try:
+        yield
+    finally:
+        _pool.reset(token)
+
+
 def finish(thread: Thread, cancel: Callable[[], None]) -> None:
     """Start a thread and wait for its end; whatever ends the wait before, cancels its work."""
     thread.start()
     try:
         while thread.is_alive():
             thread.join(_POLL_SECONDS)
-            for check in _checks.get():
-                check()
+            run_checks()
     except BaseException:
         # Again and again, because a query that is still being planned starts its jobs later.
         for _ in range(int(_PATIENCE_SECONDS / _POLL_SECONDS)):
@@ -60,6 +76,7 @@ class Action(Generic[Result]):
     def __init__(self, spark: "SparkSession", label: str, work: Callable[[], Result]) -> None:
         self._context: SparkContext = spark.sparkContext
         self._work = work
+        self._pool = _pool.get()
         self._tag = f"logdriven-{uuid.uuid4().hex}"
         self._result: list[Result] = []
         self._error: list[BaseException] = []
@@ -80,6 +97,8 @@ class Action(Generic[Result]):
             self._context.addJobTag(self._tag)
             self._context.setJobDescription(self.description)
             self._context.setInterruptOnCancel(True)
+            if self._pool is not None:
+                self._context.setLocalProperty("spark.scheduler.pool", self._pool)
             self._result.append(self._work())
         except BaseException as error:  # raised again by `run`  # noqa: BLE001 - handed to the waiting thread
             self._error.append(error)

@@ -4,12 +4,14 @@ import logging
 import os
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
 
 import psutil
@@ -54,7 +56,7 @@ def spark_session(project: Project) -> "SparkSession":
     for name, value in settings.items():
         builder = builder.config(name, value)
     quieten()
-    with _no_orphans():
+    with _no_orphans(), _signals_as_they_were():
         return builder.getOrCreate()
 
 
@@ -70,6 +72,20 @@ def _no_orphans() -> Iterator[None]:
             with suppress(psutil.NoSuchProcess):
                 child.kill()
         raise
+
+
+@contextmanager
+def _signals_as_they_were() -> Iterator[None]:
+    """PySpark answers Ctrl-C by cancelling everything, which looks like a failure to who waits.
+
+    Whoever waits for Spark here cancels its own work, knowing why.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None and current_thread() is main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def session_settings(project: Project) -> dict[str, str]:
@@ -121,6 +137,8 @@ def _defaults(project: Project) -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Windows that run side by side share the cores; a single one notices nothing of it.
+        "spark.scheduler.mode": "FAIR",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(max(_cores(), 2)),

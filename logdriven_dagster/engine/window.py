@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, reduce
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models import TableConfig
@@ -43,6 +44,7 @@ class Engine:
 
     def __init__(self, project: Project, spark: "SparkSession") -> None:
         self._project, self._spark = project, spark
+        self._opening = Lock()
         quieten()
         # JDBC drivers take times without a zone to be in the JVM's, whatever the session says.
         virtual_machine: Any = spark._jvm  # noqa: SLF001 - the only way to the Java side
@@ -95,7 +97,11 @@ class Engine:
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def _place(self, spark: "SparkSession", project: Project) -> Place:
-        return Place(project, spark, lambda: self._catalog)
+        return Place(project, spark, self._open_catalog)
+
+    def _open_catalog(self) -> Any:
+        with self._opening:  # windows side by side share one
+            return self._catalog
 
     @cached_property
     def _catalog(self) -> Any:

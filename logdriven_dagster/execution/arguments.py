@@ -46,6 +46,7 @@ class JobArguments:
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Variables that win over all others."""
     max_windows: int | None = None
+    max_parallel: int | None = None
     from_start: bool = False
     from_step: str | None = None
     latest: bool = False
@@ -55,6 +56,7 @@ class JobArguments:
         """The options that are given although jobs of this type do not have them."""
         given = {
             "--max-windows": self.max_windows is not None and kind == "maintenance",
+            "--max-parallel": self.max_parallel is not None and kind == "maintenance",
             "--from-start": self.from_start and kind == "standard",
             "--from-step": self.from_step is not None and kind == "standard",
             "--latest": self.latest and kind == "maintenance",

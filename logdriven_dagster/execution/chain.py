@@ -17,7 +17,7 @@ from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.slicing import file_source
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine import Engine, WindowSession
-from logdriven_dagster.engine.actions import watched_by
+from logdriven_dagster.engine.actions import run_checks, watched_by
 from logdriven_dagster.errors import (
     AttemptLostError,
     LogdrivenError,
@@ -217,6 +217,7 @@ class Chain:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._check()
+            run_checks()
             time.sleep(min(left, _LOOKS_SECONDS))
 
     def _stage(self) -> None:

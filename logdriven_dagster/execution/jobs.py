@@ -184,6 +184,7 @@ class _Execution:
                 self.arguments.overrides, latest=self.arguments.latest, job_run=self.run
             ),
             job=job.job,
+            max_parallel=self.arguments.max_parallel or job.max_parallel,
         )
         with closing(events):
             while True:

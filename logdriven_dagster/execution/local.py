@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config import Project
@@ -26,14 +27,19 @@ def open_runner(
     `spark` gives the session to use; by default the project's own is started or reused. `run_log`
     is the project's where it is open already.
     """
+    starting = Lock()
 
     @cache
-    def engine() -> Engine:
+    def started() -> Engine:
         if spark is not None:
             return Engine(project, spark())
         from logdriven_dagster.engine import spark_session
 
         return Engine(project, spark_session(project))
+
+    def engine() -> Engine:
+        with starting:  # windows side by side ask for the one that all share
+            return started()
 
     return Runner(
         project, run_log or RunLog.open(project.run_log_url), engine, current_owner(dagster_run_id)

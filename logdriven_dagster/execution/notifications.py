@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import update_wrapper
-from threading import Thread
+from threading import Lock, Thread
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy.engine import Connection
@@ -135,6 +135,8 @@ class Outbox:
     run_log: RunLog
     owner: Owner
     depth: int = 0
+    lock: Lock = field(default_factory=Lock)
+    """Windows run in several threads."""
     delivered: float = field(default_factory=time.monotonic)
 
     @contextmanager
@@ -143,13 +145,16 @@ class Outbox:
 
         Inside another one it is the other that ends the gathering; long runs tell on their way.
         """
-        self.depth += 1
+        with self.lock:
+            self.depth += 1
         try:
             yield
         finally:
-            self.depth -= 1
+            with self.lock:
+                self.depth -= 1
+                outermost = self.depth == 0
             long_ago = time.monotonic() - self.delivered > _LONG_RUN.total_seconds()
-            if self.depth == 0:
+            if outermost:
                 self.deliver(_PATIENCE)
             elif long_ago:
                 self.deliver(timedelta(0))

@@ -40,9 +40,11 @@ class CatchUpQueue:
         self._mode, self._backoff = mode, backoff
         self._open = list(selected)
         self._aside: set[tuple[str, datetime]] = set()
+        self._taken: set[tuple[str, datetime]] = set()
         self._failures: dict[str, TimeWindow] = {}
         self.logs = read_logs(selected)
         self._fresh = True
+        self._known_plan: Plan | None = None
         self._downstream: dict[str, set[str]] = {}
         for name in selected:
             for dependency in tables[name].managed_dependencies:
@@ -51,15 +53,18 @@ class CatchUpQueue:
     def next_ready(self) -> PlannedWindow | None:
         """The next window to try, or to record as SKIPPED.
 
-        The whole log is read once more before giving up.
+        Of tables that go in order, none while another one is in work. The whole log is read once
+        more before giving up.
         """
+        busy = {name for name, _ in self._taken if self._ordered(name)}
         for planned in self._plan().ready():
-            if (planned.table, planned.window.start) not in self._aside:
+            place = (planned.table, planned.window.start)
+            if planned.table not in busy and place not in self._taken and place not in self._aside:
                 return planned
-        if self._fresh:
+        if self._fresh or self._taken:
             return None
         # Somebody else may have finished what our tables were waiting for.
-        self.logs |= self._read_logs(self._open)
+        self._read(self._open)
         self._fresh = True
         return self.next_ready()
 
@@ -75,6 +80,12 @@ class CatchUpQueue:
         """The windows to record as SKIPPED with it, since their conditions cannot hold either."""
         return list(islice(self._plan().inapplicable(planned), _AT_ONCE))
 
+    def taken(self, planned: PlannedWindow) -> None:
+        """Learn that a window is in work from here on, beside others; `seen` learns of its end."""
+        self._taken.add((planned.table, planned.window.start))
+        # A window that runs once more is not complete now: what waits for it must know.
+        self._read([planned.table])
+
     def recorded(self, planned: PlannedWindow) -> None:
         """Learn that windows of its table are SKIPPED now."""
         self._reload(planned.table)
@@ -87,10 +98,12 @@ class CatchUpQueue:
             case WindowFailed(attempt=attempt) | WindowLost(attempt=attempt) if self._ordered(
                 attempt.table
             ):
+                self._taken.discard((attempt.table, attempt.window.start))
                 self._failures[attempt.table] = attempt.window
                 self._open.remove(attempt.table)
             case _:
                 attempt = event.attempt
+                self._taken.discard((attempt.table, attempt.window.start))
                 self._aside.add((attempt.table, attempt.window.start))
                 if self._takes_one(attempt.table):
                     self._open.remove(attempt.table)
@@ -110,13 +123,20 @@ class CatchUpQueue:
                     yield WindowSkipped(name, window, f"{failed} did not succeed")
 
     def _plan(self) -> Plan:
-        return plan(
-            self._tables, self.logs, self._now, self._open, mode=self._mode, backoff=self._backoff
-        )
+        """Made anew when the log was read, without which nothing changes."""
+        if self._known_plan is None:
+            tables, mode, backoff = self._tables, self._mode, self._backoff
+            self._known_plan = plan(
+                tables, self.logs, self._now, self._open, mode=mode, backoff=backoff
+            )
+        return self._known_plan
+
+    def _read(self, names: Collection[str]) -> None:
+        self.logs |= self._read_logs(names)
+        self._known_plan = None
 
     def _reload(self, name: str) -> None:
-        names = [name, *sorted(self._downstream.get(name, ()))]
-        self.logs |= self._read_logs(names)
+        self._read([name, *sorted(self._downstream.get(name, ()))])
         self._fresh = False
 
     def _ordered(self, name: str) -> bool:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Collection, Generator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,8 +12,9 @@ from logdriven_dagster.config.processes import registry_of
 from logdriven_dagster.config.relations import project_of_job
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine import Engine, WindowSession
-from logdriven_dagster.errors import AttemptLostError, RefusedError, UsageError
+from logdriven_dagster.errors import AttemptLostError, UsageError
 from logdriven_dagster.execution.arguments import RunArguments
+from logdriven_dagster.execution.catching_up import CatchingUp
 from logdriven_dagster.execution.chain import Chain, Work, logged_interruption
 from logdriven_dagster.execution.claiming import claim_window, read_logs, record_inapplicable
 from logdriven_dagster.execution.elsewhere import refuse_running, with_replaceable
@@ -22,7 +22,6 @@ from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
     WindowLost,
-    WindowRefused,
     WindowSkipped,
     WindowStarted,
     WindowSucceeded,
@@ -41,7 +40,7 @@ from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import Staged, WindowRun
 from logdriven_dagster.model.windows import Slice, TimeWindow
-from logdriven_dagster.planning import Plan, PlannedWindow, State, plan
+from logdriven_dagster.planning import Plan, plan
 from logdriven_dagster.planning.slices import next_slice
 from logdriven_dagster.runlog import RunLog, slices
 
@@ -102,6 +101,7 @@ class Runner:
         arguments: RunArguments = RunArguments(),
         backoff: timedelta | None = None,
         job: str | None = None,
+        max_parallel: int | None = None,
     ) -> Generator[WindowEvent]:
         """Run what is ready until nothing is, oldest first and upstreams before downstreams.
 
@@ -110,6 +110,9 @@ class Runner:
         windows that keep failing alone for a while; windows to which conditions do not apply are
         recorded as SKIPPED. `job` as in `plan`. AlreadyRunningError where `on_running` is `fail`
         and a window of the table is running elsewhere.
+
+        Up to `max_parallel` windows, the project's number by default, are in work at a time:
+        of tables that do not wait for each other, and of one table that is not ordered.
         """
         project = self.in_force(job)
         selected = project.select(tuple(tables or filter(None, (job,))))
@@ -119,26 +122,8 @@ class Runner:
 
         queue = CatchUpQueue(project.tables, read, now, selected, mode=mode, backoff=backoff)
         refuse_running(project, queue.logs, selected, arguments)
-        done = 0
-        while max_windows is None or done < max_windows:
-            planned = queue.next_ready()
-            if planned is None:
-                break
-            table, window = project.table(planned.table), planned.window
-            order = Order(project, table, window, planned.trigger, now, arguments)
-            order = replace(order, passed_over=queue.passed_over(planned))
-            try:
-                if planned.state is State.INAPPLICABLE:
-                    yield from self._pass_over(order, planned, queue)
-                    continue
-                for event in self._run(order):
-                    yield event
-                    queue.seen(event)
-            except RefusedError as refusal:
-                queue.set_aside(planned)
-                yield WindowRefused(planned.table, planned.window, refusal)
-            done += 1
-        yield from queue.held()
+        work = CatchingUp(project, now, arguments, queue, max_windows, self._run, self._pass_over)
+        yield from work.events(max_parallel or project.config.max_parallel)
 
     def run_window(
         self,
@@ -240,22 +225,10 @@ class Runner:
     ) -> Order:
         return Order(self.project, self.project.table(table), window, trigger, now, arguments)
 
-    def _pass_over(
-        self, order: Order, planned: PlannedWindow, queue: CatchUpQueue
-    ) -> Generator[WindowEvent]:
-        """Record what does not apply as SKIPPED, so that it is neither in the way nor lost."""
-        windows = queue.inapplicable(planned)
-        found = self.run_log.write(
+    def _pass_over(self, order: Order, windows: Sequence[TimeWindow]) -> dict[TimeWindow, str]:
+        return self.run_log.write(
             lambda conn: record_inapplicable(conn, order, windows, self.owner)
         )
-        for window in order.passed_over:
-            yield WindowSkipped(planned.table, window, f"passed over for {planned.window}")
-        for window, reason in found.items():
-            yield WindowSkipped(planned.table, window, reason)
-        if planned.window in found:
-            queue.recorded(planned)
-        else:
-            queue.set_aside(planned)
 
     @gathering
     def _run(self, order: Order) -> Generator[WindowEvent]:

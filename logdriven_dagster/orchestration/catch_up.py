@@ -52,6 +52,8 @@ class CatchUpConfig(Config):
     """Pins the data clock: a date or time of the project's time zone."""
     max_windows: int | None = None
     """The most windows that the run attempts."""
+    max_parallel: int | None = None
+    """How many windows it has in work at a time; by default as `logdriven.yaml` says."""
     backoff_seconds: float | None = None
     """The first pause after a window's failure; windows that keep failing are left alone."""
     latest: bool = False
@@ -141,11 +143,15 @@ def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConf
         add_partitions(context.instance, runner.plan(now, tables))
         seconds = config.backoff_seconds
         backoff = None if seconds is None else timedelta(seconds=seconds)
-        limit = config.max_windows
-        arguments = RunArguments(latest=config.latest)
-        reporter.follow(
-            runner.catch_up(now, tables, max_windows=limit, arguments=arguments, backoff=backoff)
+        events = runner.catch_up(
+            now,
+            tables,
+            max_windows=config.max_windows,
+            max_parallel=config.max_parallel,
+            arguments=RunArguments(latest=config.latest),
+            backoff=backoff,
         )
+        reporter.follow(events)
         context.log.info(summary(reporter))
         reporter.raise_failures(summary(reporter))
 

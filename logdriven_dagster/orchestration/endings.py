@@ -35,14 +35,14 @@ INTERRUPTED_TAG = "logdriven/interrupted_run"
 
 @contextmanager
 def interrupted_window_shown(reporter: Reporter) -> Iterator[None]:
-    """Around a step: should it be terminated in the middle of a window, show that one as failed."""
+    """Around a step: should it be terminated in the middle of windows, show those as failed."""
     try:
         yield
     except Exception:
         raise
     except BaseException:
-        if reporter.running is not None:
-            _report_interrupted(reporter.context, *reporter.running)
+        for planned in reporter.running.values():
+            _report_interrupted(reporter.context, *planned)
         raise
 
 

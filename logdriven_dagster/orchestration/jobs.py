@@ -61,6 +61,8 @@ class JobRunConfig(Config):
     """Pins the data clock: a date or time of the project's time zone."""
     max_windows: int | None = None
     """Of a standard job: the most windows that the run attempts."""
+    max_parallel: int | None = None
+    """Of a standard job: how many windows it has in work at a time."""
     from_start: bool = False
     """Of a maintenance job: from the lowest step, not from where the last run stopped."""
     from_step: str | None = None
@@ -148,6 +150,7 @@ def _run(context: OpExecutionContext, project: Project, name: str, config: JobRu
             trigger=started_by(context.run),
             overrides=config.overrides or {},
             max_windows=config.max_windows,
+            max_parallel=config.max_parallel,
             from_start=config.from_start,
             from_step=config.from_step,
             latest=config.latest,

@@ -1,7 +1,7 @@
 """The plan: every pending window of every table, in running order, ready or with its reason."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -83,7 +83,14 @@ class TablePlan:
 
     def queue(self) -> Iterator[tuple[TimeWindow, Trigger]]:
         """The pending windows with what makes them so, oldest first."""
-        unfinished = ((window, Trigger.PENDING) for window in self.unfinished)
+        return self._queue(self.unfinished)
+
+    def heads(self) -> Iterator[tuple[TimeWindow, Trigger]]:
+        """Those of them that may be ready: of an ordered table, what it would run first."""
+        return self._queue(self.unfinished[:1] if self.table.ordered else self.unfinished)
+
+    def _queue(self, windows: Windows) -> Iterator[tuple[TimeWindow, Trigger]]:
+        unfinished = ((window, Trigger.PENDING) for window in windows)
         return merge(unfinished, self.reruns, key=lambda item: item[0].start.timestamp())
 
 
@@ -105,26 +112,36 @@ class Plan:
         That is by priority, then oldest end first and upstreams before downstreams. A window that
         waits for an upstream window of a longer period takes its place after it.
         """
+        return self._in_turn(self.queue)
+
+    def _in_turn(self, queue: Callable[[str], Iterator[PlannedWindow]]) -> Iterator[PlannedWindow]:
         order = {name: n for n, name in enumerate(self.known)}
 
         def turn(planned: PlannedWindow) -> tuple[float, int]:
             return self._turn(planned.table, planned.window), order[planned.table]
 
         for names in by_priority(self.known, list(self.tables)):
-            yield from merge(*map(self.queue, names), key=turn)
+            yield from merge(*map(queue, names), key=turn)
 
     def queue(self, name: str) -> Iterator[PlannedWindow]:
         """The pending windows of one table, oldest first."""
-        table = self.tables[name]
+        return self._judged(self.tables[name], self.tables[name].queue())
+
+    def _heads(self, name: str) -> Iterator[PlannedWindow]:
+        return self._judged(self.tables[name], self.tables[name].heads())
+
+    def _judged(
+        self, table: TablePlan, windows: Iterator[tuple[TimeWindow, Trigger]]
+    ) -> Iterator[PlannedWindow]:
         first: TimeWindow | None = None
-        for window, trigger in table.queue():
+        for window, trigger in windows:
             yield self._planned(table, window, trigger, first)
             if first is None and trigger is Trigger.PENDING:
                 first = window
 
     def ready(self) -> Iterator[PlannedWindow]:
         """The windows that a run has something to do about now, in running order."""
-        return (planned for planned in self.windows() if planned.state.has_work)
+        return (planned for planned in self._in_turn(self._heads) if planned.state.has_work)
 
     def inapplicable(self, planned: PlannedWindow) -> Iterator[TimeWindow]:
         """The windows of its table from this one on, up to the first that may apply."""

@@ -1,0 +1,153 @@
+"""The loop of a catch-up: take what is ready, one window after the other or side by side.
+
+Source: Kylin, scheduler.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.errors import RefusedError
+from logdriven_dagster.execution.arguments import RunArguments
+from logdriven_dagster.execution.events import (
+    WindowEvent,
+    WindowRefused,
+    WindowSkipped,
+    WindowStarted,
+)
+from logdriven_dagster.execution.orders import Order
+from logdriven_dagster.execution.queue import CatchUpQueue
+from logdriven_dagster.execution.slots import Slots
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning import PlannedWindow, State
+
+
+@dataclass
+class CatchingUp:
+    """One catch-up on its way."""
+
+    project: Project
+    now: datetime
+    arguments: RunArguments
+    queue: CatchUpQueue
+    max_windows: int | None
+    run: Callable[[Order], Generator[WindowEvent]]
+    """Claims a window, which is all that it does before WindowStarted, and runs it."""
+    record: Callable[[Order, Sequence[TimeWindow]], dict[TimeWindow, str]]
+    """Records windows that do not apply as SKIPPED; those that it did, each with why."""
+    tried: int = field(default=0, init=False)
+    error: Exception | None = field(default=None, init=False)
+    """Why nothing more begins, although windows beside it are still in work."""
+
+    def events(self, max_parallel: int) -> Generator[WindowEvent]:
+        """Everything that happens, with so many windows in work at most."""
+        if max_parallel == 1:
+            yield from self._taken(self._whole, lambda: True)
+        else:
+            yield from self._side_by_side(Slots(max_parallel))
+        yield from self.queue.held()
+
+    def _taken(
+        self,
+        begin: Callable[[PlannedWindow, Order], Iterable[WindowEvent]],
+        has_room: Callable[[], bool],
+    ) -> Generator[WindowEvent]:
+        """Begin what is ready, as long as there is room for it."""
+        while has_room() and (self.max_windows is None or self.tried < self.max_windows):
+            planned = self.queue.next_ready()
+            if planned is None:
+                return
+            table = self.project.table(planned.table)
+            passed_over = self.queue.passed_over(planned)
+            order = Order(
+                self.project,
+                table,
+                planned.window,
+                planned.trigger,
+                self.now,
+                self.arguments,
+                passed_over,
+            )
+            try:
+                if planned.state is State.INAPPLICABLE:
+                    yield from self._pass_over(planned, order)
+                    continue
+                yield from begin(planned, order)
+            except RefusedError as refusal:
+                self.queue.set_aside(planned)
+                yield WindowRefused(planned.table, planned.window, refusal)
+            self.tried += 1
+
+    def _whole(self, _planned: PlannedWindow, order: Order) -> Generator[WindowEvent]:
+        for event in self.run(order):
+            yield event
+            self.queue.seen(event)
+
+    def _pass_over(self, planned: PlannedWindow, order: Order) -> Generator[WindowEvent]:
+        """Record what does not apply as SKIPPED, so that it is neither in the way nor lost."""
+        found = self.record(order, self.queue.inapplicable(planned))
+        for window in order.passed_over:
+            yield WindowSkipped(planned.table, window, f"passed over for {planned.window}")
+        for window, reason in found.items():
+            yield WindowSkipped(planned.table, window, reason)
+        if planned.window in found:
+            self.queue.recorded(planned)
+        else:
+            self.queue.set_aside(planned)
+
+    def _side_by_side(self, slots: Slots) -> Generator[WindowEvent]:
+        """Fill the slots; an error lets what is in work end, an interruption stops it."""
+        try:
+            yield from self._begun(slots)
+            while slots.is_busy:
+                ended = self._ended(slots)
+                # Before anything is told: a free slot does not wait for whoever listens.
+                begun = self._begun(slots)
+                yield from ended
+                yield from begun
+        except GeneratorExit as cause:
+            slots.stop(cause)
+            raise
+        except BaseException as cause:
+            yield from slots.stop(cause)
+            raise
+        if self.error is not None:
+            raise self.error
+
+    def _ended(self, slots: Slots) -> list[WindowEvent]:
+        events: list[WindowEvent] = []
+        try:
+            events = slots.wait()
+            for event in events:
+                self.queue.seen(event)
+        except Exception as error:  # noqa: BLE001 - raised when all have ended
+            self.error = self.error or error
+        return events
+
+    def _begun(self, slots: Slots) -> list[WindowEvent]:
+        """Windows that are claimed now; they go on in threads of their own."""
+
+        def begin(planned: PlannedWindow, order: Order) -> Iterable[WindowEvent]:
+            return self._started(slots, planned, order)
+
+        events: list[WindowEvent] = []
+        try:
+            events.extend(self._taken(begin, lambda: slots.is_free and self.error is None))
+        except Exception as error:  # noqa: BLE001 - as above
+            self.error = self.error or error
+        return events
+
+    def _started(self, slots: Slots, planned: PlannedWindow, order: Order) -> list[WindowEvent]:
+        """Claim in this thread, where one claim sees the other, and hand the rest over."""
+        events = self.run(order)
+        begun: list[WindowEvent] = []
+        try:
+            while not (begun and isinstance(begun[-1], WindowStarted)):
+                begun.append(next(events))
+        except BaseException:
+            events.close()
+            raise
+        slots.start(events)
+        self.queue.taken(planned)
+        return begun

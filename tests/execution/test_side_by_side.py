@@ -1,0 +1,304 @@
+"""Windows side by side: what may overlap does, what must not never does, and nothing is lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from itertools import combinations, pairwise
+
+import pytest
+
+from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.execution.events import (
+    WindowFailed,
+    WindowRefused,
+    WindowSkipped,
+    WindowStarted,
+    WindowSucceeded,
+)
+from logdriven_dagster.execution.journal import Journal
+from tests.execution.conftest import NOW
+
+SLOW = """
+    table: {name}
+    period: 1 day
+    default_start: 2022-01-01
+    end: {end}
+    {extra}
+    steps:
+      - step: make
+        python: slow.py:rows
+        target: {target}
+"""
+ROWS = """
+    import time
+
+    def rows(spark, run=None):
+        time.sleep({seconds})
+        return spark.range({rows})
+"""
+STUCK = "SELECT reflect('java.lang.Thread', 'sleep', bigint(60000)) AS slept FROM range(0, 1, 1, 1)"
+DONE = ["01", "02", "03", "04"]
+
+
+@pytest.fixture
+def bare(world):
+    """The project without its two tables."""
+    for name in ("numbers", "sums"):
+        (world.root / f"tables/{name}.yaml").unlink()
+    world.write("tables/slow.py", ROWS.format(seconds=0.3, rows=7))
+    return world
+
+
+def slow(world, name, extra="", *, end="2022-01-05", target="{type: parquet}"):
+    """A table each of whose windows takes 0.3 s and makes 7 rows."""
+    text = SLOW.format(name=name, extra=extra, end=end, target=target)
+    world.write(f"tables/{name}.yaml", text)
+
+
+def spans(world, table=None):
+    """Window and times of each attempt, in the order in which they were claimed."""
+    return [
+        (row["data_range_start"][6:8], row["job_start_time"], row["job_end_time"])
+        for row in world.log(table)
+    ]
+
+
+def overlap(one, other):
+    return one[1] < other[2] and other[1] < one[2]
+
+
+def most_at_once(world):
+    moments = [(start, 1) for _, start, _ in spans(world)]
+    moments += [(end, -1) for _, _, end in spans(world)]
+    running, most = 0, 0
+    for _, change in sorted(moments):
+        running += change
+        most = max(most, running)
+    return most
+
+
+def test_independent_tables_run_at_the_same_time_and_each_in_its_order(bare):
+    for name in "abc":
+        slow(bare, name)
+    bare.catch_up(max_parallel=3)
+    assert most_at_once(bare) == 3
+    for name in "abc":
+        assert bare.statuses(name) == [(day, "SUCCESS") for day in DONE]
+        assert all(one[2] <= other[1] for one, other in pairwise(spans(bare, name)))
+
+
+def test_windows_of_an_unordered_table_run_at_the_same_time(bare):
+    slow(bare, "a", "ordered: false", target="{type: iceberg}")
+    bare.catch_up(max_parallel=3)
+    assert sorted(bare.statuses("a")) == [(day, "SUCCESS") for day in DONE]
+    assert any(overlap(one, other) for one, other in combinations(spans(bare, "a"), 2))
+    assert len(bare.rows("a")) == 4 * 7
+
+
+def test_no_more_windows_than_slots_are_in_work(bare):
+    slow(bare, "a", "ordered: false", end="2022-01-05")
+    slow(bare, "b", "ordered: false", end="2022-01-05")
+    bare.catch_up(max_parallel=2)
+    assert most_at_once(bare) == 2
+
+
+def test_without_max_parallel_no_thread_of_ours_runs_a_window(bare, monkeypatch):
+    slow(bare, "a")
+    monkeypatch.setattr("logdriven_dagster.execution.catching_up.Slots", None)
+    bare.catch_up()
+    assert bare.statuses("a") == [(day, "SUCCESS") for day in DONE]
+
+
+def test_the_project_says_how_many(bare):
+    bare.write("logdriven.yaml", "project: world\nmax_parallel: 2")
+    slow(bare, "a")
+    slow(bare, "b")
+    bare.catch_up()
+    assert most_at_once(bare) == 2
+
+
+def test_priority_decides_which_table_takes_a_free_slot(bare):
+    for name, priority in {"a": 0, "b": 5, "c": 9}.items():
+        slow(bare, name, f"priority: {priority}", end="2022-01-02")
+    bare.catch_up(max_parallel=2)
+    assert [row["job_name"] for row in bare.log()] == ["c", "b", "a"]
+
+
+def test_max_windows_bounds_all_slots_together(bare):
+    for name in "abc":
+        slow(bare, name)
+    bare.catch_up(max_parallel=3, max_windows=4)
+    assert len(bare.log()) == 4
+
+
+def test_a_window_begins_as_soon_as_its_upstream_has_ended_in_another_slot(world):
+    world.catch_up(max_parallel=2)
+    numbers = {window: end for window, _, end in spans(world, "ods.numbers")}
+    sums = {window: start for window, start, _ in spans(world, "dws.sums")}
+    assert all(numbers[window] <= sums[window] for window in DONE)
+    assert world.rows("dws.sums") == [(23,), (43,), (63,), (83,)]
+    rows = world.log()
+    assert all(row["status"] == "SUCCESS" for row in rows)
+    assert len(rows) == 8
+
+
+def test_what_reads_a_window_that_runs_once_more_waits_for_it(world):
+    """The upstream's window is complete in the log of before; a claim would be refused."""
+    world.write(
+        "tables/sums.yaml",
+        (world.root / "tables/sums.yaml").read_text() + "on_upstream_refresh: ignore\n",
+    )
+    world.catch_up(tables=["ods.numbers"])
+    world.sql("UPDATE job_log SET status = 'FAILURE' WHERE data_range_start = '20220101000000'")
+    events = world.catch_up(max_parallel=2)
+    assert not [event for event in events if isinstance(event, WindowRefused)]
+    assert world.statuses("dws.sums") == [(day, "SUCCESS") for day in DONE]
+
+
+def test_counts_are_exact_for_eight_tables_side_by_side(bare):
+    for n in range(8):
+        folder = f"t{n}"
+        slow(bare, folder, target="{type: iceberg}", end="2022-01-03")
+        text = (bare.root / f"tables/{folder}.yaml").read_text()
+        bare.write(f"tables/{folder}.yaml", text.replace("slow.py", f"{folder}.py"))
+        bare.write(f"tables/{folder}.py", ROWS.format(seconds=0.1, rows=1000 + n))
+    bare.catch_up(max_parallel=8)
+    found = {
+        row["job_name"]: (step["source_count"], step["target_count"])
+        for row in bare.log()
+        for step in row["steps"]
+    }
+    assert found == {f"t{n}": (1000 + n, 1000 + n) for n in range(8)}
+    assert {row["status"] for row in bare.log()} == {"SUCCESS"}
+    assert len(bare.rows("t3")) == 2 * 1003
+
+
+def test_a_failing_table_holds_its_own_windows_alone(bare):
+    slow(bare, "good")
+    slow(bare, "bad", "checks: [{check: none, sql: SELECT * FROM make}]")
+    events = bare.catch_up(max_parallel=2)
+    assert bare.statuses("good") == [(day, "SUCCESS") for day in DONE]
+    assert bare.statuses("bad") == [("01", "FAILURE")]
+    held = [e for e in events if isinstance(e, WindowSkipped)]
+    assert [e.table for e in held] == ["bad"] * 3
+
+
+def test_every_window_is_told_of_once_and_its_end_after_its_beginning(bare):
+    slow(bare, "a", "ordered: false")
+    slow(bare, "b")
+    kinds: dict[int, list[type]] = {}
+    for event in bare.catch_up(max_parallel=3):
+        kinds.setdefault(event.attempt.job_id, []).append(type(event))
+    assert set(map(tuple, kinds.values())) == {(WindowStarted, WindowSucceeded)}
+    assert len(kinds) == 8
+
+
+def test_all_windows_in_work_are_discarded_when_the_caller_stops(bare):
+    for name in "abc":
+        slow(bare, name)
+        text = (bare.root / f"tables/{name}.yaml").read_text()
+        bare.write(f"tables/{name}.yaml", text.replace("python: slow.py:rows", f'sql: "{STUCK}"'))
+    began = time.monotonic()
+    with closing(bare.runner.catch_up(NOW, max_parallel=3)) as events:
+        started = [next(events) for _ in range(3)]
+        assert {type(event) for event in started} == {WindowStarted}
+        time.sleep(1)
+    assert time.monotonic() - began < 15
+    assert [row["status"] for row in bare.log()] == ["DISCARDED"] * 3
+    assert {step["error"] for row in bare.log() for step in row["steps"]} == {
+        "interrupted: GeneratorExit"
+    }
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("slot ")]
+
+
+def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(bare, monkeypatch):
+    slow(bare, "a", end="2022-01-02")
+    slow(bare, "b", end="2022-01-02")
+    text = (bare.root / "tables/b.yaml").read_text()
+    bare.write("tables/b.yaml", text.replace("python: slow.py:rows", f'sql: "{STUCK}"'))
+
+    def interrupt():
+        time.sleep(1.5)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+    def handler(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    told = []
+    try:
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            for event in bare.runner.catch_up(NOW, max_parallel=2):
+                told.append(event)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert Counter(map(type, told)) == {WindowStarted: 2, WindowSucceeded: 1}
+    assert bare.statuses("a") == [("01", "SUCCESS")]
+    assert bare.statuses("b") == [("01", "DISCARDED")]
+
+
+def test_an_error_of_the_log_lets_the_others_end_and_is_raised_then(bare, monkeypatch):
+    slow(bare, "a")
+    slow(bare, "b")
+    succeed = Journal.succeed
+
+    def failing(self, *arguments):
+        if self.attempt.table == "a":
+            raise RunLogError("the log is gone")
+        succeed(self, *arguments)
+
+    monkeypatch.setattr(Journal, "succeed", failing)
+    with pytest.raises(RunLogError, match="the log is gone"):
+        bare.catch_up(max_parallel=2)
+    assert ("01", "SUCCESS") in bare.statuses("b")
+    assert len(bare.statuses("a")) == 1
+
+
+def test_a_retry_that_waits_is_interrupted_too(bare):
+    slow(bare, "a", "retries: 3\n    retry_interval: 1 hour")
+    text = (bare.root / "tables/a.yaml").read_text()
+    bare.write("tables/a.yaml", text.replace("slow.py", "broken.py"))
+    bare.write("tables/broken.py", "def rows(spark):\n    raise ConnectionError('away')")
+    slow(bare, "b", end="2022-01-02")
+    with closing(bare.runner.catch_up(NOW, max_parallel=2)) as events:
+        while not isinstance(next(events), WindowSucceeded):
+            pass
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    assert bare.statuses("a") == [("01", "DISCARDED")]
+
+
+def test_a_killed_process_with_several_windows_in_work_is_taken_over(bare):
+    for name in "abc":
+        slow(bare, name, "ordered: false", target="{type: iceberg}")
+    bare.write("tables/slow.py", ROWS.format(seconds=1.5, rows=7))
+    program = (
+        "import sys; from logdriven_dagster.execution.local import open_runner;"
+        "from logdriven_dagster.config import load_project;"
+        "from tests.execution.conftest import NOW;"
+        "list(open_runner(load_project(sys.argv[1])).catch_up(NOW, max_parallel=4))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    with subprocess.Popen([sys.executable, "-c", program, str(bare.root)], env=environment) as run:
+        try:
+            until = time.monotonic() + 120
+            while Counter(r["status"] for r in bare.log())["SUCCESS"] < 3:
+                assert time.monotonic() < until
+                time.sleep(0.2)
+            running = [row for row in bare.log() if row["status"] == "RUNNING"]
+        finally:
+            run.send_signal(signal.SIGKILL)
+    assert len(running) > 1
+    bare.write("tables/slow.py", ROWS.format(seconds=0, rows=7))
+    failed = [e for e in bare.catch_up(max_parallel=4) if isinstance(e, WindowFailed)]
+    assert failed == []
+    for name in "abc":
+        done = [day for day, status in bare.statuses(name) if status == "SUCCESS"]
+        assert sorted(done) == DONE
+        assert len(bare.rows(name)) == 4 * 7
