@@ -7,6 +7,7 @@ asset's own op, and Dagster offers to materialize the asset instead.
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from dagster import (
@@ -66,41 +67,63 @@ def _told(project: Project, table: TableConfig) -> dict[str, tuple[str | None, b
     return told | {check.check: (check.description or check.sql, True) for check in table.checks}
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What rules and checks found in the window of one attempt."""
+
+    job_id: int
+    reports: Mapping[str, QualityReport]
+    """By the steps that have rules."""
+    checks: Mapping[str, bool] = field(default_factory=dict)
+    """Check → whether it passed."""
+    error: str = ""
+    """What the check that did not pass says."""
+
+    @classmethod
+    def of(cls, event: WindowSucceeded | WindowFailed) -> "Found":
+        """What the end of a window tells."""
+        reports = {staged.step_id: staged.quality for staged in event.steps if staged.quality}
+        error = event.error if isinstance(event, WindowFailed) else ""
+        return cls(event.attempt.job_id, reports, event.checks, error)
+
+
 def evaluations(
-    project: Project,
-    table: TableConfig,
-    event: WindowSucceeded | WindowFailed,
-    key: AssetKey,
-    partition: str,
+    project: Project, table: TableConfig, found: Found, key: AssetKey, partition: str
 ) -> Iterator[AssetCheckEvaluation]:
     """What was found in one window; nothing of rules that the table has no more, or not yet."""
     blocking = {name: blocks for name, (_, blocks) in _told(project, table).items()}
-    found: dict[str, tuple[bool, str, Mapping[str, Any]]] = {}
-    reports = {staged.step_id: staged.quality for staged in event.steps if staged.quality}
-    for step, rules in _rules(project, table):
-        if (report := reports.get(step.step)) is None:
-            continue
-        results = {(result.rule, result.column): result for result in report.results}
-        for name, rule in _named(table, step, rules).items():
-            if result := results.get((rule.name, rule.column)):
-                found[name] = (result.passed, result.level, _metadata(report, result))
-        if report.min_pass is not None:
-            good = report.good_percent >= report.min_pass
-            found[_prefixed(table, step, _GOOD_ENOUGH)] = (good, "error", _statistics(report))
-    for check, passed in event.checks.items():
-        error = {} if passed or isinstance(event, WindowSucceeded) else {"error": event.error}
-        found[check] = (passed, "error", error)
-    for name in found.keys() & blocking.keys():
-        passed, level, metadata = found[name]
+    shown = _shown(project, table, found)
+    for name in shown.keys() & blocking.keys():
+        passed, level, metadata = shown[name]
         yield AssetCheckEvaluation(
             key,
             name,
             passed,
-            {**metadata, "job_id": event.attempt.job_id},
+            {**metadata, "job_id": found.job_id},
             severity=AssetCheckSeverity.WARN if level == "warn" else AssetCheckSeverity.ERROR,
             blocking=blocking[name],
             partition=partition,
         )
+
+
+def _shown(
+    project: Project, table: TableConfig, found: Found
+) -> dict[str, tuple[bool, str, Mapping[str, Any]]]:
+    """Check → whether it passed, its level, and what is told beside it."""
+    shown: dict[str, tuple[bool, str, Mapping[str, Any]]] = {}
+    for step, rules in _rules(project, table):
+        if (report := found.reports.get(step.step)) is None:
+            continue
+        results = {(result.rule, result.column): result for result in report.results}
+        for name, rule in _named(table, step, rules).items():
+            if result := results.get((rule.name, rule.column)):
+                shown[name] = (result.passed, result.level, _metadata(report, result))
+        if report.min_pass is not None:
+            good = report.good_percent >= report.min_pass
+            shown[_prefixed(table, step, _GOOD_ENOUGH)] = (good, "error", _statistics(report))
+    for check, passed in found.checks.items():
+        shown[check] = (passed, "error", {} if passed else {"error": found.error})
+    return shown
 
 
 def _rules(project: Project, table: TableConfig) -> Iterator[tuple[StepConfig, tuple[Rule, ...]]]:

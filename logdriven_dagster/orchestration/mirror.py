@@ -24,10 +24,12 @@ from logdriven_dagster.execution.local import open_runner
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.catch_up import CATCH_UP
+from logdriven_dagster.orchestration.checks import Found, evaluations
 from logdriven_dagster.orchestration.endings import report_failed
 from logdriven_dagster.orchestration.metadata import window_metadata
 from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.reporting import asset_key
+from logdriven_dagster.runlog import quality
 from logdriven_dagster.runlog.mirror import ended_since
 from logdriven_dagster.runlog.slices import window_of
 
@@ -56,7 +58,9 @@ def mirror_sensor(project: Project) -> SensorDefinition:
         seen = Seen.of(context.cursor)
         with open_runner(project).run_log.read() as conn:
             rows = ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
-        foreign = _foreign(context.instance, rows)
+            foreign = _foreign(context.instance, rows)
+            for row in foreign:
+                row["quality"] = quality.reports(conn, row["job_id"])
         shown = sum(_show(context.instance, project, row) for row in foreign)
         reason = SkipReason(f"{shown} windows that were run elsewhere are shown")
         return SensorResult(skip_reason=reason, cursor=seen.then(rows))
@@ -128,7 +132,8 @@ def _show(instance: DagsterInstance, project: Project, row: dict[str, Any]) -> b
     key, partition = asset_key(table.table), partitions.key(window)
     if partitions.dynamic_name:
         instance.add_dynamic_partitions(partitions.dynamic_name, [partition])
-    if row["status"] == Status.SUCCESS.value:
+    succeeded = row["status"] == Status.SUCCESS.value
+    if succeeded:
         metadata = _metadata(row, window)
         event = AssetMaterialization(key, partition=partition, metadata=metadata)
         instance.report_runless_asset_event(event)
@@ -138,6 +143,12 @@ def _show(instance: DagsterInstance, project: Project, row: dict[str, Any]) -> b
         tags = {JOB_TAG: str(row["job_id"])}
         text = redact(": ".join([text, *errors[:1]]))
         report_failed(instance, key, partition, job_name=CATCH_UP, tags=tags, text=text)
+    # A window that succeeded has passed all checks; which one stopped another is in its error only.
+    checks = {check.check: True for check in table.checks} if succeeded else {}
+    for shown in evaluations(
+        project, table, Found(row["job_id"], row["quality"], checks), key, partition
+    ):
+        instance.report_runless_asset_event(shown)
     return True
 
 

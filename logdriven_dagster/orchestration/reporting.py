@@ -31,7 +31,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.model.attempts import Owner
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.orchestration.checks import evaluations
+from logdriven_dagster.orchestration.checks import Found, evaluations
 from logdriven_dagster.orchestration.metadata import (
     column_lineage,
     failure_metadata,
@@ -60,8 +60,8 @@ class Reporter:
     skipped: int = 0
     tried: set[tuple[AssetKey, str]] = field(default_factory=set)
     """Partitions whose windows were claimed in this step."""
-    running: dict[int, tuple[AssetKey, str]] = field(default_factory=dict)
-    """Job id → the partition whose window is in the middle of its steps."""
+    running: tuple[AssetKey, str] | None = None
+    """The partition whose window is in the middle of its steps."""
 
     def report(self, event: WindowEvent) -> None:
         """Tell Dagster about one event."""
@@ -70,23 +70,22 @@ class Reporter:
                 self.context.log.info(
                     "%s %s: job %s", attempt.table, attempt.window, attempt.job_id
                 )
-                if planned := self._planned(attempt.table, attempt.window):
-                    self.running[attempt.job_id] = planned
+                self.running = self._planned(attempt.table, attempt.window)
                 if attempt.replaced is not None:
                     self._terminate(attempt.replaced)
-            case WindowSucceeded(attempt=attempt):
-                self.running.pop(attempt.job_id, None)
+            case WindowSucceeded():
+                self.running = None
                 self.succeeded.append(event)
                 self._materialized(event)
             case WindowFailed(attempt=attempt):
-                self.running.pop(attempt.job_id, None)
+                self.running = None
                 self.failed.append(event)
                 self.context.log.error(failure_text(event), extra=failure_metadata(event))
                 # Again, because another run may have planned the same partition meanwhile.
                 planned = self._planned(attempt.table, attempt.window)
                 self._checked(event, planned[1] if planned else None)
-            case WindowLost(attempt=attempt):
-                self.running.pop(attempt.job_id, None)
+            case WindowLost():
+                self.running = None
                 self.lost.append(event)
                 self.context.log.error(redact(str(event.reason)))
             case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
@@ -151,8 +150,9 @@ class Reporter:
         config = self.project.tables.get(table)
         if partition is None or config is None:
             return
-        for found in evaluations(self.project, config, event, asset_key(table), partition):
-            self.context.log_event(found)  # type: ignore[arg-type]  # takes them too
+        found = Found.of(event)
+        for shown in evaluations(self.project, config, found, asset_key(table), partition):
+            self.context.log_event(shown)  # type: ignore[arg-type]  # takes them too
 
     def _partition(self, table: str, window: TimeWindow) -> str | None:
         """The partition key, known to the instance; None for a window without a partition."""

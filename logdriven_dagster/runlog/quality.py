@@ -82,18 +82,41 @@ def newest(conn: Connection, table: str, limit: int = 1) -> list[dict[str, Any]]
     return [_attempt(conn, job_id) for job_id in conn.execute(looked_at).scalars().all()]
 
 
+def reports(conn: Connection, job_id: int) -> dict[str, QualityReport]:
+    """Step → what was found in it, as far as the log holds it: `blocking` is not known."""
+    statistics = _statistics_of(conn, job_id)
+    results: dict[str, list[RuleResult]] = {}
+    for row in _rules(conn, job_id):
+        count, ids = row["warn_count"] + row["error_count"], tuple(row["ids"])
+        result = RuleResult(row["rule"], row["column"], row["level"], False, count, ids)  # noqa: FBT003
+        results.setdefault(row["step"], []).append(result)
+    return {
+        step: QualityReport(
+            int(statistics[f"{step}.checked_count"]),
+            int(statistics[f"{step}.bad_count"]),
+            tuple(found),
+            float(least) if (least := statistics.get(f"{step}.min_pass")) else None,
+        )
+        for step, found in results.items()
+    }
+
+
+def _statistics_of(conn: Connection, job_id: int) -> dict[str, str]:
+    mine = (process_log.c.job_id == job_id) & (process_log.c.log_category == _CATEGORY)
+    told = conn.execute(select(process_log.c.message_id, process_log.c.message).where(mine))
+    return {row.message_id: row.message for row in told}
+
+
 def _attempt(conn: Connection, job_id: int) -> dict[str, Any]:
     columns = (job_log.c.status, job_log.c.data_range_start, job_log.c.data_range_end)
     found = conn.execute(select(*columns).where(job_log.c.job_id == job_id)).first()
-    mine = (process_log.c.job_id == job_id) & (process_log.c.log_category == _CATEGORY)
-    told = conn.execute(select(process_log.c.message_id, process_log.c.message).where(mine))
     return {
         "job_id": job_id,
         # An attempt may have been archived since.
         "status": found.status if found else None,
         "data_range_start": found.data_range_start if found else None,
         "data_range_end": found.data_range_end if found else None,
-        "statistics": {row.message_id: row.message for row in told},
+        "statistics": _statistics_of(conn, job_id),
         "rules": _rules(conn, job_id),
     }
 

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
-from dagster import AssetCheckKey, AssetKey
+from dagster import AssetCheckKey, AssetKey, build_sensor_context
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.event_log.base import PartitionKeyFilter
 
+from logdriven_dagster.execution.local import open_runner
+from tests.builders import at
 from tests.orchestration.world import EVENTS, World
 
 KEY = AssetKey(["ods", "events"])
@@ -108,6 +110,19 @@ def test_a_check_that_finds_rows_is_shown_as_failed(world: World):
     assert not passed(world, "positive", "2022-01-02")
     _, found = evaluation(world, "positive", "2022-01-02")
     assert "4 violations" in found.metadata["error"].value
+
+
+def test_what_was_run_elsewhere_is_evaluated_too(world: World, spark: Any):
+    world.write(CHECKED).events(bad_day=2, days=2)
+    runner = open_runner(world.project, spark=lambda: spark)
+    list(runner.catch_up(at("2022-01-03 00:00")))
+    mirror = world.definitions.resolve_sensor_def("run_log_mirror")
+    mirror(build_sensor_context(world.instance))
+    days = ["2022-01-01", "2022-01-02"]
+    assert [passed(world, "value_positive", day) for day in days] == [True, False]
+    assert [passed(world, "some", day) for day in days] == [True, True]
+    _, found = evaluation(world, "value_positive", "2022-01-02")
+    assert (found.metadata["rows"].value, len(found.metadata["first_ids"].value)) == (4, 4)
 
 
 QUERY = """
