@@ -60,8 +60,8 @@ class Reporter:
     skipped: int = 0
     tried: set[tuple[AssetKey, str]] = field(default_factory=set)
     """Partitions whose windows were claimed in this step."""
-    running: tuple[AssetKey, str] | None = None
-    """The partition whose window is in the middle of its steps."""
+    running: dict[int, tuple[AssetKey, str]] = field(default_factory=dict)
+    """Job id → the partition whose window is in the middle of its steps."""
 
     def report(self, event: WindowEvent) -> None:
         """Tell Dagster about one event."""
@@ -70,22 +70,23 @@ class Reporter:
                 self.context.log.info(
                     "%s %s: job %s", attempt.table, attempt.window, attempt.job_id
                 )
-                self.running = self._planned(attempt.table, attempt.window)
+                if planned := self._planned(attempt.table, attempt.window):
+                    self.running[attempt.job_id] = planned
                 if attempt.replaced is not None:
                     self._terminate(attempt.replaced)
-            case WindowSucceeded():
-                self.running = None
+            case WindowSucceeded(attempt=attempt):
+                self.running.pop(attempt.job_id, None)
                 self.succeeded.append(event)
                 self._materialized(event)
             case WindowFailed(attempt=attempt):
-                self.running = None
+                self.running.pop(attempt.job_id, None)
                 self.failed.append(event)
                 self.context.log.error(failure_text(event), extra=failure_metadata(event))
                 # Again, because another run may have planned the same partition meanwhile.
                 planned = self._planned(attempt.table, attempt.window)
                 self._checked(event, planned[1] if planned else None)
-            case WindowLost():
-                self.running = None
+            case WindowLost(attempt=attempt):
+                self.running.pop(attempt.job_id, None)
                 self.lost.append(event)
                 self.context.log.error(redact(str(event.reason)))
             case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
