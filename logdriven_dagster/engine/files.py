@@ -7,7 +7,7 @@ rows or new ones, never both. A replaced folder stays until the window is replac
 readers that hold its pointer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,12 +30,14 @@ from logdriven_dagster.engine.staging import (
     staging_folder,
     write,
 )
+from logdriven_dagster.engine.stretch_staging import Pass, stage_folders
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Published
 from logdriven_dagster.model.windows import TimeWindow, range_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.readwriter import DataFrameWriter
     from pyspark.sql.types import StructType
 
 _CSV = {
@@ -76,6 +78,16 @@ class WindowFiles:
             stamp, str(folder), frame.schema, counts.source, rows, names, stamp.fencing_token
         )
 
+    def stage_windows(self, frame: "DataFrame", stamps: Sequence[Stamp]) -> Pass:
+        """The same for several windows, in one pass; only for files that tell their rows."""
+        frame = conform(frame, self._known_schema(), self._table)
+
+        def save(writer: "DataFrameWriter", path: str) -> None:
+            writer.format(self._target.type).options(**self._options).save(path)
+
+        count = FOOTERS[self._target.type]
+        return stage_folders(frame, self._folder / "data", stamps, save, count)
+
     def _written(self, folder: Path, written: int | None) -> tuple[int | None, list[Path]]:
         """Rows and files: exact from footers where there are some, else from the writer."""
         files = data_files(folder)
@@ -86,7 +98,12 @@ class WindowFiles:
 
     def staged_frame(self, staged: StagedRows) -> "DataFrame":
         """The staged files, read with the schema and options that wrote them."""
-        return self._read_files(staged.files, staged.schema)
+        return self.windows_frame([staged])
+
+    def windows_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
+        """The same for several windows."""
+        files = [path for rows in staged for path in rows.files]
+        return self._read_files(files, staged[0].schema)
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether the staged files are there, and those with footers whole."""
@@ -102,8 +119,20 @@ class WindowFiles:
 
     def publish(self, staged: StagedRows, verify: Callable[[], None]) -> Published:
         """Put up the window's pointer; of two that are put up at once the greater token counts."""
+        return self._publish(staged, verify, self._pointers.current())
+
+    def publish_windows(
+        self, staged: Sequence[StagedRows], verify: Callable[[], None]
+    ) -> tuple[Published, ...]:
+        """The same one by one, the oldest window first."""
+        pointers = self._pointers.current()
+        return tuple(self._publish(rows, verify, pointers) for rows in staged)
+
+    def _publish(
+        self, staged: StagedRows, verify: Callable[[], None], pointers: dict[str, Pointer]
+    ) -> Published:
         stamp, window = staged.stamp, staged.stamp.window
-        name, pointers = self._name(window), self._pointers.current()
+        name = self._name(window)
         done = Published(stamp.step_id, str(self._folder), None, staged.rows)
         old = pointers.get(name)
         self._refuse_superseded(old, stamp)
@@ -119,8 +148,17 @@ class WindowFiles:
 
     def fence(self, stamp: Stamp) -> None:
         """Put up what is published once more, under the new token: older ones count no more."""
+        self.fence_windows([stamp])
+
+    def fence_windows(self, stamps: Sequence[Stamp]) -> None:
+        """The same for several windows."""
+        pointers = self._pointers.current()
+        for stamp in stamps:
+            self._fence(stamp, pointers)
+
+    def _fence(self, stamp: Stamp, pointers: dict[str, Pointer]) -> None:
         name = self._name(stamp.window)
-        old = self._pointers.current().get(name)
+        old = pointers.get(name)
         self._refuse_superseded(old, stamp)
         start = range_text(stamp.window.start)
         if old is None:
@@ -163,8 +201,14 @@ class WindowFiles:
 
     def discard(self, staged: StagedRows) -> None:
         """Remove the staging folder, unless a pointer names it."""
-        if Path(staged.location).name not in self._pointers.folders():
-            remove_folder(staged.location)
+        self.discard_windows([staged])
+
+    def discard_windows(self, staged: Sequence[StagedRows]) -> None:
+        """The same for several windows."""
+        named = self._pointers.folders()
+        for rows in staged:
+            if Path(rows.location).name not in named:
+                remove_folder(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """The files that the pointers of these windows name."""

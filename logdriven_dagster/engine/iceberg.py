@@ -5,7 +5,7 @@ A killed commit leaves the old rows or the new ones, never both (DESIGN §9).
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,18 +24,19 @@ from logdriven_dagster.engine.iceberg_catalog import (
 from logdriven_dagster.engine.iceberg_files import (
     all_within,
     bound_text,
-    equal,
     is_partitioned_by,
     location,
     matching_files,
+    one_of,
+    parquet_rows,
     within,
 )
 from logdriven_dagster.engine.iceberg_history import (
-    identity,
+    identities,
     is_out_of_date,
-    origin,
+    publication,
     refuse_superseded,
-    snapshot_of,
+    snapshots_of,
 )
 from logdriven_dagster.engine.iceberg_schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.instants import lies_within
@@ -50,6 +51,7 @@ from logdriven_dagster.engine.staging import (
     read_files,
     remove_folder,
 )
+from logdriven_dagster.engine.stretch_staging import Pass, stage_folders
 from logdriven_dagster.engine.upsert import merge, refuse_duplicate_keys
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import Published
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
     from pyspark.sql import DataFrame
+    from pyspark.sql.readwriter import DataFrameWriter
     from pyspark.sql.types import StructType
 
 _COMMIT_TRIES = 8
@@ -110,9 +113,25 @@ class IcebergTable:
         if self._target.mode == "upsert":
             refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
 
+    def stage_windows(self, frame: "DataFrame", stamps: Sequence[Stamp]) -> Pass:
+        """The same for several windows, in one pass."""
+        frame = conform(frame, self._known_schema(), self._name)
+        iceberg_schema(frame.schema)
+        options = {name: option_text(value) for name, value in self._target.options.items()}
+
+        def save(writer: "DataFrameWriter", path: str) -> None:
+            writer.options(**options).parquet(path)
+
+        return stage_folders(frame, self._folder / "data", stamps, save, parquet_rows)
+
     def staged_frame(self, staged: StagedRows) -> "DataFrame":
         """The staged files, read with their exact schema."""
-        return read_files(self._place.spark, "parquet", staged.files, staged.schema)
+        return self.windows_frame([staged])
+
+    def windows_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
+        """The same for several windows."""
+        files = [path for rows in staged for path in rows.files]
+        return read_files(self._place.spark, "parquet", files, staged[0].schema)
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether all staged files are there and whole."""
@@ -123,30 +142,53 @@ class IcebergTable:
 
         The commit is a compare-and-swap on the snapshot that was current when `verify` was called.
         """
-        change = self._merged if self._target.mode == "upsert" else self._replacing
-        for table in self._tries(staged.schema):
-            refuse_superseded(table, staged.stamp)
-            if self._target.mode == "overwrite" and is_out_of_date(table, staged.stamp):
-                return Published(staged.stamp.step_id, self._name, rows=0)
-            if not snapshot_of(table, staged):
-                made = change(table, staged)
+        return self.publish_windows([staged], verify)[0]
+
+    def publish_windows(
+        self, staged: Sequence[StagedRows], verify: Callable[[], None]
+    ) -> tuple[Published, ...]:
+        """The same for several windows, which one commit makes visible together."""
+        step, stamps = staged[0].stamp.step_id, [rows.stamp for rows in staged]
+        for table in self._tries(staged[0].schema):
+            refuse_superseded(table, stamps)
+            if self._target.mode == "overwrite" and is_out_of_date(table, stamps[0]):
+                return (Published(step, self._name, rows=0),)
+            if left := self._unpublished(table, staged):
+                made = self._changed(table, left)
                 verify()
-                if not self._commit(table, staged, made):
+                if not self._commit(table, left, made):
                     continue
-            rows = None if self._target.mode == "upsert" else staged.rows
-            done = snapshot_of(table, staged)
-            return Published(staged.stamp.step_id, self._name, done, rows)
+            return tuple(
+                Published(step, self._name, done, self._published_rows(rows))
+                for rows, done in zip(staged, snapshots_of(table, staged), strict=True)
+            )
         raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")
+
+    def _unpublished(self, table: "Table", staged: Sequence[StagedRows]) -> list[StagedRows]:
+        done = snapshots_of(table, staged)
+        return [rows for rows, snapshot in zip(staged, done, strict=True) if snapshot is None]
+
+    def _published_rows(self, staged: StagedRows) -> int | None:
+        return None if self._target.mode == "upsert" else staged.rows
+
+    def _changed(self, table: "Table", staged: Sequence[StagedRows]) -> Change:
+        if self._target.mode == "upsert":
+            return self._merged(table, staged[0])
+        return self._replacing(table, staged)
 
     def fence(self, stamp: Stamp) -> None:
         """Commit a snapshot that changes no row: a commit that began before it fails."""
+        self.fence_windows([stamp])
+
+    def fence_windows(self, stamps: Sequence[Stamp]) -> None:
+        """The same for several windows, in one commit."""
         from pyiceberg.exceptions import CommitFailedException
 
         for table in self._tries():
-            refuse_superseded(table, stamp)
+            refuse_superseded(table, stamps)
             try:
                 with table.transaction() as transaction:
-                    update = transaction.update_snapshot(snapshot_properties=identity(stamp))
+                    update = transaction.update_snapshot(snapshot_properties=identities(stamps))
                     with update.fast_append():
                         pass
             except CommitFailedException:
@@ -173,15 +215,15 @@ class IcebergTable:
                 return
             yield table
 
-    def _commit(self, table: "Table", staged: StagedRows, change: Change) -> bool:
+    def _commit(self, table: "Table", staged: Sequence[StagedRows], change: Change) -> bool:
         """One atomic commit; False if another writer was faster and the change may be stale."""
         from pyiceberg.exceptions import CommitFailedException, ValidationException
         from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
-        properties = identity(staged.stamp) | origin(staged)
+        properties = publication(staged)
         try:
             with table.transaction() as transaction:
-                evolve(transaction, staged.schema)
+                evolve(transaction, staged[0].schema)
                 if change.cut is not None:
                     transaction.delete(change.cut, snapshot_properties=properties)
                 update = transaction.update_snapshot(snapshot_properties=properties)
@@ -199,12 +241,18 @@ class IcebergTable:
 
     def discard(self, staged: StagedRows) -> None:
         """Remove the staging folder, unless a snapshot names its files."""
+        self.discard_windows([staged])
+
+    def discard_windows(self, staged: Sequence[StagedRows]) -> None:
+        """The same for several windows."""
         table = self._existing()
+        named: set[str] = set()
         if table is not None:
-            published = {file.file_path for file in matching_files(table)}
-            if snapshot_of(table, staged) or published & set(staged.files):
-                return
-        remove_folder(staged.location)
+            staged = self._unpublished(table, staged)
+            named = {file.file_path for file in matching_files(table)}
+        for rows in staged:
+            if not named & set(rows.files):
+                remove_folder(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """The current snapshot; of `window` only the files that can hold its rows are opened."""
@@ -229,21 +277,23 @@ class IcebergTable:
         """The column that places a row in a window."""
         return window_column(self._target)
 
-    def _replacing(self, table: "Table", staged: StagedRows) -> Change:
-        """What makes way for the staged files, by mode."""
-        start = staged.stamp.window.start
+    def _replacing(self, table: "Table", staged: Sequence[StagedRows]) -> Change:
+        """What makes way for the staged files, by mode; the windows are one after the other."""
+        added = tuple(path for rows in staged for path in rows.files)
+        windows = [rows.stamp.window for rows in staged]
         if self._target.mode == "overwrite":
-            return Change(matching_files(table), staged.files)
+            return Change(matching_files(table), added)
         if self._target.mode == "append":
-            mine = equal(WINDOW_START, bound_text(table.schema(), WINDOW_START, start))
-            return Change(matching_files(table, mine), staged.files)
-        condition = within(table.schema(), self._window_column, staged.stamp.window)
+            starts = [bound_text(table.schema(), WINDOW_START, each.start) for each in windows]
+            return Change(matching_files(table, one_of(WINDOW_START, starts)), added)
+        whole = TimeWindow(windows[0].start, windows[-1].end)
+        condition = within(table.schema(), self._window_column, whole)
         files = matching_files(table, condition)
         exact = is_partitioned_by(table, self._window_column)
         if exact or all_within(table, condition, files):
-            return Change(files, staged.files)
+            return Change(files, added)
         # A file of a larger window, from before the period was changed, keeps its other rows.
-        return Change([], staged.files, cut=condition)
+        return Change([], added, cut=condition)
 
     def _merged(self, table: "Table", staged: StagedRows) -> Change:
         return Change(*merge(self._place.spark, table, self._target.key, staged))

@@ -1,5 +1,6 @@
 """Which files of an Iceberg table hold which rows."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,9 +65,9 @@ def within(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpress
     )
 
 
-def equal(column: str, value: str) -> "BooleanExpression":
-    """Rows whose column has this value."""
-    return _terms().EqualTo(column, value)  # type: ignore[no-any-return]
+def one_of(column: str, values: Sequence[str]) -> "BooleanExpression":
+    """Rows whose column has one of these values."""
+    return _terms().In(column, values)  # type: ignore[no-any-return]
 
 
 def between(column: str, low: int | str, high: int | str) -> "BooleanExpression":

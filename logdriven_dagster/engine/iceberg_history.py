@@ -1,6 +1,7 @@
 """What the snapshots of an Iceberg table say about who published what."""
 
-from collections.abc import Collection, Iterator, Mapping
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,9 @@ from logdriven_dagster.model.windows import range_text
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
+
+_WINDOWS = "windows"
+"""The property of a snapshot that belongs to several windows: those of each, as JSON."""
 
 
 def identity(stamp: Stamp) -> dict[str, str]:
@@ -25,26 +29,46 @@ def identity(stamp: Stamp) -> dict[str, str]:
     }
 
 
+def identities(stamps: Sequence[Stamp]) -> dict[str, str]:
+    """The same of a snapshot that belongs to several windows."""
+    if len(stamps) == 1:
+        return identity(stamps[0])
+    return _of_several([identity(stamp) for stamp in stamps])
+
+
+def publication(staged: Sequence[StagedRows]) -> dict[str, str]:
+    """The properties of a snapshot that publishes the rows of one window or of several."""
+    each = [identity(rows.stamp) | origin(rows) for rows in staged]
+    return each[0] if len(each) == 1 else _of_several(each)
+
+
+def _of_several(each: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    return {"table": each[0]["table"], "step": each[0]["step"], _WINDOWS: json.dumps(each)}
+
+
 def origin(staged: StagedRows) -> dict[str, str]:
     """The properties that name published rows, whoever staged and whoever published them."""
     return {"staging": Path(staged.location).name, "staged_by": str(staged.staged_by)}
 
 
-def snapshot_of(table: "Table", staged: StagedRows) -> str | None:
-    """The snapshot that published these rows, if there is one."""
-    wanted = origin(staged).items()
+def snapshots_of(table: "Table", staged: Sequence[StagedRows]) -> list[str | None]:
+    """The snapshot that published the rows of each window, if there is one."""
+    found: dict[tuple[str | None, str | None], str] = {}
     for snapshot, properties in _newest_first(table):
-        if wanted <= properties.items():
-            return str(snapshot.snapshot_id)
-    return None
+        named = properties.get("staging"), properties.get("staged_by")
+        found.setdefault(named, str(snapshot.snapshot_id))
+    wanted = [origin(rows) for rows in staged]
+    return [found.get((each["staging"], each["staged_by"])) for each in wanted]
 
 
-def refuse_superseded(table: "Table", stamp: Stamp) -> None:
-    """AttemptLostError if a newer attempt at the stamp's window has been here."""
-    mine = {name: identity(stamp)[name] for name in ("table", "step", "data_range_start")}
+def refuse_superseded(table: "Table", stamps: Sequence[Stamp]) -> None:
+    """AttemptLostError if a newer attempt at a stamp's window has been here."""
+    names = ("table", "step", "data_range_start")
+    mine = {tuple(identity(stamp)[name] for name in names): stamp for stamp in stamps}
     for _, properties in _newest_first(table):
+        stamp = mine.get(tuple(properties.get(name, "") for name in names))
         token = int(properties.get("fencing_token", 0))
-        if token > stamp.fencing_token and mine.items() <= properties.items():
+        if stamp is not None and token > stamp.fencing_token:
             raise stamp.superseded(token)
 
 
@@ -79,5 +103,11 @@ def of_windows(table: "Table", windows: Collection[tuple[str, str]]) -> set[int]
 
 
 def _newest_first(table: "Table") -> "Iterator[tuple[Snapshot, Mapping[str, str]]]":
+    """What each snapshot says of each of its windows."""
     for snapshot in reversed(table.metadata.snapshots):
-        yield snapshot, snapshot.summary.additional_properties if snapshot.summary else {}
+        properties = snapshot.summary.additional_properties if snapshot.summary else {}
+        if _WINDOWS not in properties:
+            yield snapshot, properties
+            continue
+        for each in reversed(json.loads(properties[_WINDOWS])):
+            yield snapshot, each

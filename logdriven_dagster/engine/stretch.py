@@ -1,0 +1,189 @@
+"""A stretch in Spark: adjoining windows of one table, staged by one pass over their whole range.
+
+Every window gets rows of its own, with its own stamp, so that whatever comes after staging can
+treat it alone: take it over, publish it again, remove it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.steps import CheckConfig, StepConfig, Target
+from logdriven_dagster.engine.checks import refuse_violations
+from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.modes import mode_of
+from logdriven_dagster.engine.schemas import WINDOW_START, columns_of
+from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, in_few_files
+from logdriven_dagster.engine.step_results import StepResults
+from logdriven_dagster.engine.stores import store
+from logdriven_dagster.engine.stretch_index import placed_in_windows
+from logdriven_dagster.engine.stretch_staging import Pass, StretchStore
+from logdriven_dagster.engine.views import Views
+from logdriven_dagster.model.attempts import Counts
+from logdriven_dagster.model.runs import Published, Reads, Staged, WindowRun
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class StretchSession:
+    """The steps of several attempts at once. Every failure is a StepError without secrets."""
+
+    def __init__(
+        self,
+        place: Place,
+        runs: Sequence[WindowRun],
+        read: "Callable[[Place, str, Reads], DataFrame]",
+    ) -> None:
+        """`runs` are of adjoining windows, oldest first."""
+        self._place, self._runs = place, runs
+        whole = whole_run(runs)
+        self._label = f"{whole.table} {whole.window}"
+        self._table: TableConfig = place.project.table(whole.table)
+        tables = frozenset(place.project.tables)
+        self._views = Views(place.spark, whole, lambda name, part: read(place, name, part), tables)
+        self._results = StepResults(place, whole, self._table, self._views)
+        self._staged: dict[str, tuple[StagedRows, ...]] = {}
+        self._published: dict[str, tuple[Published, ...]] = {}
+
+    def stage(self, step: StepConfig) -> tuple[Staged, ...]:
+        """Read, transform and write one step of every window where no reader looks."""
+        with step_errors():
+            self._views.opened.clear()
+            frame, files = self._results.of(step)
+            source_type = self._results.origin(step)
+            if step.target is None:
+                self._views.register(step.step, frame)
+                columns = columns_of(frame.schema)
+                view = Staged(step.step, Counts(), source_type, None, columns, files)
+                return (view,) * len(self._runs)
+            return self._write(step, step.target, frame, source_type, files)
+
+    def check(self, check: CheckConfig) -> None:
+        """Raise TerminalStepError if the check's query finds rows in any window."""
+        with step_errors():
+            refuse_violations(self._place.spark, self._views, check, self._label)
+
+    def publish(self, step_id: str, verify: Callable[[], None]) -> tuple[Published, ...]:
+        """Make the rows of a staged step visible in every window.
+
+        `verify` raises AttemptLostError if one of the attempts is not ours any more.
+        """
+        if step_id not in self._published:
+            with step_errors():
+                keeper, staged = self._stores[step_id], self._staged[step_id]
+                self._published[step_id] = keeper.publish_windows(staged, verify)
+        return self._published[step_id]
+
+    def fence(self, runs: Sequence[WindowRun]) -> None:
+        """Shut out every older attempt at these windows from all targets of the table."""
+        for step_id, keeper in self._stores.items():
+            with step_errors():
+                keeper.fence_windows([_stamp(run, step_id) for run in runs])
+
+    def discard(self) -> None:
+        """Remove what is staged and not published."""
+        for step_id, staged in self._staged.items():
+            if step_id not in self._published:
+                # What is left over does no harm; what went wrong before must stay visible.
+                with suppress(Exception):
+                    self._stores[step_id].discard_windows(staged)
+        self._staged.clear()
+        self._published.clear()
+
+    def close(self) -> None:
+        """Drop the views of these windows."""
+        with suppress(Exception):  # with the JVM gone, they are gone, too
+            self._views.close()
+            mode_of(self._place.spark).release(self._place.spark)
+
+    def _write(
+        self,
+        step: StepConfig,
+        target: Target,
+        frame: "DataFrame",
+        source_type: str | None,
+        files: tuple[str, ...],
+    ) -> tuple[Staged, ...]:
+        windows = [run.window for run in self._runs]
+        ready = in_few_files(placed_in_windows(frame, target, windows))
+        keeper = self._stores[step.step]
+        done = keeper.stage_windows(ready, [_stamp(run, step.step) for run in self._runs])
+        self._staged[step.step] = rows = _counted(done)
+        self._views.register(step.step, keeper.windows_frame(rows).drop(WINDOW_START))
+        return tuple(_told(each, target, source_type, files) for each in rows)
+
+    @cached_property
+    def _stores(self) -> dict[str, StretchStore]:
+        """Step → where its rows go, for the steps with a target."""
+        name = self._table.table
+        return {
+            step.step: stretch_store(self._place, name, step.target)
+            for step in self._table.steps
+            if step.target is not None
+        }
+
+
+def stretch_store(place: Place, table: str, target: Target) -> StretchStore:
+    """The store of a target that takes several windows at once."""
+    keeper = store(place, table, target)
+    assert hasattr(keeper, "stage_windows")  # `config.stretching` lets no other target come here
+    return keeper  # type: ignore[return-value]
+
+
+def whole_run(runs: Sequence[WindowRun]) -> WindowRun:
+    """The runs as one over the whole range, which reads what any of them reads."""
+    window = TimeWindow(runs[0].window.start, runs[-1].window.end)
+    reads = {name: _union(run.reads[name] for run in runs) for name in runs[0].reads}
+    return replace(runs[0], window=window, reads=reads)
+
+
+def _union(reads: Iterable[Reads]) -> Reads:
+    spans: list[TimeWindow] = []
+    for each in reads:
+        if each is None:
+            return None
+        for span in each:
+            if spans and spans[-1].end.timestamp() >= span.start.timestamp():
+                end = max(spans[-1].end, span.end, key=lambda moment: moment.timestamp())
+                spans[-1] = TimeWindow(spans[-1].start, end)
+            else:
+                spans.append(span)
+    return tuple(spans)
+
+
+def _counted(done: Pass) -> tuple[StagedRows, ...]:
+    """The rows of each window with what was read for it.
+
+    Where every row of the source became one row of the result, both numbers are the same.
+    """
+    written = sum(rows.rows or 0 for rows in done.rows)
+    if done.source_rows != written:
+        return done.rows
+    return tuple(replace(rows, source_rows=rows.rows) for rows in done.rows)
+
+
+def _told(
+    staged: StagedRows, target: Target, source_type: str | None, files: tuple[str, ...]
+) -> Staged:
+    state = {"rows": staged.state(), "source_type": source_type, "current_files": list(files)}
+    return Staged(
+        staged.stamp.step_id,
+        Counts(staged.source_rows, staged.rows, staged.rows, failure=0),
+        source_type,
+        target.type,
+        columns_of(staged.schema),
+        files,
+        f"staged {staged.rows} rows in {staged.location}",
+        staged.location,
+        json.dumps(state),
+    )
+
+
+def _stamp(run: WindowRun, step_id: str) -> Stamp:
+    return Stamp(run.job_id, run.table, step_id, run.window, run.fencing_token)
