@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo demo-orders demo-events ui check test faults clean
+.PHONY: help install demo demo-orders demo-events ui check test faults bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -64,5 +64,12 @@ faults: $(VENV)/.installed-dev ## kill and freeze runners N times, seeded; see d
 	scripts/test_packages.sh
 	$(BIN)/python -m tests.faults $(N) --seed $(SEED)
 
+ROUNDS ?=
+ONLY ?=
+SCALE ?= full
+bench: $(VENV)/.installed-dev ## compare with Spark, SQLMesh, dbt; ROUNDS=3 ONLY=A,D SCALE=quick
+	scripts/test_packages.sh postgresql libpostgresql-jdbc-java
+	$(BIN)/python -m benchmarks --scale $(SCALE) --only '$(ONLY)' $(if $(ROUNDS),--rounds $(ROUNDS))
+
 clean: ## remove what make made
-	rm -rf $(VENV) $(DEMO) $(DEMO)-orders $(DEMO)-events .servers dist build *.egg-info
+	rm -rf $(VENV) $(DEMO) $(DEMO)-orders $(DEMO)-events .servers .bench dist build *.egg-info

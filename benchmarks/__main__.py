@@ -1,0 +1,129 @@
+"""The suite's command. A benchmark is started by hand; nothing here runs in the tests."""
+
+import argparse
+import sys
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks import environments, probes
+from benchmarks.contestants import CONTESTANTS
+from benchmarks.process import adopt_orphans
+from benchmarks.racing import Race
+from benchmarks.rendering import markdown
+from benchmarks.results import Results
+from benchmarks.scenarios import COURSES, Course, Stage
+from benchmarks.settings import ROOT, SCALES, SPARK, WORK
+from benchmarks.tasks import UnavailableError
+
+
+def main() -> int:
+    """Run what is asked for and write JSON and Markdown; 1 if a contestant failed."""
+    given = _arguments()
+    scale = SCALES[given.scale]
+    only = tuple(filter(None, given.only.split(",")))
+    if unknown := set(only) - _known():
+        known = ", ".join(sorted(_known()))
+        sys.exit(f"ONLY={','.join(sorted(unknown))}: it is none of {known}")
+    folder = given.output or (ROOT / "docs" if scale.name == "full" else WORK / scale.name)
+    path = folder / "benchmarks.json"
+    results = Results.load(path, scale.name)
+    results.settings = dict(SPARK)
+    adopt_orphans()
+    failed = False
+    for course in _courses(only):
+        names = _names(only)
+        with _database(course) as url:
+            race = Race(course, scale, names, course.stages, url, _say)
+            found = race.run(given.rounds or scale.rounds)
+        failed |= any(t.failed for each in found.values() for t in each.contestants.values())
+        for name, scenario in found.items():
+            if name in results.scenarios and len(names) < len(CONTESTANTS):
+                kept = results.scenarios[name].contestants
+                scenario.contestants = {**kept, **scenario.contestants}
+            results.scenarios[name] = scenario
+        _write(results, path)
+    for name in probes.PROBES:
+        if _asked(name, only, {*_scenarios(), *probes.PROBES}):
+            _say(f"probe {name}")
+            results.probes[name] = probes.run(name, scale, given.rounds or scale.rounds)
+            _write(results, path)
+    _say(f"written: {path} and {path.with_suffix('.md')}")
+    return int(failed)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--scale", choices=SCALES, default="full")
+    parser.add_argument("--rounds", type=int, help="how often each contestant runs")
+    parser.add_argument(
+        "--only",
+        default="",
+        help="scenarios (A, B, … F, G, …) and contestants, with commas: of each kind only these",
+    )
+    parser.add_argument("--output", type=Path, help="a folder instead of docs/")
+    return parser.parse_args()
+
+
+def _scenarios() -> set[str]:
+    return {stage.scenario.split()[0] for course in COURSES for stage in course.stages}
+
+
+def _known() -> set[str]:
+    return {*_scenarios(), *CONTESTANTS, *probes.PROBES}
+
+
+def _asked(name: str, only: Collection[str], kind: Collection[str]) -> bool:
+    """Whether a name is wanted: nothing of its kind is named, or it is."""
+    chosen = set(only) & set(kind)
+    return not chosen or name in chosen
+
+
+def _names(only: Collection[str]) -> list[str]:
+    return [name for name in CONTESTANTS if _asked(name, only, CONTESTANTS)]
+
+
+def _courses(only: Collection[str]) -> Iterator[Course]:
+    """Courses cut off behind the last stage that is asked for; those before it prepare it."""
+    kinds = {*_scenarios(), *probes.PROBES}
+    for course in COURSES:
+        wanted = [_asked(stage.scenario.split()[0], only, kinds) for stage in course.stages]
+        if any(wanted):
+            last = len(wanted) - wanted[::-1].index(True)
+            stages: tuple[Stage, ...] = course.stages[:last]
+            yield replace(course, stages=stages)
+
+
+@contextmanager
+def _database(course: Course) -> Iterator[str | None]:
+    """The URL of a private PostgreSQL server, if the course writes to one."""
+    if course.target != "jdbc":
+        yield None
+        return
+    from scripts import servers
+
+    root = Path(f"/tmp/logdriven-bench-{time.time_ns()}")
+    try:
+        yield servers.start_postgres(root)
+    finally:
+        servers.stop(root)
+
+
+def _write(results: Results, path: Path) -> None:
+    for name in ("sqlmesh", "dbt", "reader"):
+        try:
+            results.versions |= environments.versions(name)
+        except UnavailableError as reason:
+            _say(str(reason))
+    results.save(path)
+    path.with_suffix(".md").write_text(markdown(results))
+
+
+def _say(text: str) -> None:
+    print(time.strftime("%H:%M:%S"), text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

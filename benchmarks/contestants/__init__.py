@@ -1,0 +1,12 @@
+"""Everybody who takes part, by name."""
+
+from benchmarks.contestants import dbt, logdriven, plain, sqlmesh, standalone
+from benchmarks.tasks import Contestant
+
+CONTESTANTS: dict[str, Contestant] = {
+    **plain.CONTESTANTS,
+    **sqlmesh.CONTESTANTS,
+    **dbt.CONTESTANTS,
+    **logdriven.CONTESTANTS,
+    **standalone.CONTESTANTS,
+}

@@ -1,0 +1,175 @@
+"""logdriven_dagster: by its command, by Dagster's, and in its variants."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.data import FIRST_DAY, midnight
+from benchmarks.settings import SPARK, own_environment, own_python
+from benchmarks.tasks import Command, Contestant, Task, UnavailableError, Written
+
+TABLE = "bench.orders"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How a project differs from the plainest one."""
+
+    table: tuple[tuple[str, Any], ...] = ()
+    """Fields of the table."""
+    spark: tuple[tuple[str, Any], ...] = ()
+    """Fields of `spark:` in logdriven.yaml."""
+    project: tuple[tuple[str, Any], ...] = ()
+    """Fields of logdriven.yaml itself."""
+    target: str = "parquet"
+    warm: bool = False
+    """Whether `logdriven spark start` has started a Spark Connect server before."""
+
+
+def write_project(task: Task, variant: Variant) -> None:
+    """A project of one table. UnavailableError if the configuration refuses the variant."""
+    settings = {
+        "project": "bench",
+        "timezone": "UTC",
+        "spark": {
+            "master": SPARK["spark.master"],
+            "config": {name: text for name, text in SPARK.items() if name != "spark.master"},
+            **dict(variant.spark),
+        },
+        "connections": {"shop": {"url": task.database}} if task.database else {},
+        **dict(variant.project),
+    }
+    step = {
+        "step": "load",
+        "source": {"type": "parquet", "path": str(task.source), "window_column": "ordered_at"},
+        "sql": task.query("source", "true"),
+        "target": _target(variant),
+    }
+    table = {
+        "table": TABLE,
+        "period": "1 day",
+        "default_start": FIRST_DAY.isoformat(),
+        "steps": [step],
+        **dict(variant.table),
+    }
+    (task.state / "tables").mkdir(parents=True, exist_ok=True)
+    (task.state / "logdriven.yaml").write_text(yaml.safe_dump(settings))
+    (task.state / "tables" / "orders.yaml").write_text(yaml.safe_dump(table))
+    _refuse_unknown(task.state)
+
+
+def _target(variant: Variant) -> dict[str, str]:
+    if variant.target == "jdbc":
+        return {"type": "jdbc", "connection": "shop", "table": "our_orders"}
+    return {"type": variant.target}
+
+
+def _refuse_unknown(folder: Path) -> None:
+    from logdriven_dagster.config import load_project
+    from logdriven_dagster.errors import LogdrivenError
+
+    try:
+        load_project(folder)
+    except LogdrivenError as error:
+        raise UnavailableError(f"the configuration refuses this variant: {error}") from None
+
+
+def _program(name: str) -> str:
+    return str(Path(own_python()).with_name(name))
+
+
+def run_command(task: Task) -> Command:
+    now = midnight(task.end).isoformat()
+    words = (_program("logdriven"), "run", "--now", now, "--project", str(task.state))
+    return Command(words, own_environment(), task.state)
+
+
+def _execute(task: Task) -> Command:
+    config = {"ops": {"catch_up": {"config": {"now": midnight(task.end).isoformat()}}}}
+    run, home = task.state / "run.yaml", task.state / "dagster_home"
+    run.write_text(yaml.safe_dump(config))
+    home.mkdir(exist_ok=True)
+    # Dagster would tell its makers of every run.
+    (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    words = ["job", "execute", "-m", "logdriven_dagster.definitions", "-j", "catch_up"]
+    words += ["-c", str(run)]
+    variables = {"LOGDRIVEN_PROJECT": str(task.state), "DAGSTER_HOME": str(home)}
+    return Command((_program("dagster"), *words), own_environment() | variables, task.state)
+
+
+def written(task: Task, target: str) -> Written:
+    if target == "jdbc":
+        return Written(table="our_orders")
+    from logdriven_dagster.config import load_project
+
+    project = load_project(task.state)
+    if target == "iceberg":
+        return Written(_iceberg_files(project))
+    return Written(_pointed_files(project.warehouse.joinpath(*TABLE.split("."))))
+
+
+def _pointed_files(folder: Path) -> tuple[Path, ...]:
+    """What the pointers of a file target name; every window has one here."""
+    pointers = [json.loads(path.read_text()) for path in (folder / "_windows").glob("*.json")]
+    return tuple(
+        sorted(
+            folder / "data" / each["folder"] / name for each in pointers for name in each["files"]
+        )
+    )
+
+
+def _iceberg_files(project: Any) -> tuple[Path, ...]:
+    from logdriven_dagster.engine.iceberg_catalog import open_catalog
+
+    table = open_catalog(project).load_table(tuple(TABLE.split(".")))
+    tasks = table.scan().plan_files()
+    return tuple(sorted(Path(each.file.file_path.removeprefix("file://")) for each in tasks))
+
+
+def _server(task: Task, word: str) -> None:
+    command = [_program("logdriven"), "spark", word, "--project", str(task.state)]
+    done = subprocess.run(
+        command, env=own_environment(), cwd=task.state, capture_output=True, text=True, check=False
+    )
+    if done.returncode and word == "start":
+        raise UnavailableError(f"`logdriven spark start` failed: {done.stdout}{done.stderr}")
+
+
+def _contestant(
+    label: str, variant: Variant, command: Callable[[Task], Command] = run_command
+) -> Contestant:
+    contestant = Contestant(
+        label,
+        partial(write_project, variant=variant),
+        command,
+        partial(written, target=variant.target),
+    )
+    if not variant.warm:
+        return contestant
+    start, stop = (partial(_server, word=word) for word in ("start", "stop"))
+    return replace(contestant, before=start, after=stop)
+
+
+_WINDOWWISE = Variant()
+_BATCHED = Variant(table=(("batch_size", 30),))
+_WARM = Variant(spark=(("remote", "local"),), warm=True)
+_PARALLEL = Variant(table=(("ordered", False),), project=(("max_parallel", 2),))
+
+CONTESTANTS = {
+    "dagster": _contestant("logdriven by `dagster job execute`", _WINDOWWISE, _execute),
+    "dagster-batched": _contestant(
+        "logdriven by `dagster job execute`, batch_size 30", _BATCHED, _execute
+    ),
+    "logdriven": _contestant("`logdriven run`", _WINDOWWISE),
+    "logdriven-batched": _contestant("`logdriven run`, batch_size 30", _BATCHED),
+    "logdriven-warm": _contestant("`logdriven run`, warm Spark Connect server", _WARM),
+    "logdriven-parallel": _contestant("`logdriven run`, two windows at once", _PARALLEL),
+    "logdriven-iceberg": _contestant("`logdriven run`, Iceberg", Variant(target="iceberg")),
+    "logdriven-jdbc": _contestant("`logdriven run`, PostgreSQL", Variant(target="jdbc")),
+}

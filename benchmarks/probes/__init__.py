@@ -1,0 +1,33 @@
+"""What is measured inside one Spark session: the cost of a window by itself, and of counting."""
+
+import json
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+from benchmarks import data, machine
+from benchmarks.settings import WORK, Scale, own_environment, own_python
+
+PROBES = {"G": "benchmarks.probes.overhead", "H": "benchmarks.probes.counts"}
+
+
+def run(name: str, scale: Scale, rounds: int) -> dict[str, Any]:
+    """Run a probe in a process of its own; what it found."""
+    shape = scale.tiny if name == "G" else scale.small
+    source = data.make(shape, WORK / "data")
+    folder = WORK / "state" / f"probe-{name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    told = machine.describe()
+    words = [own_python(), "-m", PROBES[name], str(source), str(folder), str(shape.days)]
+    done = subprocess.run(
+        [*words, str(rounds)],
+        env=own_environment(),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=sys.stderr,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found | {"machine": f"{told['when']}, load before: {told['load_before']}."}

@@ -1,0 +1,116 @@
+"""`docs/benchmarks.md`, from the results alone."""
+
+from collections.abc import Iterable, Sequence
+
+from benchmarks.figures import Spread, ratios
+from benchmarks.results import Results, Scenario, Times
+from benchmarks.targets import TARGETS, Limit, Target
+
+_BASES = ("plain-pass", "plain-loop", "logdriven")
+"""Whom a scenario's ratios compare with: the first that has times."""
+
+_HEAD = """# Benchmarks
+
+Written by `make bench` from `docs/benchmarks.json`; no number is typed by hand. Contestants run as
+whole processes, one after the other, in an order of chance that is new in each round, each from an
+empty state folder and with the same Spark settings. The rows of every result are compared with what
+DuckDB makes of the same data: counts by the day and a hash over all columns. Wrong rows have no
+time. Seconds are medians with the least and the most of the rounds. A ratio is the median of the
+rounds' own ratios, so that a slow moment of the machine slows both sides of it. CPU is user and
+system time of all processes, JVMs included.
+"""
+
+
+def markdown(results: Results) -> str:
+    """The whole document."""
+    parts = [_HEAD.strip(), *_targets(results)]
+    for name, scenario in results.scenarios.items():
+        parts += [f"## {name}: {scenario.title}", _machine(scenario), *_contestants(scenario)]
+    for name, probe in results.probes.items():
+        parts += [f"## {name}: {probe['title']}", *_probe(probe)]
+    parts += ["## Versions and settings", _pairs(results.versions), _pairs(results.settings)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; columns after the first are numbers."""
+    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _targets(results: Results) -> list[str]:
+    rows = [row for target in TARGETS if (row := _target(target, results))]
+    return ["## Targets", table(("target", "measured", "limit", "met"), rows)] if rows else []
+
+
+def _target(target: Target | Limit, results: Results) -> tuple[str, ...] | None:
+    spread = target.measured(results)
+    if spread is None:
+        return None
+    met = "yes" if spread.median <= target.at_most else "**no**"
+    unit = f" {target.unit}" if isinstance(target, Limit) else ""
+    return (
+        f"{target.text} ({target.place[0] if isinstance(target, Limit) else target.scenario})",
+        spread.text(2) + unit,
+        f"{target.at_most:.2f}{unit}",
+        met,
+    )
+
+
+def _machine(scenario: Scenario) -> str:
+    told = scenario.machine
+    return (
+        f"{told['when']}; {told['cores']} cores, {told['memory_gb']} GB, load before: "
+        f"{told['load_before']}; Python {told['python']}, Java {told['java']}, Spark "
+        f"{told['spark']}, Dagster {told['dagster']}, "
+        f"logdriven_dagster {told['logdriven_dagster']}."
+    )
+
+
+def _contestants(scenario: Scenario) -> list[str]:
+    base = next((scenario.contestants[n] for n in _BASES if _has_times(scenario, n)), None)
+    ran = [times for times in scenario.contestants.values() if times.seconds]
+    ran.sort(key=lambda times: Spread.of(times.seconds).median)
+    head = ("contestant", "seconds", "ratio", "CPU seconds", "peak MB", "rows")
+    notes = [
+        f"- {times.label}: {'**failed**' if times.failed else 'skipped'}: "
+        f"{_line(times.failed or times.skipped)}"
+        for times in scenario.contestants.values()
+        if times.failed or times.skipped
+    ]
+    rows = [_row(times, base) for times in ran]
+    return [table(head, rows) if rows else "", "\n".join(notes)]
+
+
+def _has_times(scenario: Scenario, name: str) -> bool:
+    return name in scenario.contestants and bool(scenario.contestants[name].seconds)
+
+
+def _row(times: Times, base: Times | None) -> tuple[str, ...]:
+    return (
+        times.label,
+        Spread.of(times.seconds).text(1),
+        ratios(times.seconds, base.seconds).text(2) if base else "",
+        Spread.of(times.cpu_seconds).text(1),
+        f"{Spread.of(times.peak_mb).median:,.0f}",
+        f"{times.rows:,}",
+    )
+
+
+def _probe(probe: "dict[str, object]") -> list[str]:
+    parts = probe.get("parts")
+    told = [str(probe["machine"]), str(probe.get("text", ""))]
+    if isinstance(parts, dict):
+        rows = [(name, f"{ms:,.1f}") for name, ms in parts.items()]
+        told.append(table(("what", "ms per window, median"), rows))
+    return told
+
+
+def _pairs(values: dict[str, str]) -> str:
+    return table(("name", "value"), [(f"`{name}`", text) for name, text in values.items()])
+
+
+def _line(text: str) -> str:
+    """The first line and, of long messages, the last."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[0] if len(lines) < 2 else f"{lines[0]} … {lines[-1]}"

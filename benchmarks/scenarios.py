@@ -1,0 +1,92 @@
+"""The scenarios: who does what, on which data, and after what."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks.data import Shape
+from benchmarks.settings import Scale
+
+_OURS = ("dagster", "dagster-batched", "logdriven", "logdriven-batched")
+_OTHERS = ("sqlmesh-batch-1", "sqlmesh", "dbt")
+_PLAIN = ("plain-loop", "plain-pass")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One timed process of each contestant, on the state that the stage before left."""
+
+    scenario: str
+    begin: Callable[[Shape], int]
+    end: Callable[[Shape], int]
+    contestants: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Stages that follow each other on one state, which is new in each round."""
+
+    shape: Callable[[Scale], Shape]
+    transform: str
+    stages: tuple[Stage, ...]
+    target: str = "files"
+
+
+def _zero(_shape: Shape) -> int:
+    return 0
+
+
+def _days(shape: Shape) -> int:
+    return shape.days
+
+
+def _one_more(shape: Shape) -> int:
+    return shape.days + 1
+
+
+_CATCHING_UP = (*_PLAIN, *_OTHERS, *_OURS, "logdriven-warm", "logdriven-parallel")
+_KNOWING = tuple(name for name in _CATCHING_UP if name not in _PLAIN)
+
+COURSES = (
+    Course(
+        lambda scale: scale.month,
+        "map",
+        (
+            Stage("A", _zero, _days, _CATCHING_UP),
+            Stage("D", _days, _one_more, _CATCHING_UP),
+            Stage("E", _one_more, _one_more, _KNOWING),
+        ),
+    ),
+    Course(lambda scale: scale.month, "aggregate", (Stage("B", _zero, _days, _CATCHING_UP),)),
+    Course(
+        lambda scale: scale.year,
+        "map",
+        (Stage("C", _zero, _days, (*_PLAIN, *_OTHERS, *_OURS)),),
+    ),
+    Course(
+        lambda scale: scale.small,
+        "map",
+        (Stage("F files", _zero, _days, ("plain-loop", "logdriven", "logdriven-iceberg")),),
+    ),
+    Course(
+        lambda scale: scale.small,
+        "map",
+        (Stage("F PostgreSQL", _zero, _days, ("plain-loop", "logdriven-jdbc")),),
+        "jdbc",
+    ),
+    Course(
+        lambda scale: scale.month,
+        "map",
+        (Stage("I", _zero, _days, ("logdriven", "logdriven-standalone")),),
+    ),
+)
+
+TITLES = {
+    "A": "Catch-up of {days} daily windows over {rows:,} rows, one row to one row",
+    "B": "Catch-up of {days} daily windows over {rows:,} rows, aggregated",
+    "C": "Catch-up of {days} daily windows over {rows:,} rows",
+    "D": "One more day",
+    "E": "Nothing to do",
+    "F files": "Targets of files: {days} windows over {rows:,} rows",
+    "F PostgreSQL": "Target PostgreSQL: {days} windows over {rows:,} rows",
+    "I": "A standalone cluster of two workers with a core each, {days} windows, {rows:,} rows",
+}

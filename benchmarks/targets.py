@@ -1,0 +1,80 @@
+"""The targets of issue 6 that this suite measures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.figures import Spread, ratios
+from benchmarks.results import Results
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One contestant takes at most so many times as long as another one, or as the best of some."""
+
+    text: str
+    scenario: str
+    mine: str
+    theirs: tuple[str, ...]
+    at_most: float
+
+    def measured(self, results: Results) -> Spread | None:
+        """The ratio, round by round; None if one of both has no times."""
+        scenario = results.scenarios.get(self.scenario)
+        if scenario is None or self.mine not in scenario.contestants:
+            return None
+        mine = scenario.contestants[self.mine].seconds
+        others = [
+            scenario.contestants[name].seconds
+            for name in self.theirs
+            if name in scenario.contestants and scenario.contestants[name].seconds
+        ]
+        if not mine or not others:
+            return None
+        return ratios(mine, _best(others))
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A number that a contestant or a probe stays under."""
+
+    text: str
+    place: tuple[str, str]
+    """Scenario and contestant, or probe and figure."""
+    at_most: float
+    unit: str
+
+    def measured(self, results: Results) -> Spread | None:
+        """The values; None if there are none."""
+        name, which = self.place
+        if name in results.probes:
+            values = results.probes[name].get(which)
+            return Spread.of(values) if values else None
+        scenario = results.scenarios.get(name)
+        times = scenario.contestants.get(which) if scenario else None
+        return Spread.of(times.seconds) if times and times.seconds else None
+
+
+def _best(others: Sequence[Sequence[float]]) -> list[float]:
+    """The fastest in each round."""
+    return [min(each) for each in zip(*others, strict=False)]
+
+
+_SQLMESH = ("sqlmesh", "sqlmesh-batch-1")
+
+TARGETS: tuple[Target | Limit, ...] = (
+    Target("batched ≤ 1.05 × the plain single pass", "A", "dagster-batched", ("plain-pass",), 1.05),
+    Target("batched never slower than SQLMesh's best", "A", "dagster-batched", _SQLMESH, 1.0),
+    Target("window by window ≤ 1.1 × the plain loop", "A", "dagster", ("plain-loop",), 1.1),
+    Target("1.3 × faster than SQLMesh, batch 1", "A", "dagster", ("sqlmesh-batch-1",), 1 / 1.3),
+    Target("1.3 × faster than dbt", "A", "dagster", ("dbt",), 1 / 1.3),
+    Target("one more day, warm: 3 × faster than SQLMesh", "D", "logdriven-warm", _SQLMESH, 1 / 3),
+    Target("one more day, warm: 3 × faster than dbt", "D", "logdriven-warm", ("dbt",), 1 / 3),
+    Target("one more day, cold: faster than SQLMesh", "D", "logdriven", _SQLMESH, 1.0),
+    Target("one more day, cold: faster than dbt", "D", "logdriven", ("dbt",), 1.0),
+    Limit("nothing to do ≤ 1.5 s", ("E", "logdriven"), 1.5, "s"),
+    Target("nothing to do: 4 × faster than SQLMesh", "E", "logdriven", _SQLMESH, 1 / 4),
+    Target("nothing to do: 4 × faster than dbt", "E", "logdriven", ("dbt",), 1 / 4),
+    Limit("a window ≤ 60 ms over a bare write", ("G", "overhead_ms"), 60, "ms"),
+    Limit("source counts ≤ 5 % of the write", ("H", "source_counts_percent"), 5, "%"),
+    Target("two workers ≤ 1.2 × local[2]", "I", "logdriven-standalone", ("logdriven",), 1.2),
+)

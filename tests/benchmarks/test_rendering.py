@@ -1,0 +1,57 @@
+"""`docs/benchmarks.md` is made of the results alone."""
+
+from pathlib import Path
+
+from benchmarks.rendering import markdown
+from benchmarks.results import Results, Scenario, Times
+
+MACHINE = {
+    "when": "2026-01-01 00:00 UTC",
+    "cores": 2,
+    "memory_gb": 24,
+    "load_before": "0.1 0.1 0.1",
+    "python": "3.11",
+    "java": "17",
+    "spark": "4.3.0",
+    "dagster": "1.13",
+    "logdriven_dagster": "abc",
+}
+
+
+def times(label: str, *seconds: float) -> Times:
+    found = Times(label)
+    for each in seconds:
+        found.add(seconds=each, cpu_seconds=2 * each, peak_mb=500, rows=1000)
+    return found
+
+
+def results(**contestants: Times) -> Results:
+    scenario = Scenario(
+        "Catch-up", MACHINE, {k.replace("_", "-"): v for k, v in contestants.items()}
+    )
+    return Results("full", {"spark.master": "local[2]"}, {"pyspark": "4.3.0"}, {"A": scenario})
+
+
+def test_the_fastest_stands_first_with_its_ratio_to_the_plain_pass():
+    text = markdown(results(plain_pass=times("plain", 4, 5), dagster_batched=times("ours", 2, 2.5)))
+    ours, plain = text.index("| ours | 2.2 (2.0–2.5) | 0.50"), text.index("| plain | 4.5")
+    assert ours < plain
+
+
+def test_a_target_says_whether_it_is_met():
+    text = markdown(results(plain_pass=times("plain", 10), dagster_batched=times("ours", 11)))
+    assert "| batched ≤ 1.05 × the plain single pass (A) | 1.10 | 1.05 | **no** |" in text
+
+
+def test_a_contestant_with_wrong_rows_has_no_time():
+    wrong = Times("dbt", failed="1 days differ, the first is 2024-01-02: 9 rows instead of 10")
+    text = markdown(results(plain_pass=times("plain", 10), dbt=wrong))
+    assert "- dbt: **failed**: 1 days differ" in text
+    assert "| dbt |" not in text
+
+
+def test_results_are_the_same_after_they_were_kept(tmp_path: Path):
+    found, path = results(plain_pass=times("plain", 10, 11)), tmp_path / "benchmarks.json"
+    found.save(path)
+    assert Results.load(path, "full") == found
+    assert Results.load(path, "quick") == Results("quick")
