@@ -9,6 +9,7 @@ from logdriven_dagster.execution.events import (
     WindowFailed,
     WindowLost,
     WindowRefused,
+    WindowSetBack,
     WindowSkipped,
     WindowStarted,
     WindowSucceeded,
@@ -46,9 +47,9 @@ class WindowResult:
 
 
 def window_result(event: WindowEvent) -> WindowResult | None:
-    """The result that an event reports; None for one that starts a window."""
+    """The result that an event reports; None where the window has yet to come to an end."""
     match event:
-        case WindowStarted():
+        case WindowStarted() | WindowSetBack():
             return None
         case WindowSucceeded(attempt=attempt, steps=steps, seconds=seconds):
             read, written = _rows(steps)
@@ -167,7 +168,7 @@ class Tally:
         match event:
             case WindowStarted(attempt=attempt):
                 self.running[attempt.job_id] = attempt
-            case WindowSucceeded() | WindowFailed() | WindowLost():
+            case WindowSucceeded() | WindowFailed() | WindowLost() | WindowSetBack():
                 self.running.pop(event.attempt.job_id, None)
         if result := window_result(event):
             self.results.append(result)

@@ -120,6 +120,9 @@ CatchUp = Literal["all", "once", "latest_only"]
 as SKIPPED (`latest_only`). Source: Sharp ETL."""
 
 
+BatchSize = Annotated[int, Field(ge=1)] | Literal["all"]
+
+
 class TableConfig(Settings):
     """One table file: one Dagster asset."""
 
@@ -137,6 +140,11 @@ class TableConfig(Settings):
     lookback: int = Field(0, ge=0, description="finished windows that run again with each new one")
     ordered: bool = Field(True, description="a window runs only after all earlier ones succeeded")
     catch_up: CatchUp = "all"
+    batch_size: BatchSize = Field(
+        1,
+        description="how many adjoining pending windows run as one Spark job, where the queries "
+        "allow it, or all; `logdriven plan` tells why not",
+    )
     on_running: OnRunning = Field(
         OnRunning.SKIP,
         description="what a start does about a window that is running elsewhere: "
@@ -256,7 +264,7 @@ class TableConfig(Settings):
             return ()
         return tuple(d for d in self.managed_dependencies if d.is_input)
 
-    @property
+    @cached_property
     def managed_dependencies(self) -> tuple[Dependency, ...]:
         return tuple(dependency for dependency in self.depends_on if dependency.managed)
 
@@ -315,6 +323,7 @@ class Defaults(Model):
     priority: int | None = None
     worker_group: str | None = None
     ordered: bool | None = None
+    batch_size: BatchSize | None = None
     on_upstream_refresh: Literal["rerun", "ignore"] | None = None
     notify: tuple[NotifyRule, ...] | None = Field(
         None, description="of tables and of jobs; an empty list of theirs tells nobody"

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from logdriven_dagster.engine.session import spark_session
+    from logdriven_dagster.engine.stretch import StretchSession
     from logdriven_dagster.engine.window import Engine, WindowSession
 
-__all__ = ["Engine", "WindowSession", "spark_session"]
+__all__ = ["Engine", "StretchSession", "WindowSession", "spark_session"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,4 +24,8 @@ def __getattr__(name: str) -> Any:
         from logdriven_dagster.engine import window
 
         return getattr(window, name)
+    if name == "StretchSession":
+        from logdriven_dagster.engine.stretch import StretchSession
+
+        return StretchSession
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

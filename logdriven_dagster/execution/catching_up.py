@@ -4,7 +4,7 @@ Source: Kylin, scheduler.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from logdriven_dagster.config import Project
@@ -13,6 +13,7 @@ from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowRefused,
+    WindowSetBack,
     WindowSkipped,
     WindowStarted,
 )
@@ -32,8 +33,13 @@ class CatchingUp:
     arguments: RunArguments
     queue: CatchUpQueue
     max_windows: int | None
-    run: Callable[[Order], Generator[WindowEvent]]
-    """Claims a window, which is all that it does before WindowStarted, and runs it."""
+    run: Callable[[Sequence[Order]], Generator[WindowEvent]]
+    """Claims adjoining windows, or the first few of them, and runs them in one pass.
+
+    The claim is all that it does before the first WindowStarted.
+    """
+    most: Callable[[Order], int]
+    """How many windows of a table may run in one pass."""
     record: Callable[[Order, Sequence[TimeWindow]], dict[TimeWindow, str]]
     """Records windows that do not apply as SKIPPED; those that it did, each with why."""
     tried: int = field(default=0, init=False)
@@ -50,7 +56,7 @@ class CatchingUp:
 
     def _taken(
         self,
-        begin: Callable[[PlannedWindow, Order], Iterable[WindowEvent]],
+        begin: Callable[[PlannedWindow, Sequence[Order]], Iterable[WindowEvent]],
         has_room: Callable[[], bool],
     ) -> Generator[WindowEvent]:
         """Begin what is ready, as long as there is room for it."""
@@ -69,20 +75,36 @@ class CatchingUp:
                 self.arguments,
                 passed_over,
             )
+            before = self.tried
             try:
                 if planned.state is State.INAPPLICABLE:
                     yield from self._pass_over(planned, order)
                     continue
-                yield from begin(planned, order)
+                orders = self._stretch(planned, order)
+                self.tried += len(orders)
+                yield from begin(planned, orders)
             except RefusedError as refusal:
+                self.tried = before + 1
                 self.queue.set_aside(planned)
                 yield WindowRefused(planned.table, planned.window, refusal)
-            self.tried += 1
 
-    def _whole(self, _planned: PlannedWindow, order: Order) -> Generator[WindowEvent]:
-        for event in self.run(order):
+    def _stretch(self, planned: PlannedWindow, order: Order) -> list[Order]:
+        """The window with those that may run in one pass with it."""
+        most = self.most(order)
+        if self.max_windows is not None:
+            most = min(most, self.max_windows - self.tried)
+        if most < 2 or order.passed_over:
+            return [order]
+        return [replace(order, window=each) for each in self.queue.stretch(planned, most)]
+
+    def _whole(self, _planned: PlannedWindow, orders: Sequence[Order]) -> Generator[WindowEvent]:
+        for event in self.run(orders):
             yield event
-            self.queue.seen(event)
+            self._seen(event)
+
+    def _seen(self, event: WindowEvent) -> None:
+        self.queue.seen(event)
+        self.tried -= isinstance(event, WindowSetBack)  # it is tried once more
 
     def _pass_over(self, planned: PlannedWindow, order: Order) -> Generator[WindowEvent]:
         """Record what does not apply as SKIPPED, so that it is neither in the way nor lost."""
@@ -120,7 +142,7 @@ class CatchingUp:
         try:
             events = slots.wait()
             for event in events:
-                self.queue.seen(event)
+                self._seen(event)
         except Exception as error:  # noqa: BLE001 - raised when all have ended
             self.error = self.error or error
         return events
@@ -128,8 +150,8 @@ class CatchingUp:
     def _begun(self, slots: Slots) -> list[WindowEvent]:
         """Windows that are claimed now; they go on in threads of their own."""
 
-        def begin(planned: PlannedWindow, order: Order) -> Iterable[WindowEvent]:
-            return self._started(slots, planned, order)
+        def begin(planned: PlannedWindow, orders: Sequence[Order]) -> Iterable[WindowEvent]:
+            return self._started(slots, planned, orders)
 
         events: list[WindowEvent] = []
         try:
@@ -138,9 +160,11 @@ class CatchingUp:
             self.error = self.error or error
         return events
 
-    def _started(self, slots: Slots, planned: PlannedWindow, order: Order) -> list[WindowEvent]:
+    def _started(
+        self, slots: Slots, planned: PlannedWindow, orders: Sequence[Order]
+    ) -> list[WindowEvent]:
         """Claim in this thread, where one claim sees the other, and hand the rest over."""
-        events = self.run(order)
+        events = self.run(orders)
         begun: list[WindowEvent] = []
         try:
             while not (begun and isinstance(begun[-1], WindowStarted)):
@@ -149,5 +173,5 @@ class CatchingUp:
             events.close()
             raise
         slots.start(events)
-        self.queue.taken(planned)
+        self.queue.taken(planned, [order.window for order in orders])
         return begun

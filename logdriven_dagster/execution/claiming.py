@@ -17,10 +17,12 @@ from logdriven_dagster.errors import (
 )
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.owners import is_dead
+from logdriven_dagster.execution.versions import recorded_version
 from logdriven_dagster.model.attempts import Claim, Owner, Status, Trigger
 from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import OpenWindow, TableLog
+from logdriven_dagster.model.ranges import union
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning import (
     Blocked,
@@ -33,7 +35,7 @@ from logdriven_dagster.planning import (
     read_range,
     upstream_obstacle,
 )
-from logdriven_dagster.runlog import attempts, history, leases, lifecycle, refreshes
+from logdriven_dagster.runlog import attempts, history, leases, lifecycle
 from logdriven_dagster.runlog.lifecycle import Started
 
 
@@ -42,12 +44,68 @@ def claim_window(conn: Connection, registry: Registry, order: Order, owner: Owne
 
     The first step is RUNNING with it.
     """
+    _bury_dead(conn, order.table)
+    claim = _claim(order, owner)
+    attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
+    return _claim_by(conn, registry, order, owner, _logs(conn, order))
+
+
+def claim_stretch(
+    conn: Connection, registry: Registry, orders: Sequence[Order], owner: Owner
+) -> list[Started]:
+    """Claim adjoining windows, oldest first: all, or those before the first that must run alone.
+
+    That is one that may not run, or that an earlier attempt has left in a state that needs care.
+    RefusedError if it is the first, which changes nothing.
+    """
+    started = [claim_window(conn, registry, orders[0], owner)]
+    if not is_fresh(started[0]):
+        return started
+    logs, name = _logs(conn, orders[0]), orders[0].table.table
+    for order in orders[1:]:
+        done = started[-1].attempt.window
+        # Of the windows before, this one waits for nothing: they succeed together.
+        log = replace(logs[name], finished=tuple(union(logs[name].finished, (done,))))
+        logs = {**logs, name: log}
+        if recorded_version(conn, order) is not None:
+            break
+        try:
+            with conn.begin_nested() as part:
+                one = _claim_by(conn, registry, order, owner, logs)
+                if not is_fresh(one):
+                    part.rollback()
+        except RefusedError:
+            break
+        if not is_fresh(one):
+            break
+        started.append(one)
+    return started
+
+
+def is_fresh(started: Started) -> bool:
+    """Whether an attempt begins from the beginning, with nothing to take over."""
+    attempt = started.attempt
+    return attempt.previous in _WITHOUT_REMAINS and not attempt.staged and not attempt.replaced
+
+
+_WITHOUT_REMAINS = (None, Status.SUCCESS, Status.SKIPPED, Status.DISCARDED)
+
+
+def _logs(conn: Connection, order: Order) -> dict[str, TableLog]:
+    tables = {**order.project.tables, order.table.table: order.table}
+    return history.table_logs(conn, with_upstreams(order.table, tables))
+
+
+def _claim_by(
+    conn: Connection,
+    registry: Registry,
+    order: Order,
+    owner: Owner,
+    logs: Mapping[str, TableLog],
+) -> Started:
     table, window = order.table, order.window
     tables = {**order.project.tables, table.table: table}
     claim = _claim(order, owner)
-    _bury_dead(conn, table)
-    attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
-    logs = history.table_logs(conn, with_upstreams(table, tables))
     finished = any(done.contains(window) for done in logs[table.table].finished)
     if finished and order.trigger is Trigger.PENDING:
         raise AlreadyDoneError(f"{table.table} {window} is done already")
@@ -56,7 +114,6 @@ def claim_window(conn: Connection, registry: Registry, order: Order, owner: Owne
     # A table of files takes what it finds when it looks; after a failure, what it had.
     most = 0 if table.incremental_type == "files" else most_batches(table)
     started = lifecycle.init_job(conn, registry, claim, most)
-    refreshes.settle(conn, table, with_upstreams(table, tables))
     lifecycle.init_step(conn, registry, started.attempt, claim.steps[0])
     return started
 

@@ -63,6 +63,18 @@ class WindowLost:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowSetBack:
+    """A window that ran in one pass with others, which did not succeed as a whole.
+
+    The attempt is DISCARDED; the window is pending as before and runs by itself next.
+    """
+
+    attempt: Attempt
+    reason: str
+    """As in `step_log.error`: free of secrets."""
+
+
+@dataclass(frozen=True, slots=True)
 class WindowRefused:
     """A window that was asked for may not run; nothing was changed."""
 
@@ -125,7 +137,13 @@ class JobEnded:
 
 
 WindowEvent: TypeAlias = (
-    WindowStarted | WindowSucceeded | WindowFailed | WindowLost | WindowRefused | WindowSkipped
+    WindowStarted
+    | WindowSucceeded
+    | WindowFailed
+    | WindowLost
+    | WindowSetBack
+    | WindowRefused
+    | WindowSkipped
 )
 StepEvent: TypeAlias = StepStarted | StepTriedAgain | StepEnded
 JobEvent: TypeAlias = JobStarted | StepEvent | JobEnded | WindowEvent

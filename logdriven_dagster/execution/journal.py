@@ -34,27 +34,31 @@ class Journal:
 
     def begin(self, step_id: str, staged: Mapping[str, Staged]) -> None:
         """The steps before are durable, and this one runs, maybe once more."""
+        self.run_log.write(lambda conn: self.log_begin(conn, step_id, staged))
+        self.has_begun(step_id, staged)
 
-        def work(conn: Connection) -> None:
-            self._stage(conn, staged)
-            if step_id in self.begun:
-                attempts.start_step(conn, self.attempt, step_id)
-            else:
-                lifecycle.init_step(conn, self.registry, self.attempt, step_id)
+    def log_begin(self, conn: Connection, step_id: str, staged: Mapping[str, Staged]) -> None:
+        """The same in a transaction of the caller's, who says so when it is committed."""
+        self.log_staged(conn, staged)
+        if step_id in self.begun:
+            attempts.start_step(conn, self.attempt, step_id)
+        else:
+            lifecycle.init_step(conn, self.registry, self.attempt, step_id)
 
-        self.run_log.write(work)
+    def has_begun(self, step_id: str, staged: Mapping[str, Staged]) -> None:
+        """`log_begin` is committed."""
         self.durable = set(staged)
         self.begun.add(step_id)
         self.ended.discard(step_id)
 
     def persist(self, staged: Mapping[str, Staged]) -> None:
         """All these steps are durable; the lease is as fresh as can be."""
-        self.run_log.write(lambda conn: self._stage(conn, staged))
+        self.run_log.write(lambda conn: self.log_staged(conn, staged))
         self.durable = set(staged)
 
     def halt(self, step_id: str, outcome: StepOutcome) -> None:
         """A step has ended well, or is passed over, before the attempt ends."""
-        self.run_log.write(lambda conn: self._halt(conn, step_id, outcome))
+        self.run_log.write(lambda conn: self.log_halt(conn, step_id, outcome))
         self.ended.add(step_id)
 
     def note_errors(self, number: int) -> None:
@@ -68,15 +72,21 @@ class Journal:
         ended: AttemptOutcome,
     ) -> None:
         """The published steps and the attempt succeed together."""
+        self.run_log.write(lambda conn: self.log_success(conn, published, staged, ended))
 
-        def work(conn: Connection) -> None:
-            for done in published:
-                self._halt(conn, done.step_id, succeeded(staged[done.step_id]))
-            self._record_quality(conn, staged)
-            lifecycle.halt_job(conn, self.registry, self.attempt, ended)
-            self.announcer.attempt_ended(conn, self.attempt, ended.status)
-
-        self.run_log.write(work)
+    def log_success(
+        self,
+        conn: Connection,
+        published: Sequence[Published],
+        staged: Mapping[str, Staged],
+        ended: AttemptOutcome,
+    ) -> None:
+        """The same in a transaction of the caller's."""
+        for done in published:
+            self.log_halt(conn, done.step_id, succeeded(staged[done.step_id]))
+        self._record_quality(conn, staged)
+        lifecycle.halt_job(conn, self.registry, self.attempt, ended)
+        self.announcer.attempt_ended(conn, self.attempt, ended.status)
 
     def pass_over(self, step_ids: Sequence[str], output: str, ended: AttemptOutcome) -> None:
         """The attempt succeeds without any of its steps: there was nothing to read."""
@@ -84,7 +94,7 @@ class Journal:
 
         def work(conn: Connection) -> None:
             for step_id in step_ids:
-                self._halt(conn, step_id, nothing)
+                self.log_halt(conn, step_id, nothing)
             lifecycle.halt_job(conn, self.registry, self.attempt, ended)
             self.announcer.nothing_new(conn, self.attempt)
 
@@ -98,20 +108,28 @@ class Journal:
         ended: AttemptOutcome,
     ) -> None:
         """The attempt ends without success; the outcome is that of the step that is to blame."""
+        self.run_log.write(lambda conn: self.log_failure(conn, step_id, outcome, staged, ended))
 
-        def work(conn: Connection) -> None:
-            running = steps.running(conn, self.attempt.job_id)
-            blamed = step_id if step_id in running else next(iter(running), "")
-            for each in running:
-                ends = outcome if each == blamed else StepOutcome(outcome.status)
-                lifecycle.term_step(conn, self.registry, self.attempt, each, ends)
-            self._record_quality(conn, staged)
-            lifecycle.term_job(conn, self.registry, self.attempt, ended)
-            self.announcer.attempt_ended(conn, self.attempt, ended.status)
+    def log_failure(
+        self,
+        conn: Connection,
+        step_id: str,
+        outcome: StepOutcome,
+        staged: Mapping[str, Staged],
+        ended: AttemptOutcome,
+    ) -> None:
+        """The same in a transaction of the caller's."""
+        running = steps.running(conn, self.attempt.job_id)
+        blamed = step_id if step_id in running else next(iter(running), "")
+        for each in running:
+            ends = outcome if each == blamed else StepOutcome(outcome.status)
+            lifecycle.term_step(conn, self.registry, self.attempt, each, ends)
+        self._record_quality(conn, staged)
+        lifecycle.term_job(conn, self.registry, self.attempt, ended)
+        self.announcer.attempt_ended(conn, self.attempt, ended.status)
 
-        self.run_log.write(work)
-
-    def _halt(self, conn: Connection, step_id: str, outcome: StepOutcome) -> None:
+    def log_halt(self, conn: Connection, step_id: str, outcome: StepOutcome) -> None:
+        """As `halt`, in a transaction of the caller's."""
         lifecycle.halt_step(conn, self.registry, self.attempt, step_id, outcome)
 
     def _record_quality(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
@@ -120,7 +138,8 @@ class Journal:
             if result.quality is not None:
                 quality.record(conn, self.attempt, step_id, result.quality)
 
-    def _stage(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
+    def log_staged(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
+        """As `persist`, in a transaction of the caller's."""
         for step_id, result in staged.items():
             if result.state is not None and step_id not in self.durable:
                 attempts.stage_step(conn, self.attempt, step_id, result.state)

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -43,6 +43,17 @@ def lease_of(attempt: Attempt) -> Lease:
         attempt.claim.lease,
         lambda conn: leases.renew(conn, attempt),
         lambda conn: leases.verify(conn, attempt),
+    )
+
+
+def lease_of_stretch(together: Sequence[Attempt]) -> Lease:
+    """The leases on several windows, which are kept or lost together."""
+    first, last = together[0], together[-1]
+    return Lease(
+        f"jobs {first.job_id} – {last.job_id}, {first.table} from {first.window} on",
+        first.claim.lease,
+        lambda conn: leases.renew_all(conn, together),
+        lambda conn: leases.verify_all(conn, together),
     )
 
 

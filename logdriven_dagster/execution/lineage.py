@@ -1,7 +1,7 @@
 """What the queries of a successful attempt read and made: written after it, never in its way."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from logdriven_dagster.config.column_lineage import lineage_of
 from logdriven_dagster.config.queries import queries, written_places
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import RunLogError
-from logdriven_dagster.execution.events import WindowSucceeded
+from logdriven_dagster.execution.events import WindowEvent, WindowSucceeded
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.model.lineage import Container, Query, QueryLineage
 from logdriven_dagster.runlog import RunLog, lineage
@@ -33,8 +33,12 @@ class LineageRecorder:
     run_log: RunLog
     _known: dict[str, tuple[int, QueryLineage]] = field(default_factory=dict)
 
-    def recorded(self, order: Order, event: WindowSucceeded) -> WindowSucceeded:
+    def recorded(
+        self, order: Order, event: WindowSucceeded, alike: Sequence[WindowSucceeded] = ()
+    ) -> WindowSucceeded:
         """The event with its lineage; without it, and with a warning, where it cannot be told.
+
+        `alike` are those that have the same lineage.
 
         The window is finished before this begins, so that nothing here can change how it ended.
         """
@@ -43,12 +47,23 @@ class LineageRecorder:
         job_id = event.attempt.job_id
         try:
             found = self._found(order, event)
-            self._write(job_id, [query_id for query_id, _ in found])
+            jobs = [each.attempt.job_id for each in (event, *alike)]
+            self._write(jobs, [query_id for query_id, _ in found])
         except Exception as error:  # noqa: BLE001 - the window is done whatever happens here
             reason = redact(f"{type(error).__name__}: {error}")
             _log.warning("%s job %s: lineage absent: %s", order.table.table, job_id, reason)
             return event
         return replace(event, lineage=tuple(item for _, item in found))
+
+    def all_recorded(self, order: Order, events: Sequence[WindowEvent]) -> Iterator[WindowEvent]:
+        """The same for windows that ran in one pass, and so with the same queries."""
+        done = [event for event in events if isinstance(event, WindowSucceeded)]
+        first = self.recorded(order, done[0], done[1:]) if done else None
+        for event in events:
+            if first is not None and isinstance(event, WindowSucceeded):
+                yield replace(event, lineage=first.lineage)
+            else:
+                yield event
 
     def _found(self, order: Order, event: WindowSucceeded) -> list[tuple[int, QueryLineage]]:
         columns = {step.step_id: tuple(c.name for c in step.columns) for step in event.steps}
@@ -88,9 +103,10 @@ class LineageRecorder:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _write(self, job_id: int, query_ids: list[int]) -> None:
+    def _write(self, job_ids: Sequence[int], query_ids: list[int]) -> None:
         with self.run_log.begin() as conn:
-            lineage.add_runs(conn, job_id, query_ids)
+            for job_id in job_ids:
+                lineage.add_runs(conn, job_id, query_ids)
 
     @cached_property
     def _writers(self) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 
 from logdriven_dagster.config.models import CatchUp, TableConfig
 from logdriven_dagster.execution.events import (
@@ -10,13 +10,14 @@ from logdriven_dagster.execution.events import (
     WindowFailed,
     WindowLost,
     WindowRefused,
+    WindowSetBack,
     WindowSkipped,
     WindowStarted,
 )
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning import Plan, PlannedWindow, plan, unfinished_windows
+from logdriven_dagster.planning import Plan, PlannedWindow, plan, stretch, unfinished_windows
 
 _AT_ONCE = 500
 """How many windows one transaction records as SKIPPED: others wait for it."""
@@ -41,9 +42,12 @@ class CatchUpQueue:
         self._open = list(selected)
         self._aside: set[tuple[str, datetime]] = set()
         self._taken: set[tuple[str, datetime]] = set()
+        self._alone: set[tuple[str, datetime]] = set()
         self._failures: dict[str, TimeWindow] = {}
         self.logs = read_logs(selected)
         self._fresh = True
+        self._changed: set[str] = set()
+        """Tables whose log has changed since it was read."""
         self._known_plan: Plan | None = None
         self._downstream: dict[str, set[str]] = {}
         for name in selected:
@@ -76,13 +80,23 @@ class CatchUpQueue:
         running = [item.window for item in table.log.open if item.status is Status.RUNNING]
         return [w for w in table.passed_over if not any(w.overlaps(r) for r in running)]
 
+    def stretch(self, planned: PlannedWindow, most: int) -> list[TimeWindow]:
+        """The windows to run in one pass, this one first; those that were set back run alone."""
+        table = planned.table
+        windows = stretch(self._plan(), planned, most)
+        aside = self._aside | self._taken | self._alone
+        if (table, planned.window.start) in self._alone:
+            return [planned.window]
+        behind = takewhile(lambda w: (table, w.start) not in aside, windows[1:])
+        return [planned.window, *behind]
+
     def inapplicable(self, planned: PlannedWindow) -> list[TimeWindow]:
         """The windows to record as SKIPPED with it, since their conditions cannot hold either."""
         return list(islice(self._plan().inapplicable(planned), _AT_ONCE))
 
-    def taken(self, planned: PlannedWindow) -> None:
-        """Learn that a window is in work from here on, beside others; `seen` learns of its end."""
-        self._taken.add((planned.table, planned.window.start))
+    def taken(self, planned: PlannedWindow, windows: Sequence[TimeWindow]) -> None:
+        """Learn that windows are in work from here on; `seen` learns of their end."""
+        self._taken |= {(planned.table, window.start) for window in windows}
         # A window that runs once more is not complete now: what waits for it must know.
         self._read([planned.table])
 
@@ -95,18 +109,21 @@ class CatchUpQueue:
         match event:
             case WindowStarted() | WindowRefused() | WindowSkipped():
                 return
+            case WindowSetBack(attempt=attempt):
+                self._taken.discard((attempt.table, attempt.window.start))
+                self._alone.add((attempt.table, attempt.window.start))
             case WindowFailed(attempt=attempt) | WindowLost(attempt=attempt) if self._ordered(
                 attempt.table
             ):
                 self._taken.discard((attempt.table, attempt.window.start))
-                self._failures[attempt.table] = attempt.window
-                self._open.remove(attempt.table)
+                self._failures.setdefault(attempt.table, attempt.window)
+                self._close(attempt.table)
             case _:
                 attempt = event.attempt
                 self._taken.discard((attempt.table, attempt.window.start))
                 self._aside.add((attempt.table, attempt.window.start))
                 if self._takes_one(attempt.table):
-                    self._open.remove(attempt.table)
+                    self._close(attempt.table)
         self._reload(attempt.table)
 
     def set_aside(self, planned: PlannedWindow) -> None:
@@ -116,6 +133,7 @@ class CatchUpQueue:
 
     def held(self) -> Iterator[WindowEvent]:
         """The windows behind failed ones. Source: Sharp ETL, reported as skipped, not logged."""
+        self._read(self._changed)
         for name, failed in self._failures.items():
             log = self.logs[name]
             for window in unfinished_windows(self._tables[name], log, self._now):
@@ -124,6 +142,8 @@ class CatchUpQueue:
 
     def _plan(self) -> Plan:
         """Made anew when the log was read, without which nothing changes."""
+        if self._changed:
+            self._read(self._changed)
         if self._known_plan is None:
             tables, mode, backoff = self._tables, self._mode, self._backoff
             self._known_plan = plan(
@@ -132,12 +152,19 @@ class CatchUpQueue:
         return self._known_plan
 
     def _read(self, names: Collection[str]) -> None:
-        self.logs |= self._read_logs(names)
+        self.logs |= self._read_logs(sorted(names))
+        self._changed.difference_update(list(names))
         self._known_plan = None
 
     def _reload(self, name: str) -> None:
-        self._read([name, *sorted(self._downstream.get(name, ()))])
+        """What comes next needs the log as it is then, however much happens until then."""
+        self._changed |= {name, *self._downstream.get(name, ())}
         self._fresh = False
+
+    def _close(self, name: str) -> None:
+        if name in self._open:
+            self._open.remove(name)
+            self._known_plan = None
 
     def _ordered(self, name: str) -> bool:
         return self._tables[name].ordered

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Generator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from logdriven_dagster.errors import AttemptLostError, UsageError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.catching_up import CatchingUp
 from logdriven_dagster.execution.chain import Chain, Work, logged_interruption
-from logdriven_dagster.execution.claiming import claim_window, read_logs, record_inapplicable
+from logdriven_dagster.execution.claiming import claim_stretch, read_logs, record_inapplicable
 from logdriven_dagster.execution.elsewhere import refuse_running, with_replaceable
 from logdriven_dagster.execution.events import (
     WindowEvent,
@@ -27,13 +28,15 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.execution.journal import Journal
-from logdriven_dagster.execution.leases import HeldLease, lease_of
+from logdriven_dagster.execution.leases import HeldLease, lease_of, lease_of_stretch
 from logdriven_dagster.execution.lineage import LineageRecorder
 from logdriven_dagster.execution.looking import Lookout, window_run
 from logdriven_dagster.execution.notifications import Announcer, Outbox, gathering
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.queue import CatchUpQueue
 from logdriven_dagster.execution.registering import with_settings_in_force
+from logdriven_dagster.execution.stretches import Part, StretchChain, most_together
+from logdriven_dagster.execution.stretches import logged_interruption as stretch_interruption
 from logdriven_dagster.execution.versions import prepared
 from logdriven_dagster.model.attempts import Attempt, Owner, Trigger
 from logdriven_dagster.model.batches import Registry
@@ -43,6 +46,7 @@ from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning import Plan, plan
 from logdriven_dagster.planning.slices import next_slice
 from logdriven_dagster.runlog import RunLog, slices
+from logdriven_dagster.runlog.lifecycle import Started
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -122,7 +126,16 @@ class Runner:
 
         queue = CatchUpQueue(project.tables, read, now, selected, mode=mode, backoff=backoff)
         refuse_running(project, queue.logs, selected, arguments)
-        work = CatchingUp(project, now, arguments, queue, max_windows, self._run, self._pass_over)
+        work = CatchingUp(
+            project,
+            now,
+            arguments,
+            queue,
+            max_windows,
+            self._run_together,
+            most_together,
+            self._pass_over,
+        )
         yield from work.events(max_parallel or project.config.max_parallel)
 
     def run_window(
@@ -232,22 +245,35 @@ class Runner:
 
     @gathering
     def _run(self, order: Order) -> Generator[WindowEvent]:
-        unprepared = order
-        order = self.run_log.ask(lambda conn: prepared(conn, unprepared))
-        steps = order.steps
+        yield from self._run_together([order])
+
+    def _run_together(self, orders: Sequence[Order]) -> Generator[WindowEvent]:
+        """Claim adjoining windows and run them in one pass, or the first one by itself."""
+        prepare = orders[0]
+        order = self.run_log.ask(lambda conn: prepared(conn, prepare))
+        if order.project.versions != prepare.project.versions:
+            orders = orders[:1]  # an earlier version is only for windows that have tried it
+        orders = [replace(order, window=each.window) for each in orders]
+        assert order.steps
         began = time.monotonic()
         registry = self._registry_for(order)
-        started = self.run_log.write(lambda conn: claim_window(conn, registry, order, self.owner))
-        attempt = started.attempt
+        started = self.run_log.write(lambda conn: claim_stretch(conn, registry, orders, self.owner))
         for window in order.passed_over:
             yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
+        if len(started) == 1:
+            yield from self._run_claimed(order, registry, started[0], began)
+        else:
+            yield from self._run_stretch(order, registry, started, began)
+
+    def _run_claimed(
+        self, order: Order, registry: Registry, started: Started, began: float
+    ) -> Generator[WindowEvent]:
+        attempt = started.attempt
         run = window_run(self._window_run(order, attempt), order.project, started)
         lookout = Lookout(order.project, self.run_log, self._engine)
-        work = Work(order.project, order.table, steps, run, order.stage, lookout)
+        work = Work(order.project, order.table, order.steps, run, order.stage, lookout)
         with HeldLease(self.run_log, lease_of(attempt), began).kept() as lease:
-            chain = Chain(
-                Journal(self.run_log, registry, attempt, self._announcer(order.table)), work, lease
-            )
+            chain = Chain(self._journal(order, registry, attempt), work, lease)
             try:
                 with logged_interruption(chain):
                     yield WindowStarted(attempt)
@@ -257,6 +283,24 @@ class Runner:
         if isinstance(outcome, WindowSucceeded):
             outcome = self._lineage.recorded(order, outcome)
         yield outcome
+
+    def _run_stretch(
+        self, order: Order, registry: Registry, started: Sequence[Started], began: float
+    ) -> Generator[WindowEvent]:
+        attempts = [each.attempt for each in started]
+        parts = [
+            Part(self._journal(order, registry, each), self._window_run(order, each))
+            for each in attempts
+        ]
+        with HeldLease(self.run_log, lease_of_stretch(attempts), began).kept() as lease:
+            chain = StretchChain(self.run_log, order.project, order.table, parts, lease)
+            with stretch_interruption(chain):
+                yield from map(WindowStarted, attempts)
+                outcomes = chain.execute(self._engine)
+        yield from self._lineage.all_recorded(order, outcomes)
+
+    def _journal(self, order: Order, registry: Registry, attempt: Attempt) -> Journal:
+        return Journal(self.run_log, registry, attempt, self._announcer(order.table))
 
     @cached_property
     def _lineage(self) -> LineageRecorder:

@@ -35,7 +35,7 @@ def prepared(conn: Connection, order: Order) -> Order:
         _refuse_disabled(order.table)
         return order
     settings = definitions.settings(conn, project.name, Kind.TABLE, [name])
-    version = _version(conn, order)
+    version = recorded_version(conn, order)
     if version is not None:
         project = _at(conn, project, name, version)
     table = project.table(name)
@@ -55,7 +55,7 @@ def _refuse_disabled(table: TableConfig) -> None:
         raise DisabledError(f"{table.table} is disabled; {fix}")
 
 
-def _version(conn: Connection, order: Order) -> int | None:
+def recorded_version(conn: Connection, order: Order) -> int | None:
     """The version that the last attempt at the window ran, if it is not the present one."""
     if order.arguments.latest or order.table.retry_version == "latest":
         return None

@@ -25,6 +25,7 @@ from logdriven_dagster.execution.events import (
     WindowFailed,
     WindowLost,
     WindowRefused,
+    WindowSetBack,
     WindowSkipped,
     WindowStarted,
     WindowSucceeded,
@@ -89,6 +90,9 @@ class Reporter:
                 self.running.pop(attempt.job_id, None)
                 self.lost.append(event)
                 self.context.log.error(redact(str(event.reason)))
+            case WindowSetBack(attempt=attempt, reason=reason):
+                self._set_back(attempt.job_id)
+                self.context.log.info("%s %s: %s", attempt.table, attempt.window, reason)
             case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
                 self.context.log.info(redact(str(event.reason)))
             case WindowRefused():
@@ -124,6 +128,12 @@ class Reporter:
             self.context.log.debug("%s", redact(str(error)))
         told = "was told to end" if done else "cannot be ended from here; it is shut out"
         self.context.log.info("Run %s, whose attempt was replaced, %s", run_id, told)
+
+    def _set_back(self, job_id: int) -> None:
+        """Nobody is at the partition any more, and nothing is known to be wrong with it."""
+        if planned := self.running.pop(job_id, None):
+            self.tried.discard(planned)
+            report_planned(self.context.instance, *planned, None)
 
     def _planned(self, table: str, window: TimeWindow) -> tuple[AssetKey, str] | None:
         partition = self._partition(table, window)

@@ -18,6 +18,7 @@ from logdriven_dagster.planning.readiness import (
     obstacle,
     upstream_obstacle,
 )
+from logdriven_dagster.planning.stretches import stretch
 
 __all__ = [
     "Blocked",
@@ -37,6 +38,7 @@ __all__ = [
     "obstacle",
     "plan",
     "read_range",
+    "stretch",
     "unfinished_windows",
     "upstream_obstacle",
     "watermark",

@@ -162,7 +162,7 @@ class Plan:
             )
             return PlannedWindow(name, window, State.RUNNING, reason, trigger)
         blocked = self._held(plan, trigger, first)
-        obstacle = None if blocked else self._obstacle(plan.table, window, trigger)
+        obstacle = None if blocked else self.obstacle(plan.table, window, trigger)
         if isinstance(obstacle, NotApplying):
             return PlannedWindow(name, window, State.INAPPLICABLE, obstacle.reason, trigger)
         blocked = blocked or (obstacle.reason if obstacle else self._resting(attempt))
@@ -170,10 +170,13 @@ class Plan:
             return PlannedWindow(name, window, State.BLOCKED, blocked, trigger)
         return PlannedWindow(name, window, State.READY, self._cause(plan, window, trigger), trigger)
 
-    def _obstacle(
+    def obstacle(
         self, table: TableConfig, window: TimeWindow, trigger: Trigger
     ) -> DependenciesMissing | NotApplying | None:
-        """A finished window that runs again applied when it ran, which is settled."""
+        """What upstreams have against a window.
+
+        A finished window that runs again applied when it ran, which is settled.
+        """
         if trigger is Trigger.PENDING:
             return upstream_obstacle(table, window, self.known, self.logs)
         return dependencies_missing(table, window, self.known, self.logs)

@@ -4,6 +4,7 @@ Source: Kylin, distributed job lock: one lock for each segment, its owner readab
 the owner is gone. The token is ours, since a lock alone cannot stop an owner that wakes up.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -57,6 +58,39 @@ def verify(conn: Connection, attempt: Attempt) -> None:
     """AttemptLostError if the attempt is not ours any more; the last look before publication."""
     if conn.execute(select(job_log.c.job_id).where(held(attempt))).first() is None:
         raise lost(conn, attempt)
+
+
+def renew_all(conn: Connection, together: Sequence[Attempt]) -> None:
+    """The same for attempts with leases of one duration, in one statement."""
+    lease = lease_for(together[0].claim.lease) | {"last_update_time": utc_now()}
+    renewed = conn.execute(update(job_log).where(all_held(together)).values(**lease))
+    if renewed.rowcount != len(together):
+        raise lost(conn, _first_lost(conn, together))
+
+
+def verify_all(conn: Connection, together: Sequence[Attempt]) -> None:
+    """AttemptLostError if one of the attempts is not ours any more."""
+    if len(still_held(conn, together)) != len(together):
+        raise lost(conn, _first_lost(conn, together))
+
+
+def still_held(conn: Connection, together: Sequence[Attempt]) -> set[int]:
+    """The jobs of those attempts that are still ours."""
+    return set(conn.execute(select(job_log.c.job_id).where(all_held(together))).scalars())
+
+
+def all_held(together: Sequence[Attempt]) -> ColumnElement[bool]:
+    """The rows of attempts while their leases are ours. A row keeps its token for ever."""
+    return and_(
+        job_log.c.job_id.in_([attempt.job_id for attempt in together]),
+        job_log.c.status == _RUNNING,
+        job_log.c.fencing_token.in_([attempt.fencing_token for attempt in together]),
+    )
+
+
+def _first_lost(conn: Connection, together: Sequence[Attempt]) -> Attempt:
+    held_ones = still_held(conn, together)
+    return next(attempt for attempt in together if attempt.job_id not in held_ones)
 
 
 def write_held(conn: Connection, attempt: Attempt, statement: Update) -> None:

@@ -1,0 +1,44 @@
+"""Stretches: adjoining windows of one table that can run in one pass."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning.plan import Plan, PlannedWindow, State
+from logdriven_dagster.planning.readiness import open_attempt
+
+
+def stretch(plan: Plan, planned: PlannedWindow, most: int) -> list[TimeWindow]:
+    """The ready window and those behind it that may run with it, `most` of them in all.
+
+    They follow each other without a gap, for the same reason, and wait for nothing but each other.
+    A window whose last attempt failed runs by itself: it would only fail with all the others.
+    """
+    if planned.state is not State.READY:
+        return [planned.window]
+    return list(islice(_together(plan, planned), max(most, 1)))
+
+
+def _together(plan: Plan, planned: PlannedWindow) -> Iterator[TimeWindow]:
+    table, start = plan.tables[planned.table], planned.window.start.timestamp()
+    yield planned.window
+    last = planned.window
+    if not _is_untried(plan, planned, last):
+        return
+    for window, trigger in table.queue():
+        if trigger is not planned.trigger or window.start.timestamp() <= start:
+            continue
+        adjoins = window.start.timestamp() == last.end.timestamp()
+        if not adjoins or not _is_untried(plan, planned, window):
+            return
+        if plan.obstacle(table.table, window, trigger) is not None:
+            return
+        yield window
+        last = window
+
+
+def _is_untried(plan: Plan, planned: PlannedWindow, window: TimeWindow) -> bool:
+    """Whether nobody is at the window and nothing is known to be wrong with it."""
+    attempt = open_attempt(window, plan.tables[planned.table].log)
+    return attempt is None or (attempt.status is Status.DISCARDED and attempt.window == window)

@@ -1,0 +1,57 @@
+"""Windows in one pass: the rows and the log are those of windows that run one by one."""
+
+import pytest
+
+from logdriven_dagster.execution.events import WindowFailed, WindowSetBack, WindowSucceeded
+from tests.execution.conftest import World
+from tests.stretches.conftest import LINES, NOW, together
+
+TARGETS = [
+    "{type: iceberg, window_column: day}",
+    "{type: iceberg, window_column: day, mode: append}",
+    "{type: parquet, window_column: day}",
+    "{type: orc, window_column: day, mode: append}",
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_window_has_its_own_rows_and_its_own_line_in_the_log(numbers: World, target: str):
+    numbers.write("tables/numbers.yaml", together(target))
+    events = numbers.catch_up(now=NOW)
+    done = [event for event in events if isinstance(event, WindowSucceeded)]
+    assert [event.steps[0].counts.target for event in done] == [1, 2, 3, 4, 5, 6]
+    assert [event.steps[0].counts.source for event in done] == [1, 2, 3, 4, 5, 6]
+    assert len(numbers.rows("ods.numbers")) == 21
+    assert len(numbers.rows("ods.numbers", done[3].attempt.window)) == 4
+    assert numbers.statuses("ods.numbers") == [(f"0{n}", "SUCCESS") for n in range(1, 7)]
+
+
+def test_windows_of_one_pass_share_one_commit(numbers: World):
+    events = numbers.catch_up(now=NOW)
+    published = [e.published[0].snapshot_id for e in events if isinstance(e, WindowSucceeded)]
+    assert len(published) == 6
+    assert len(set(published)) == 1
+
+
+def test_a_window_of_a_pass_can_be_run_again_alone(numbers: World):
+    events = numbers.catch_up(now=NOW)
+    third = [e for e in events if isinstance(e, WindowSucceeded)][2].attempt.window
+    numbers.numbers(*(line for line in LINES if line != "2022-01-03,30"))
+    list(numbers.runner.refresh_window("ods.numbers", third, NOW))
+    assert len(numbers.rows("ods.numbers")) == 20
+
+
+def test_the_log_names_the_bad_window(numbers: World):
+    numbers.numbers(*LINES, "2022-01-04,none")
+    events = numbers.catch_up(now=NOW)
+    (failed,) = [event for event in events if isinstance(event, WindowFailed)]
+    assert failed.attempt.window.start.day == 4
+    assert sum(isinstance(event, WindowSetBack) for event in events) == 6
+    together = [(f"0{n}", "DISCARDED") for n in range(1, 7)]
+    alone = [("01", "SUCCESS"), ("02", "SUCCESS"), ("03", "SUCCESS"), ("04", "FAILURE")]
+    assert numbers.statuses("ods.numbers") == together + alone
+    numbers.numbers(*LINES)
+    numbers.catch_up(now=NOW)
+    later = [("04", "SUCCESS"), ("05", "SUCCESS"), ("06", "SUCCESS")]
+    assert numbers.statuses("ods.numbers") == together + alone + later
+    assert len(numbers.rows("ods.numbers")) == 21
