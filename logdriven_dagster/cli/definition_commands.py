@@ -12,6 +12,7 @@ from logdriven_dagster.cli.options import JsonOption, ProjectOption
 if TYPE_CHECKING:
     from logdriven_dagster.execution.definitions import Side
     from logdriven_dagster.model.definitions import Change
+    from logdriven_dagster.runlog.definition_history import Finding
 
 NamesArgument = Annotated[
     list[str], typer.Argument(metavar="NAME…", help="Tables, jobs, or JOB.STEP of maintenance.")
@@ -188,7 +189,6 @@ def find(
     as_json: JsonOption = False,
 ) -> None:
     """Show who uses what; `*` in a name stands for anything."""
-    from logdriven_dagster.cli import rendering
     from logdriven_dagster.execution import definitions
 
     given = {
@@ -204,6 +204,12 @@ def find(
     if not wanted and text is None:
         raise typer.BadParameter("what is to be found?", param_hint="TEXT")
     found = definitions.find(_folder(project), wanted, text)
+    _print_findings(found, as_json)
+
+
+def _print_findings(found: "Sequence[Finding]", as_json: bool) -> None:
+    from logdriven_dagster.cli import rendering
+
     if as_json:
         rendering.print_json_list(
             {
