@@ -65,6 +65,13 @@ def written_places(project: Project) -> dict[str, str]:
     }
 
 
+def dialect_of(project: Project, source: JdbcSource) -> str | None:
+    """What sqlglot calls the language of a source's database."""
+    url = project.config.connections[source.connection].url or ""
+    backend = re.split(r"[+:]", url)[0]
+    return _DIALECTS.get(backend, backend or None)
+
+
 class _Asking:
     """One step and what it asks for."""
 
@@ -101,11 +108,9 @@ class _Asking:
         name = f"{self._table.table}#{self._step.step}.source"
         result = Container(name, NodeType.TEMP)
         text, own = self._given(source.query), (self._table.table, self._step.step)
-        url = self._project.config.connections[source.connection].url or ""
-        backend = re.split(r"[+:]", url)[0]
         names = {"": Container(source.connection), **self._written(source.connection, text)}
         query = Query(*own, "spark", text, result, (), names)
-        return query, _DIALECTS.get(backend, backend or None)
+        return query, dialect_of(self._project, source)
 
     def _written(self, connection: str, text: str) -> dict[str, Container]:
         """Tables of a connection that a text mentions and tables of the project are written to."""

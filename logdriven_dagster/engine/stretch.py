@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.steps import CheckConfig, StepConfig, Target
+from logdriven_dagster.config.stretching import keeps_rows
 from logdriven_dagster.engine.checks import refuse_violations
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.modes import mode_of
@@ -114,9 +115,20 @@ class StretchSession:
         ready = in_few_files(placed_in_windows(frame, target, windows))
         keeper = self._stores[step.step]
         done = keeper.stage_windows(ready, [_stamp(run, step.step) for run in self._runs])
-        self._staged[step.step] = rows = _counted(done)
+        self._staged[step.step] = rows = self._counted(done)
         self._views.register(step.step, keeper.windows_frame(rows).drop(WINDOW_START))
         return tuple(_told(each, target, source_type, files) for each in rows)
+
+    def _counted(self, done: Pass) -> tuple[StagedRows, ...]:
+        """The rows of each window with what was read for it.
+
+        Where a query makes at most one row of each that it reads, and as many in all, every window
+        has as many rows as were read for it.
+        """
+        written = sum(rows.rows or 0 for rows in done.rows)
+        if done.source_rows != written or not keeps_rows(self._place.project, self._table):
+            return done.rows
+        return tuple(replace(rows, source_rows=rows.rows) for rows in done.rows)
 
     @cached_property
     def _stores(self) -> dict[str, StretchStore]:
@@ -155,17 +167,6 @@ def _union(reads: Iterable[Reads]) -> Reads:
             else:
                 spans.append(span)
     return tuple(spans)
-
-
-def _counted(done: Pass) -> tuple[StagedRows, ...]:
-    """The rows of each window with what was read for it.
-
-    Where every row of the source became one row of the result, both numbers are the same.
-    """
-    written = sum(rows.rows or 0 for rows in done.rows)
-    if done.source_rows != written:
-        return done.rows
-    return tuple(replace(rows, source_rows=rows.rows) for rows in done.rows)
 
 
 def _told(

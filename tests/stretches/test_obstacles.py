@@ -1,0 +1,96 @@
+"""Which queries may run for several windows in one pass."""
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from logdriven_dagster.config.window_keys import SHARED, Keys, Relation, TogetherError
+from logdriven_dagster.model.periods import Grid, Period
+
+DAYS = Grid(datetime(2022, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")), Period.parse("1 day"))
+HOURS = Grid(datetime(2022, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")), Period.parse("1 hour"))
+RELATIONS = {
+    "source": Relation(frozenset({"at"})),
+    "ods.lines": Relation(frozenset({"at"})),
+    "ods.months": Relation(must_name=frozenset({"at"})),
+    "dim.shops": SHARED,
+    "raw": SHARED,
+    "own": Relation(refused="it reads own"),
+}
+
+
+def keys(sql: str, grid: Grid = DAYS) -> set[str] | None:
+    found = Keys(grid, RELATIONS).of(sql).keys
+    return None if found is None else set(found)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT at, amount * 2 AS twice FROM source WHERE amount > 0", {"at"}),
+        ("SELECT * FROM source", {"at"}),
+        ("SELECT s.*, d.name FROM source s LEFT JOIN dim.shops d ON s.id = d.id", {"at"}),
+        ("SELECT CAST(at AS DATE) AS day, count(*) FROM source GROUP BY CAST(at AS DATE)", {"day"}),
+        ("SELECT to_date(at) AS day, count(DISTINCT id) FROM source GROUP BY 1", {"day"}),
+        ("SELECT date_trunc('DAY', at) AS day, sum(n) FROM source GROUP BY day", {"day"}),
+        ("SELECT DISTINCT at, id FROM source", {"at"}),
+        (
+            "SELECT at, row_number() OVER (PARTITION BY at, id ORDER BY n) AS n FROM source",
+            {"at"},
+        ),
+        ("WITH a AS (SELECT at AS t, id FROM source) SELECT t AS day FROM a", {"day"}),
+        ("SELECT * FROM raw WHERE at >= :data_range_start AND at < :data_range_end", {"at"}),
+        ("SELECT * FROM raw WHERE at >= '${DATA_RANGE_START}' AND at < '${DATA_RANGE_END}'", {"at"}),
+        ("SELECT at FROM ods.months m WHERE :data_range_start <= at AND at < :data_range_end", {"at"}),
+        ("SELECT s.at FROM source s JOIN ods.lines l ON s.at = l.at AND s.id = l.id", {"at"}),
+        ("SELECT at FROM source UNION ALL SELECT at FROM ods.lines", {"at"}),
+        ("SELECT at, x FROM source LATERAL VIEW explode(items) e AS x", {"at"}),
+        ("SELECT at FROM source WHERE id IN (SELECT id FROM dim.shops)", {"at"}),
+        ("SELECT amount FROM source", set()),
+        ("SELECT * FROM dim.shops LIMIT 3", None),
+        ("SELECT count(*) FROM dim.shops", None),
+        ("SELECT at FROM source s WHERE EXISTS (SELECT 1 FROM dim.shops d WHERE d.id = s.id)", {"at"}),
+    ],
+)
+def test_rows_keep_to_their_window(sql: str, expected: set[str] | None):
+    assert keys(sql) == expected
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM source",
+        "SELECT id, count(*) FROM source GROUP BY id",
+        "SELECT at, count(*) FROM source GROUP BY ROLLUP (at)",
+        "SELECT DISTINCT id FROM source",
+        "SELECT at, row_number() OVER (ORDER BY n) AS n FROM source",
+        "SELECT at, sum(n) OVER (PARTITION BY id) AS n FROM source",
+        "SELECT at FROM source ORDER BY n LIMIT 10",
+        "SELECT at FROM source TABLESAMPLE (10 PERCENT)",
+        "SELECT a.at FROM source a JOIN source b ON a.id = b.id",
+        "SELECT a.at FROM source a, ods.lines b",
+        "SELECT d.id, s.at FROM dim.shops d LEFT JOIN source s ON d.id = s.id",
+        "SELECT s.at FROM source s FULL JOIN dim.shops d ON d.id = s.id",
+        "SELECT at FROM source UNION ALL SELECT at FROM dim.shops",
+        "SELECT id FROM source UNION SELECT id FROM ods.lines",
+        "SELECT at, (SELECT max(n) FROM ods.lines) AS top FROM source",
+        "SELECT at FROM source WHERE id NOT IN (SELECT id FROM ods.lines)",
+        "SELECT at, :data_range_start AS loaded_for FROM source",
+        "SELECT at FROM raw WHERE at > :data_range_start AND at <= :data_range_end",
+        "SELECT at, :job_id AS job FROM source",
+        "SELECT at, '${YEAR}' AS year FROM source",
+        "SELECT at FROM ods.months",
+        "SELECT at FROM own",
+        "SELECT x FROM (SELECT at AS x FROM source LIMIT 5)",
+        "WITH a AS (SELECT id, max(at) AS at FROM source GROUP BY id) SELECT * FROM a",
+        "SELECT * FROM dim.shops WHERE id IN (SELECT id FROM source)",
+    ],
+)
+def test_what_looks_at_rows_of_several_windows_keeps_them_apart(sql: str):
+    with pytest.raises(TogetherError):
+        keys(sql)
+
+
+def test_a_day_is_not_made_of_hours_that_are_windows():
+    assert keys("SELECT CAST(at AS DATE) AS day FROM source", HOURS) == set()
