@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Select, func, select, union_all
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models import TableConfig
@@ -16,11 +16,31 @@ from logdriven_dagster.model.logs import OpenWindow, Settled, TableLog
 from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import TimeWindow, in_zone
 from logdriven_dagster.runlog import coverage, leases, recent, refreshes, slices, waiting
-from logdriven_dagster.runlog.chunks import QUERIES, chunks
+from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import job_log, step_log
+from logdriven_dagster.runlog.unions import each
 
 _DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
+_NEWEST = (
+    select(job_log.c.job_id)
+    .where(job_log.c.job_name == bindparam("name"))
+    .order_by(job_log.c.job_id.desc())
+    .limit(1)
+)
+"""The newest attempt of a table."""
+_NEWEST_DONE = (
+    select(job_log.c.job_name, job_log.c.window_start, job_log.c.window_end, job_log.c.data_now)
+    .where(
+        job_log.c.job_name == bindparam("name"),
+        job_log.c.latest == 1,
+        job_log.c.status == _DONE,
+        job_log.c.data_now.is_not(None),
+    )
+    .order_by(job_log.c.window_start.desc())
+    .limit(bindparam("most"))
+)
+"""So many finished windows of a table, the newest."""
 
 
 def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
@@ -126,32 +146,17 @@ def _settled(conn: Connection, tables: Collection[TableConfig]) -> dict[str, tup
     """The newest finished windows of tables with `lookback`, by ascending start."""
     zones = {table.table: table.grid.zone for table in tables}
     found: dict[str, list[Settled]] = {}
-    for part in chunks([table for table in tables if table.lookback], QUERIES):
-        for row in conn.execute(union_all(*map(_newest, part))):
-            zone = zones[row.job_name]
-            item = Settled(_window(row, zone), in_zone(row.data_now, zone))
-            found.setdefault(row.job_name, []).append(item)
+    asked = [
+        {"name": table.table, "most": table.lookback + 1} for table in tables if table.lookback
+    ]
+    for row in each(conn, _NEWEST_DONE, asked):
+        zone = zones[row.job_name]
+        item = Settled(_window(row, zone), in_zone(row.data_now, zone))
+        found.setdefault(row.job_name, []).append(item)
     return {
         name: tuple(sorted(items, key=lambda item: item.window.start.timestamp()))
         for name, items in found.items()
     }
-
-
-def _newest(table: TableConfig) -> Select[Any]:
-    """So many windows of a table, by a few steps in the index."""
-    columns = (job_log.c.job_name, job_log.c.window_start, job_log.c.window_end, job_log.c.data_now)
-    query = (
-        select(*columns)
-        .where(
-            job_log.c.job_name == table.table,
-            job_log.c.latest == 1,
-            job_log.c.status == _DONE,
-            job_log.c.data_now.is_not(None),
-        )
-        .order_by(job_log.c.window_start.desc())
-        .limit(table.lookback + 1)
-    )
-    return select(query.subquery())
 
 
 def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
@@ -178,16 +183,10 @@ def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, A
 
 def latest_statuses(conn: Connection, names: Collection[str]) -> dict[str, str]:
     """Table → the status of its newest attempt. Source: Kettle, latest-status views."""
+    ids = [row.job_id for row in each(conn, _NEWEST, [{"name": name} for name in names])]
     found = {}
-    for part in chunks(list(names), QUERIES):
-        newest = union_all(
-            *(
-                select(select(func.max(job_log.c.job_id)).where(mine).scalar_subquery())
-                for mine in (job_log.c.job_name == name for name in part)
-            )
-        )
-        ids = [job_id for job_id in conn.execute(newest).scalars() if job_id is not None]
-        query = select(job_log.c.job_name, job_log.c.status).where(job_log.c.job_id.in_(ids))
+    for part in chunks(ids):
+        query = select(job_log.c.job_name, job_log.c.status).where(job_log.c.job_id.in_(part))
         found |= {row.job_name: row.status for row in conn.execute(query)}
     return found
 

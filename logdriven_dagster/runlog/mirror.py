@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Table, func, or_, select
+from sqlalchemy import Table, bindparam, or_, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Owner, Status
@@ -13,6 +13,7 @@ from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.history import attempts_by_id
 from logdriven_dagster.runlog.observation_schema import job_run
 from logdriven_dagster.runlog.schema import job_log
+from logdriven_dagster.runlog.unions import each
 
 _ENDED = (Status.SUCCESS.value, Status.FAILURE.value, Status.DISCARDED.value)
 
@@ -49,18 +50,17 @@ def _unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Seque
     """The rows, which begin with their number."""
     (number,) = log.primary_key.columns
     newest = (
-        select(func.max(number))
-        .where(log.c.dagster_run_id.in_(run_ids))
-        .group_by(log.c.dagster_run_id)
+        select(number.label("number"))
+        .where(log.c.dagster_run_id == bindparam("run_id"))
+        .order_by(number.desc())
+        .limit(1)
     )
+    numbers = [row.number for row in each(conn, newest, [{"run_id": run_id} for run_id in run_ids])]
+    running = (log.c.status == Status.RUNNING.value) & log.c.dagster_run_id.in_(run_ids)
     columns = (number, log.c.owner, log.c.dagster_run_id, log.c.lease_expires_at)
     query = (
         select(*columns, utc_now().label("read_at"))
-        .where(
-            log.c.dagster_run_id.in_(run_ids),
-            log.c.lease_expires_at.is_not(None),
-            or_(log.c.status == Status.RUNNING.value, number.in_(newest)),
-        )
+        .where(log.c.lease_expires_at.is_not(None), or_(running, number.in_(numbers)))
         .order_by(number)
     )
     return conn.execute(query).all()

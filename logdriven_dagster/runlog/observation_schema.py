@@ -47,6 +47,9 @@ job_run = Table(
 Index("uq_job_run_running", job_run.c.job_code, job_run.c.running, unique=True)
 Index("ix_job_run_name", job_run.c.job_name, job_run.c.job_run_id)
 Index("ix_job_run_begin", job_run.c.begin_time)
+Index("ix_job_run_code", job_run.c.job_code, job_run.c.job_run_id)
+Index("ix_job_run_open", job_run.c.running)
+Index("ix_job_run_dagster", job_run.c.dagster_run_id, job_run.c.job_run_id)
 
 job_run_step = Table(
     "job_run_step",

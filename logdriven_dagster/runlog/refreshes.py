@@ -5,12 +5,25 @@ by an index, and for each table a bookmark says up to which of them nothing is s
 that the cost follows what ran again lately, not the length of the history.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Select, Table, func, insert, literal, select, union_all, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Table,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.engine import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
@@ -20,11 +33,26 @@ from logdriven_dagster.model.windows import TimeWindow, in_zone
 from logdriven_dagster.runlog.chunks import QUERIES, VALUES, chunks
 from logdriven_dagster.runlog.clock import utc_from_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive, refresh_bookmark
+from logdriven_dagster.runlog.unions import each
 
 _DONE = Status.SUCCESS.value
 _RUNNING = Status.RUNNING.value
 _LONGER_THAN_A_CLAIM = timedelta(minutes=1)
 """A server ends a transaction that is idle for a quarter of it."""
+_AGAIN = select(
+    job_log.c.job_name,
+    job_log.c.job_id,
+    job_log.c.window_start,
+    job_log.c.window_end,
+    case((job_log.c.status == _DONE, 1), else_=0).label("succeeded"),
+).where(
+    job_log.c.job_name == bindparam("upstream"),
+    job_log.c.again == 1,
+    job_log.c.job_id > bindparam("passed"),
+    job_log.c.latest == 1,
+    job_log.c.window_start.is_not(None),
+)
+"""The latest attempts after the first at windows of an upstream, as far as not passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +104,21 @@ def _settled_until(conn: Connection, pair: _Pair, again: Sequence[Row[Any]]) -> 
     known = [row for row in again if row.succeeded]
     probes = [(pair, row) for row in known]
     older = {probes[n][1].job_id for n, _ in _older(conn, probes, (_DONE, _RUNNING))}
-    begun = select(func.min(job_log.c.job_id)).where(
-        job_log.c.job_name == pair.upstream, job_log.c.latest == 1, job_log.c.status == _RUNNING
+    unsettled = select(func.min(job_log.c.job_id)).where(
+        job_log.c.job_name == pair.upstream,
+        job_log.c.latest == 1,
+        or_(job_log.c.status == _RUNNING, _ended_lately(known)),
     )
-    running = conn.execute(begun).scalar()
-    stops = [*older, *(row.job_id for row in known if not row.is_old)]
-    stops += [running] if running is not None else []
-    stop = min(stops, default=None)
+    first = conn.execute(unsettled).scalar()
+    stop = min([*older, *([] if first is None else [first])], default=None)
     settled = [row.job_id for row in known if stop is None or row.job_id < stop]
     return max(settled, default=0)
+
+
+def _ended_lately(rows: Sequence[Row[Any]]) -> ColumnElement[bool]:
+    since = select(utc_from_now(-_LONGER_THAN_A_CLAIM)).scalar_subquery()
+    ids = [row.job_id for row in rows]
+    return job_log.c.job_id.in_(ids) & (job_log.c.job_end_time >= since)
 
 
 def _pairs(tables: Collection[TableConfig]) -> list[_Pair]:
@@ -117,36 +151,13 @@ def _bookmarks(conn: Connection, pairs: Collection[_Pair]) -> dict[_Pair, int]:
 def _ran_again(
     conn: Connection, pairs: Collection[_Pair], passed: Mapping[_Pair, int]
 ) -> Iterator[tuple[_Pair, Row[Any]]]:
-    """The latest attempts after the first at windows of upstreams, as far as not passed."""
     of: dict[str, list[_Pair]] = {}
     for pair in pairs:
         of.setdefault(pair.upstream, []).append(pair)
     after = {name: min(passed.get(pair, 0) for pair in mine) for name, mine in of.items()}
-    for part in chunks(sorted(after), QUERIES):
-        queries = union_all(*(_again_after(name, after[name]) for name in part))
-        for row in conn.execute(queries).all():
-            yield from (
-                (pair, row) for pair in of[row.job_name] if row.job_id > passed.get(pair, 0)
-            )
-
-
-def _again_after(upstream: str, job_id: int) -> Select[Any]:
-    log = job_log.c
-    a_while_ago = select(utc_from_now(-_LONGER_THAN_A_CLAIM)).scalar_subquery()
-    return select(
-        log.job_name,
-        log.job_id,
-        log.window_start,
-        log.window_end,
-        (log.status == _DONE).label("succeeded"),
-        (log.job_end_time < a_while_ago).label("is_old"),
-    ).where(
-        log.job_name == upstream,
-        log.again == 1,
-        log.job_id > job_id,
-        log.latest == 1,
-        log.window_start.is_not(None),
-    )
+    asked = [{"upstream": name, "passed": job_id} for name, job_id in sorted(after.items())]
+    for row in each(conn, _AGAIN, asked):
+        yield from ((pair, row) for pair in of[row.job_name] if row.job_id > passed.get(pair, 0))
 
 
 def _older(

@@ -63,9 +63,10 @@ def _started(
     conn: Connection, log: Table, project: str, start: datetime, end: datetime
 ) -> list[Any]:
     # What started since then has ended since then, or runs: both are indexed, starts are not.
-    running = log.c.status == Status.RUNNING.value
+    since = log.c.job_end_time >= _utc(start)
+    running = (log.c.status == Status.RUNNING.value) & (log.c.latest == 1)
     query = select(log).where(
-        or_(log.c.job_end_time >= _utc(start), running),
+        or_(since, running) if log is job_log else since,  # what is archived has ended
         log.c.job_start_time >= _utc(start),
         log.c.job_start_time < _utc(end),
         log.c.project_name == project,

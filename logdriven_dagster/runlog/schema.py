@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     CheckConstraint,
     Column,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    event,
     text,
 )
 from sqlalchemy.dialects import mysql
@@ -118,6 +120,9 @@ Index("ix_job_log_ended", job_log.c.job_end_time)
 Index("ix_job_log_run", job_log.c.dagster_run_id, job_log.c.job_id)
 Index("ix_job_log_job_run", job_log.c.job_run_id)
 Index("ix_job_log_uncovered", job_log.c.latest, job_log.c.covered, job_log.c.status)
+STATISTICS = "CREATE STATISTICS IF NOT EXISTS st_job_log ON status, latest, covered FROM job_log"
+"""For PostgreSQL, which would else expect that as many latest rows failed as older ones."""
+event.listen(job_log, "after_create", DDL(STATISTICS).execute_if(dialect="postgresql"))
 
 step_log = Table(
     "step_log",
@@ -289,11 +294,17 @@ VIEWS = {
     """,
     # Kettle's v_etl_kjb_log; by id as well. Two projects may share a log: the code says which.
     "v_job_log": """
+        WITH RECURSIVE codes (job_code) AS (
+            SELECT MIN(job_code) FROM job_run
+            UNION ALL
+            SELECT (SELECT MIN(l.job_code) FROM job_run l WHERE l.job_code > codes.job_code)
+            FROM codes WHERE codes.job_code IS NOT NULL
+        )
         SELECT r.job_name, r.job_run_id, r.job_type, r.begin_time AS begin_dttm,
                r.end_time AS end_dttm, r.status, r.error
-        FROM job_run r
-        JOIN (SELECT job_code, MAX(job_run_id) AS job_run_id FROM job_run GROUP BY job_code) n
-          ON n.job_run_id = r.job_run_id
+        FROM codes c
+        JOIN job_run r
+          ON r.job_run_id = (SELECT MAX(l.job_run_id) FROM job_run l WHERE l.job_code = c.job_code)
     """,
 }
 """Views for operators: the latest attempt at each window and of each table, and of each job."""

@@ -4,43 +4,45 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Select, select, union_all
+from sqlalchemy import bindparam, select, union_all
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models import SLICED, TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import LastSlice
 from logdriven_dagster.model.windows import Along, Slice, TimeWindow, in_zone
-from logdriven_dagster.runlog.chunks import QUERIES, chunks
+from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.schema import job_log, job_log_archive
+from logdriven_dagster.runlog.unions import each
+
+_NEWEST = (
+    select(job_log.c.job_id)
+    .where(
+        job_log.c.job_name == bindparam("name"),
+        job_log.c.latest == 1,
+        job_log.c.status == Status.SUCCESS.value,
+        job_log.c.incremental_type == bindparam("kind"),
+    )
+    .order_by(job_log.c.window_start.desc())
+    .limit(1)
+)
+"""The latest success at the greatest number, not one from before the type was changed."""
 
 
 def last(conn: Connection, tables: Collection[TableConfig]) -> dict[str, LastSlice]:
     """The newest success of each of these tables, by a step in the index for each."""
+    by_name = {table.table: table for table in tables}
+    asked = [{"name": name, "kind": table.incremental_type} for name, table in by_name.items()]
+    ids = [row.job_id for row in each(conn, _NEWEST, asked)]
     found = {}
-    for part in chunks(list(tables), QUERIES):
-        by_name = {table.table: table for table in part}
-        newest = union_all(*(select(_newest(table).scalar_subquery()) for table in part))
-        ids = [job_id for job_id in conn.execute(newest).scalars() if job_id is not None]
-        for row in conn.execute(select(job_log).where(job_log.c.job_id.in_(ids))):
+    for part in chunks(ids):
+        for row in conn.execute(select(job_log).where(job_log.c.job_id.in_(part))):
             table = by_name[row.job_name]
             window = window_of(table, row._mapping)
             assert isinstance(window, Slice)
             now = in_zone(row.data_now or 0, table.grid.zone)
             found[row.job_name] = LastSlice(window, now, bool(row.has_more))
     return found
-
-
-def _newest(table: TableConfig) -> Select[int]:
-    """The latest success at the greatest number, not one from before the type was changed."""
-    mine = (
-        (job_log.c.job_name == table.table)
-        & (job_log.c.latest == 1)
-        & (job_log.c.status == Status.SUCCESS.value)
-        & (job_log.c.incremental_type == table.incremental_type)
-    )
-    newest = select(job_log.c.job_id).where(mine)
-    return newest.order_by(job_log.c.window_start.desc()).limit(1)
 
 
 def begun(conn: Connection, table: TableConfig, keys: Collection[str] | None = None) -> list[Slice]:

@@ -3,7 +3,14 @@
 import sqlalchemy as sa
 from alembic import op
 
-from logdriven_dagster.runlog.schema import VIEWS, job_log, job_log_archive, metadata
+from logdriven_dagster.runlog.observation_schema import job_run
+from logdriven_dagster.runlog.schema import (
+    STATISTICS,
+    VIEWS,
+    job_log,
+    job_log_archive,
+    metadata,
+)
 
 revision = "0005"
 down_revision = "0004"
@@ -20,17 +27,21 @@ def upgrade() -> None:
         op.execute(f"DROP VIEW IF EXISTS {view}")
     connection = op.get_bind()
     for log in (job_log, job_log_archive):
-        inspector = sa.inspect(connection)
-        if "again" not in {column["name"] for column in inspector.get_columns(log.name)}:
+        known = {column["name"] for column in sa.inspect(connection).get_columns(log.name)}
+        if "again" not in known:
             op.add_column(log.name, sa.Column("again", log.c.again.type))
         marked = sa.update(log).where(log.c.attempt_number > 1).values(again=1)
         connection.execute(marked)
-        present = {index["name"] for index in inspector.get_indexes(log.name)}
-        for name in present & _CHANGED[log.name]:
+    for log in (job_log, job_log_archive, job_run):
+        present = {index["name"] for index in sa.inspect(connection).get_indexes(log.name)}
+        changed = _CHANGED.get(log.name, set())
+        for name in present & changed:
             op.drop_index(name, log.name)
         for index in log.indexes:
-            if index.name not in present - _CHANGED[log.name]:
+            if index.name not in present - changed:
                 index.create(connection)
+    if connection.dialect.name == "postgresql":
+        op.execute(STATISTICS)
     metadata.create_all(connection, checkfirst=True)
     for view, query in VIEWS.items():
         op.execute(f"CREATE VIEW {view} AS {query}")

@@ -1,0 +1,195 @@
+"""What planning, ticks, claims and looks at the log cost, as ratios over ever longer histories.
+
+`python -m benchmarks.scale [--windows 100 1000 9700] [--tables 1000] [--databases sqlite postgresql
+mariadb]` writes a log for each length and database (`benchmarks.big_logs`; servers are started for
+it) and prints one object of JSON: medians in milliseconds, and each over that of the first length.
+With `--urls` logs that are there already are measured, in this order.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from dagster import DagsterInstance, build_sensor_context
+
+from benchmarks.big_logs import Shape, fill, make_project
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.processes import registry_of
+from logdriven_dagster.execution.claiming import claim_window
+from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.orders import Order
+from logdriven_dagster.execution.registering import register
+from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.model.attempts import Trigger
+from logdriven_dagster.orchestration.code_location import build_definitions
+from logdriven_dagster.runlog import RunLog, history, reports
+from scripts import servers
+
+
+class _UndoneError(Exception):
+    """A measured transaction is not to be kept."""
+
+
+class Measured:
+    """One log, and what is asked of it."""
+
+    def __init__(self, folder: Path, url: str, shape: Shape) -> None:
+        make_project(folder, shape, url)
+        self.project: Project = register(folder).project
+        self.runner: Runner = open_runner(self.project)
+        self.log: RunLog = self.runner.run_log
+        self.definitions = build_definitions(self.project)
+        self.now = shape.now + timedelta(hours=1, minutes=5)
+        ready = self.runner.plan(self.now).ready()
+        self.next_window = next(item for item in ready if item.trigger is Trigger.PENDING)
+        self.registry = registry_of(self.project.tables.values())
+
+    def actions(self) -> dict[str, Callable[[], object]]:
+        """Name → what is measured; each leaves the log as it was."""
+        instance = DagsterInstance.ephemeral()
+
+        def tick(name: str) -> Callable[[], object]:
+            definition = self.definitions.resolve_sensor_def(name)
+            return lambda: definition(build_sensor_context(instance))
+
+        return {
+            "plan": self.plan,
+            "sensor tick": tick("catch_up_sensor"),
+            "mirror tick": tick("run_log_mirror"),
+            "claim": self.claim,
+            "latest statuses": lambda: self._read(self._statuses),
+            "v_table_log": lambda: self._read(
+                lambda conn: conn.execute(sa.text("SELECT * FROM v_table_log")).all()
+            ),
+            "newest 100 attempts": lambda: self._read(history.attempts),
+            "report of a day": lambda: self._read(self._report),
+        }
+
+    def plan(self) -> object:
+        return next(self.runner.plan(self.now).ready(), None)
+
+    def claim(self) -> None:
+        """The window that is next, in a transaction that is undone."""
+        planned, registry = self.next_window, self.registry
+        table = self.project.tables[planned.table]
+        order = Order(self.project, table, planned.window, planned.trigger, self.now)
+
+        def work(conn: sa.Connection) -> None:
+            claim_window(conn, registry, order, self.runner.owner)
+            raise _UndoneError
+
+        try:
+            self.log.write(work)
+        except _UndoneError:
+            return
+
+    def _statuses(self, conn: sa.Connection) -> object:
+        return history.latest_statuses(conn, self.project.tables)
+
+    def _report(self, conn: sa.Connection) -> object:
+        now = datetime.now(timezone.utc)
+        return reports.attempts_between(conn, "scale", now - timedelta(hours=2), now)
+
+    def _read(self, work: Callable[[sa.Connection], object]) -> object:
+        return self.log.ask(work)
+
+
+def measure(url: str, rounds: int) -> dict[str, Any]:
+    """Attempts, and action → milliseconds, the median of some rounds after one that is not."""
+    engine = sa.create_engine(url)
+    shape = Shape.of(engine)
+    engine.dispose()
+    with tempfile.TemporaryDirectory() as folder:
+        measured = Measured(Path(folder), url, shape)
+        actions = measured.actions()
+        figures = {name: _milliseconds(work, rounds) for name, work in actions.items()}
+    return {"attempts": shape.tables * shape.windows, "milliseconds": figures}
+
+
+def _milliseconds(work: Callable[[], object], rounds: int) -> dict[str, float]:
+    times = []
+    for _ in range(rounds + 1):
+        began = time.perf_counter()
+        work()
+        times.append(1000 * (time.perf_counter() - began))
+    spread = times[1:]
+    return {
+        "median": round(statistics.median(spread), 1),
+        "lowest": round(min(spread), 1),
+        "highest": round(max(spread), 1),
+    }
+
+
+def ratios(figures: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
+    """Action → each length's median over that of the first, which is the shortest."""
+    first = figures[0]["milliseconds"]
+    return {
+        name: [
+            round(each["milliseconds"][name]["median"] / first[name]["median"], 2)
+            for each in figures
+        ]
+        for name in first
+    }
+
+
+@contextmanager
+def logs(databases: Sequence[str], shapes: Sequence[Shape]) -> Iterator[dict[str, list[str]]]:
+    """Database → URLs of logs of these shapes, on servers that end with the block."""
+    root = Path(tempfile.mkdtemp(prefix="logdriven-scale-"))
+    root.chmod(0o755)
+    with ExitStack() as stack:
+        stack.callback(servers.stop, root)
+        urls = servers.start(root / "servers")
+        stack.callback(servers.stop, root / "servers")
+        found: dict[str, list[str]] = {}
+        for name in databases:
+            for number, shape in enumerate(shapes):
+                url = _new_database(name, root, urls, number)
+                fill(RunLog.open(url).engine, shape)
+                found.setdefault(name, []).append(url)
+        yield found
+
+
+def _new_database(name: str, root: Path, urls: dict[str, str], number: int) -> str:
+    if name == "sqlite":
+        return f"sqlite:///{root / f'{number}.db'}"
+    variable = "LOGDRIVEN_TEST_POSTGRES" if name == "postgresql" else "LOGDRIVEN_TEST_MARIADB"
+    admin = sa.create_engine(urls[variable], isolation_level="AUTOCOMMIT")
+    with admin.connect() as conn:
+        conn.execute(sa.text(f"CREATE DATABASE scale{number}"))
+    return admin.url.set(database=f"scale{number}").render_as_string(hide_password=False)
+
+
+def main() -> None:
+    """Print one object of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--windows", type=int, nargs="+", default=[100, 1000, 9700])
+    parser.add_argument("--tables", type=int, default=1000)
+    parser.add_argument("--databases", nargs="+", default=["sqlite", "postgresql", "mariadb"])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--urls", nargs="+", help="logs that were written before, shortest first")
+    given = parser.parse_args()
+    with ExitStack() as stack:
+        if given.urls:
+            found = {sa.make_url(given.urls[0]).get_backend_name(): given.urls}
+        else:
+            shapes = [Shape(given.tables, windows) for windows in given.windows]
+            found = stack.enter_context(logs(given.databases, shapes))
+        results = {}
+        for name, urls in found.items():
+            figures = [measure(url, given.rounds) for url in urls]
+            results[name] = {"figures": figures, "over the shortest": ratios(figures)}
+    sys.stdout.write(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""No statement of a plan, claim, end, tick or status reads a history: databases say so themselves.
+
+Statements are taken as the product executes them, and explained over a log with a history on both
+sides of the archive.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from dagster import DagsterInstance, build_sensor_context
+from sqlalchemy import event
+
+from benchmarks.big_logs import Shape, fill, make_project
+from logdriven_dagster.execution.claiming import claim_window
+from logdriven_dagster.execution.journal import Journal
+from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.orders import Order
+from logdriven_dagster.execution.registering import register
+from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.execution.versions import prepared
+from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Status, Trigger
+from logdriven_dagster.model.runs import Published, Staged
+from logdriven_dagster.orchestration.code_location import build_definitions
+from logdriven_dagster.runlog import history, leases, reports
+from logdriven_dagster.runlog.observation_schema import job_run
+from logdriven_dagster.runlog.schema import job_log, job_log_archive, step_log, step_log_archive
+
+SHAPE = Shape(tables=60, windows=400)
+HISTORY = {
+    "job_log",
+    "step_log",
+    "job_log_archive",
+    "step_log_archive",
+    "batch_archive",
+    "job_run",
+}
+ALIASES = {"older", "up", "down", "j", "l", "n"}
+
+Statement = tuple[str, Any]
+
+
+class World:
+    """A project over a log with a history, and the statements that it has executed."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        make_project(folder, SHAPE, url)
+        self.project = register(folder).project
+        self.runner: Runner = open_runner(self.project)
+        engine = self.runner.run_log.engine
+        fill(engine, SHAPE)
+        archive(engine)
+        self.engine = engine
+        self.statements: list[Statement] = []
+        # Sensors open the log by themselves.
+        event.listen(sa.engine.Engine, "before_cursor_execute", self._note)
+
+    def _note(self, _c: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
+        if statement.lstrip("( ").startswith(("SELECT", "UPDATE", "DELETE", "WITH")):
+            self.statements.append((statement, values))
+
+    def explained(self, work: Callable[[], object]) -> list[str]:
+        """The statements of some work that read a history, each with what its plan says."""
+        self.statements.clear()
+        work()
+        asked = [item for item in self.statements if "job_" in item[0] or "step_" in item[0]]
+        assert asked
+        explain = EXPLAIN[self.engine.dialect.name]
+        with self.engine.connect() as conn:
+            return [
+                f"{found}: {text[:300]}"
+                for text, values in asked
+                for found in explain(conn, text, values)
+            ]
+
+    def close(self) -> None:
+        event.remove(sa.engine.Engine, "before_cursor_execute", self._note)
+        self.engine.dispose()
+
+
+def archive(engine: sa.Engine) -> None:
+    """A history on the other side as long as this one, and runs of jobs."""
+    with engine.begin() as conn:
+        for log, old in ((job_log, job_log_archive), (step_log, step_log_archive)):
+            moved = {"job_id": -log.c.job_id}
+            if log is job_log:
+                moved["job_schedule_id"] = "old-" + log.c.job_schedule_id
+                moved["window_start"] = log.c.window_start - 10**9
+                moved["window_end"] = log.c.window_end - 10**9
+            rows = sa.select(*(moved.get(c.name, c) for c in log.columns))
+            conn.execute(sa.insert(old).from_select([c.name for c in log.columns], rows))
+        ran = {"job_name": "nightly", "job_type": "standard", "status": "SUCCESS"}
+        rows = [{**ran, "job_code": f"c{n % 9}", "project_name": "scale"} for n in range(9000)]
+        conn.execute(sa.insert(job_run), rows)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
+        if engine.dialect.name == "postgresql":
+            conn.execute(sa.text("VACUUM ANALYZE"))
+        elif engine.dialect.name != "sqlite":
+            conn.execute(sa.text("ANALYZE TABLE " + ", ".join(sorted(HISTORY))))
+
+
+def of_sqlite(conn: sa.Connection, text: str, values: Any) -> Iterator[str]:
+    for row in conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values):
+        what, _, rest = row.detail.partition(" ")
+        name = rest.split(" ")[0]
+        if what == "SCAN" and name in HISTORY | ALIASES and "LIMIT" not in text:
+            yield row.detail
+
+
+def of_postgresql(conn: sa.Connection, text: str, values: Any) -> Iterator[str]:
+    (plan,) = conn.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {text}", values).scalar_one()
+    yield from _scans(plan["Plan"], limited=False)
+
+
+def _scans(node: dict[str, Any], *, limited: bool) -> Iterator[str]:
+    kind, name = node["Node Type"], node.get("Relation Name")
+    whole = kind == "Seq Scan" or (kind.startswith("Index") and "Index Cond" not in node)
+    if whole and name in HISTORY and not (limited and kind != "Seq Scan"):
+        yield f"{kind} on {name}"
+    for child in node.get("Plans", ()):
+        yield from _scans(child, limited=limited or kind == "Limit")
+
+
+def of_mariadb(conn: sa.Connection, text: str, values: Any) -> Iterator[str]:
+    for row in conn.exec_driver_sql(f"EXPLAIN {text}", values).mappings():
+        limited = "LIMIT" in text and row["type"] == "index"
+        if row["type"] in ("ALL", "index") and row["table"] in HISTORY | ALIASES and not limited:
+            yield json.dumps(dict(row), default=str)
+
+
+EXPLAIN = {
+    "sqlite": of_sqlite,
+    "postgresql": of_postgresql,
+    "mysql": of_mariadb,
+    "mariadb": of_mariadb,
+}
+
+
+@pytest.fixture
+def world(tmp_path, database_url):
+    made = World(tmp_path, sa.make_url(database_url).render_as_string(hide_password=False))
+    yield made
+    made.close()
+
+
+def test_a_plan_reads_no_history(world):
+    now = SHAPE.now
+    assert world.explained(lambda: list(world.runner.plan(now).windows())) == []
+
+
+def test_a_claim_and_its_end_read_no_history(world):
+    planned = next(
+        item for item in world.runner.plan(SHAPE.now).ready() if item.trigger is Trigger.UPSTREAM
+    )
+    assert world.explained(lambda: run(world.runner, planned)) == []
+
+
+def run(runner: Runner, planned: Any) -> None:
+    """One window from its claim to its end, as the runner logs it, without Spark."""
+    table = runner.project.tables[planned.table]
+    order = Order(runner.project, table, planned.window, planned.trigger, SHAPE.now)
+    order = runner.run_log.ask(lambda conn: prepared(conn, order))
+    registry = runner._registry_for(order)
+    claim = runner.run_log.write(lambda conn: claim_window(conn, registry, order, runner.owner))
+    attempt = claim.attempt
+    journal = Journal(runner.run_log, registry, attempt, runner._announcer(table))
+    staged = {"load": Staged("load", Counts(1, 1, 1, 0), "sql", "iceberg", (), state="{}")}
+    journal.persist(staged)
+    runner.run_log.ask(lambda conn: leases.verify(conn, attempt))
+    published = [Published("load", "iceberg t")]
+    journal.succeed(published, staged, AttemptOutcome(Status.SUCCESS, "app", None, 0))
+
+
+@pytest.mark.parametrize("sensor", ["catch_up_sensor", "run_log_mirror"])
+def test_a_tick_reads_no_history(world, sensor):
+    definition = build_definitions(world.project).resolve_sensor_def(sensor)
+    instance = DagsterInstance.ephemeral()
+    assert world.explained(lambda: definition(build_sensor_context(instance))) == []
+
+
+def test_what_operators_look_at_reads_no_history(world):
+    ask = world.runner.run_log.ask
+
+    def look() -> None:
+        ask(lambda conn: history.latest_statuses(conn, world.project.tables))
+        ask(lambda conn: conn.execute(sa.text("SELECT * FROM v_table_log")).all())
+        ask(history.attempts)
+        ask(lambda conn: history.attempts(conn, "ods.t0000"))
+
+    assert world.explained(look) == []
+
+
+def test_a_report_reads_what_ran_since(world):
+    def report() -> None:
+        span = SHAPE.now - timedelta(hours=2), SHAPE.now
+        world.runner.run_log.ask(lambda conn: reports.attempts_between(conn, "scale", *span))
+        world.runner.run_log.ask(lambda conn: reports.job_runs_between(conn, "scale", *span))
+
+    assert world.explained(report) == []
