@@ -12,6 +12,7 @@ from logdriven_dagster.model.attempts import OnRunning
 
 if TYPE_CHECKING:
     from logdriven_dagster.config import Project
+    from logdriven_dagster.config.models import BatchSize
     from logdriven_dagster.execution.registering import Registered
 
 _PROJECT_HELP = "The project folder; otherwise LOGDRIVEN_PROJECT, otherwise the current folder."
@@ -63,6 +64,14 @@ LatestOption = Annotated[
         "--latest",
         help="Try failed windows again with the latest version of their tables, not with the one "
         "that failed.",
+    ),
+]
+BatchSizeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--batch-size",
+        metavar="N",
+        help="Run so many adjoining windows in one pass, or all; the tables' own by default.",
     ),
 ]
 ExcludeStepsOption = Annotated[
@@ -138,3 +147,14 @@ def parse_names(texts: Iterable[str] | None) -> frozenset[str]:
     return frozenset(
         name.strip() for text in texts or () for name in text.split(",") if name.strip()
     )
+
+
+def parse_batch_size(text: str | None) -> "BatchSize | None":
+    """A number of windows from 1 on, or `all`."""
+    if text is None:
+        return None
+    if text == "all":
+        return "all"
+    if not text.isdigit() or int(text) < 1:
+        raise typer.BadParameter("a number from 1 on, or all", param_hint="--batch-size")
+    return int(text)

@@ -17,6 +17,7 @@ from logdriven_dagster.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from logdriven_dagster.config import Project
     from logdriven_dagster.planning import Plan, PlannedWindow, TablePlan
 
 
@@ -32,7 +33,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show what would run now, oldest first, and what each blocked window waits for."""
-    from logdriven_dagster.cli.rendering import print_json_list
+    from logdriven_dagster.cli.rendering import print_json_list, print_line
     from logdriven_dagster.execution.local import open_runner
 
     registered = open_in_force(project)
@@ -40,16 +41,34 @@ def plan(
     runner = open_runner(loaded, run_log=registered.run_log)
     found = runner.plan(data_clock(loaded, now), loaded.select(tables or []))
     windows = islice(found.windows(), limit)
+    apart = _apart(loaded, found)
     if as_json:
-        print_json_list(map(_window_json, windows))
-    elif every or limit:
+        print_json_list(_window_json(each, apart.get(each.table)) for each in windows)
+        return
+    if every or limit:
         _print_windows(windows)
     else:
         _print_tables(found)
+    for name, reason in apart.items():
+        size = loaded.tables[name].batch_size
+        print_line(f"{name} runs one window at a time in spite of batch_size {size}: {reason}")
 
 
-def _window_json(planned: "PlannedWindow") -> dict[str, object]:
+def _apart(project: "Project", found: "Plan") -> dict[str, str]:
+    """The tables whose windows were meant to run in one pass and cannot, each with why."""
+    from logdriven_dagster.config.stretching import stretch_obstacle
+
+    meant = [project.tables[name] for name in found.tables]
+    reasons = {
+        table.table: stretch_obstacle(project, table) for table in meant if table.batch_size != 1
+    }
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _window_json(planned: "PlannedWindow", apart: str | None) -> dict[str, object]:
+    why = {} if apart is None else {"one_by_one": apart}
     return {
+        **why,
         "table": planned.table,
         "data_range_start": planned.window.bounds[0],
         "data_range_end": planned.window.bounds[1],

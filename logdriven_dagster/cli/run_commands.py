@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from logdriven_dagster.cli.options import (
+    BatchSizeOption,
     ExcludeStepsOption,
     FromStepOption,
     JsonOption,
@@ -22,6 +23,7 @@ from logdriven_dagster.cli.options import (
     TablesArgument,
     data_clock,
     open_registered,
+    parse_batch_size,
     parse_names,
     parse_overrides,
     parse_time,
@@ -61,6 +63,7 @@ def run(
     exclude_steps: ExcludeStepsOption = None,
     on_running: OnRunningOption = None,
     latest: LatestOption = False,
+    batch_size: BatchSizeOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
@@ -76,7 +79,12 @@ def run(
     from logdriven_dagster.execution.local import open_runner
 
     arguments = RunArguments(
-        overrides, from_step, parse_names(exclude_steps), on_running, latest=latest
+        overrides,
+        from_step,
+        parse_names(exclude_steps),
+        on_running,
+        latest=latest,
+        batch_size=parse_batch_size(batch_size),
     )
     for name in names:
         chosen_steps(loaded.tables[name], arguments)
@@ -130,6 +138,7 @@ def refresh(
     exclude_steps: ExcludeStepsOption = None,
     on_running: OnRunningOption = None,
     latest: LatestOption = False,
+    batch_size: BatchSizeOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
@@ -144,7 +153,12 @@ def refresh(
     from logdriven_dagster.execution.local import open_runner
 
     arguments = RunArguments(
-        overrides, from_step, parse_names(exclude_steps), on_running, latest=latest
+        overrides,
+        from_step,
+        parse_names(exclude_steps),
+        on_running,
+        latest=latest,
+        batch_size=parse_batch_size(batch_size),
     )
     chosen_steps(config, arguments)
     runner = open_runner(loaded, run_log=registered.run_log)

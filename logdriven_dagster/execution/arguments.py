@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.models import BatchSize, TableConfig
 from logdriven_dagster.config.secrets import told
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.errors import UsageError
@@ -26,6 +26,8 @@ class RunArguments:
     """Whether a failed window is tried again with the latest version of its table."""
     job_run: JobRun | None = None
     """The run of a job that starts the windows."""
+    batch_size: BatchSize | None = None
+    """Wins over the tables' own. It changes how windows run, not what they are."""
 
     def recorded(self) -> dict[str, str]:
         """As `job_log.runtime_args` holds them."""

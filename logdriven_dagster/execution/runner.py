@@ -1,7 +1,7 @@
 """Running windows: claim, chain, log. Sources: Sharp ETL, log-driven job; Kylin, scheduler."""
 
 import time
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -34,6 +34,7 @@ from logdriven_dagster.execution.looking import Lookout, window_run
 from logdriven_dagster.execution.notifications import Announcer, Outbox, gathering
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.queue import CatchUpQueue
+from logdriven_dagster.execution.refreshing import Refreshing
 from logdriven_dagster.execution.registering import with_settings_in_force
 from logdriven_dagster.execution.stretches import Part, StretchChain, most_together
 from logdriven_dagster.execution.stretches import logged_interruption as stretch_interruption
@@ -180,14 +181,34 @@ class Runner:
         now: datetime,
         arguments: RunArguments = RunArguments(),
     ) -> Generator[WindowEvent]:
-        """The same for windows one by one, oldest first."""
-        for n, window in enumerate(windows):
-            for event in self.refresh_window(table, window, now, arguments):
+        """The same for windows that are named one by one."""
+        for _, events in self.refreshes(table, windows, now, arguments):
+            stopped: TimeWindow | None = None
+            left = list(windows)
+            for event in events:
                 yield event
-                if isinstance(event, (WindowFailed, WindowLost)):
-                    for later in windows[n + 1 :]:
-                        yield WindowSkipped(table, later, f"{window} did not succeed")
-                    return
+                if isinstance(event, WindowSucceeded):
+                    left.remove(event.attempt.window)
+                elif isinstance(event, (WindowFailed, WindowLost)):
+                    stopped = stopped or event.attempt.window
+                    left.remove(event.attempt.window)
+            windows = left
+            if stopped is not None:
+                for later in windows:
+                    yield WindowSkipped(table, later, f"{stopped} did not succeed")
+                return
+
+    def refreshes(
+        self,
+        table: str,
+        windows: Sequence[TimeWindow],
+        now: datetime,
+        arguments: RunArguments = RunArguments(),
+    ) -> Iterator[tuple[TimeWindow, Generator[WindowEvent]]]:
+        """The same, each pass by itself with its oldest window; RefusedError is about that one."""
+        orders = [self._order(table, each, Trigger.REFRESH, now, arguments) for each in windows]
+        most = most_together(orders[0]) if len(orders) > 1 else 1
+        yield from Refreshing(orders, self._run_together, most).passes()
 
     def write_frame(
         self, table: TableConfig, window: TimeWindow, frame: "DataFrame", now: datetime
@@ -295,7 +316,8 @@ class Runner:
         with HeldLease(self.run_log, lease_of_stretch(attempts), began).kept() as lease:
             chain = StretchChain(self.run_log, order.project, order.table, parts, lease)
             with stretch_interruption(chain):
-                yield from map(WindowStarted, attempts)
+                for behind, attempt in zip(range(len(attempts))[::-1], attempts, strict=True):
+                    yield WindowStarted(attempt, behind)
                 outcomes = chain.execute(self._engine)
         yield from self._lineage.all_recorded(order, outcomes)
 

@@ -41,7 +41,7 @@ MOST = 1000
 
 def most_together(order: Order) -> int:
     """How many windows of the table may run in one pass."""
-    table, size = order.table, order.table.batch_size
+    table, size = order.table, order.arguments.batch_size or order.table.batch_size
     if size == 1 or order.made_outside or order.steps != table.steps:
         return 1
     if stretch_obstacle(order.project, table) is not None:

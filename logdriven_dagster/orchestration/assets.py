@@ -152,8 +152,8 @@ def _materialize(
         now = data_clock(context.run, project)
         arguments = RunArguments(latest=context.run.tags.get(LATEST_TAG) == "true")
         with runner.outbox.gathered():
-            for window in _windows(runner, table, partitions, keys):
-                events = runner.refresh_window(table.table, window, now, arguments)
+            windows = _windows(runner, table, partitions, keys)
+            for window, events in runner.refreshes(table.table, windows, now, arguments):
                 _follow(events, table, window, reporter)
 
 

@@ -79,20 +79,14 @@ class Reporter:
                 self.running.pop(attempt.job_id, None)
                 self.succeeded.append(event)
                 self._materialized(event)
-            case WindowFailed(attempt=attempt):
-                self.running.pop(attempt.job_id, None)
-                self.failed.append(event)
-                self.context.log.error(failure_text(event), extra=failure_metadata(event))
-                # Again, because another run may have planned the same partition meanwhile.
-                planned = self._planned(attempt.table, attempt.window)
-                self._checked(event, planned[1] if planned else None)
+            case WindowFailed():
+                self._failed(event)
             case WindowLost(attempt=attempt):
                 self.running.pop(attempt.job_id, None)
                 self.lost.append(event)
                 self.context.log.error(redact(str(event.reason)))
-            case WindowSetBack(attempt=attempt, reason=reason):
-                self._set_back(attempt.job_id)
-                self.context.log.info("%s %s: %s", attempt.table, attempt.window, reason)
+            case WindowSetBack():
+                self._set_back(event)
             case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
                 self.context.log.info(redact(str(event.reason)))
             case WindowRefused():
@@ -101,6 +95,14 @@ class Reporter:
             case WindowSkipped():
                 self.skipped += 1
                 self.context.log.debug("%s %s: %s", event.table, event.window, event.reason)
+
+    def _failed(self, event: WindowFailed) -> None:
+        self.running.pop(event.attempt.job_id, None)
+        self.failed.append(event)
+        self.context.log.error(failure_text(event), extra=failure_metadata(event))
+        # Again, because another run may have planned the same partition meanwhile.
+        planned = self._planned(event.attempt.table, event.attempt.window)
+        self._checked(event, planned[1] if planned else None)
 
     def follow(self, events: Iterator[WindowEvent]) -> None:
         """Report all events; stopped on the way, the runner learns of it and logs the attempt."""
@@ -129,8 +131,10 @@ class Reporter:
         told = "was told to end" if done else "cannot be ended from here; it is shut out"
         self.context.log.info("Run %s, whose attempt was replaced, %s", run_id, told)
 
-    def _set_back(self, job_id: int) -> None:
+    def _set_back(self, event: WindowSetBack) -> None:
         """Nobody is at the partition any more, and nothing is known to be wrong with it."""
+        attempt, job_id = event.attempt, event.attempt.job_id
+        self.context.log.info("%s %s: %s", attempt.table, attempt.window, event.reason)
         if planned := self.running.pop(job_id, None):
             self.tried.discard(planned)
             report_planned(self.context.instance, *planned, None)

@@ -1,0 +1,65 @@
+"""Refreshing windows that somebody has named, oldest first, in one pass where they may be."""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from logdriven_dagster.execution.events import (
+    WindowEvent,
+    WindowFailed,
+    WindowLost,
+    WindowSetBack,
+    WindowSucceeded,
+)
+from logdriven_dagster.execution.orders import Order
+from logdriven_dagster.model.windows import TimeWindow
+
+Runs: TypeAlias = Callable[[Sequence[Order]], Generator[WindowEvent]]
+"""Claims adjoining windows, or the first few of them, and runs them in one pass."""
+
+
+@dataclass
+class Refreshing:
+    """The orders that are left."""
+
+    orders: list[Order]
+    run: Runs
+    most: int
+    """How many windows may run in one pass."""
+    alone: set[TimeWindow] = field(default_factory=set)
+    """Windows that were set back."""
+
+    def passes(self) -> Iterator[tuple[TimeWindow, Generator[WindowEvent]]]:
+        """The oldest window that is left, with what happens when it runs, maybe with others.
+
+        The next pass begins where this one came to, or behind the window if it was refused.
+        """
+        while self.orders:
+            first = self.orders[0].window
+            ended: set[TimeWindow] = set()
+            before = len(self.alone)
+            yield first, self._noted(ended)
+            if not ended and len(self.alone) == before:
+                ended.add(first)
+            self.orders = [order for order in self.orders if order.window not in ended]
+
+    def _noted(self, ended: set[TimeWindow]) -> Generator[WindowEvent]:
+        for event in self.run(self._together()):
+            match event:
+                case WindowSucceeded() | WindowFailed() | WindowLost():
+                    ended.add(event.attempt.window)
+                case WindowSetBack(attempt=attempt):
+                    self.alone.add(attempt.window)
+            yield event
+
+    def _together(self) -> list[Order]:
+        """The oldest windows up to the first gap, or the first that was set back."""
+        found = self.orders[:1]
+        if found[0].window in self.alone:
+            return found
+        for order in self.orders[1 : self.most]:
+            adjoins = order.window.start.timestamp() == found[-1].window.end.timestamp()
+            if not adjoins or order.window in self.alone:
+                break
+            found.append(order)
+        return found
