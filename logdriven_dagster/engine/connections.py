@@ -8,7 +8,6 @@ from logdriven_dagster.config.connections import Connection
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
     from sqlalchemy import Engine
     from sqlalchemy.types import TypeEngine
@@ -38,19 +37,6 @@ def writer_options(connection: Connection) -> dict[str, str]:
     return batches | reader_options(connection)
 
 
-def exact_integers(connection: Connection, frame: "DataFrame") -> dict[str, str]:
-    """The `customSchema` with which to read a frame again if SQLite's integers were mistaken.
-
-    They have 64 bits; Spark reads 32 of them, and 3,000,000,000 as −1,294,967,296 (DESIGN §9).
-    Those declared as BIGINT it takes to have no sign, which makes them decimals.
-    """
-    if connection.url.get_backend_name() != "sqlite":
-        return {}
-    mistaken = ("int", "smallint", "tinyint", "decimal(20,0)")
-    whole = [name for name, kind in frame.dtypes if kind in mistaken]
-    return {"customSchema": ", ".join(f"`{name}` BIGINT" for name in whole)} if whole else {}
-
-
 @contextmanager
 def database(connection: Connection) -> "Iterator[Engine]":
     """The database for SQL statements."""
@@ -63,9 +49,17 @@ def database(connection: Connection) -> "Iterator[Engine]":
         engine.dispose()
 
 
-def custom_schema(schema: "StructType") -> str:
-    """Spark's `customSchema`, so that a table is read with the types that wrote it."""
-    return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields)
+def custom_schema(schema: "StructType", backend: str) -> str:
+    """Spark's `customSchema`, so that a table is read with the types that wrote it.
+
+    Without the columns in which it would change values; how to read these, `exact_columns` knows.
+    """
+    apart = ("decimal", "date", "timestamp") if backend == "sqlite" else ("decimal",)
+    return ", ".join(
+        f"`{field.name}` {field.dataType.simpleString()}"
+        for field in schema.fields
+        if field.dataType.typeName() not in apart
+    )
 
 
 def column_type(kind: "DataType", column: str, backend: str) -> "TypeEngine[Any]":
@@ -113,11 +107,18 @@ def spark_type(kind: "TypeEngine[Any]", backend: str) -> str:
     if isinstance(kind, sa.Float):
         return "double"
     if isinstance(kind, sa.Numeric):
-        return f"decimal({kind.precision or 38},{kind.scale or 0})"
+        return _decimal(kind.precision, kind.scale or 0)
     for family, name in ((sa.Integer, "int"), (sa.DateTime, "timestamp"), (sa.Date, "date")):
         if isinstance(kind, family):
             return name
     return "binary" if _is_binary(kind) else "string"
+
+
+def _decimal(precision: int | None, scale: int) -> str:
+    """The decimal as which `exact_columns` reads a database's."""
+    if precision is None:
+        return "decimal(38,18)"
+    return f"decimal({min(precision, 38)},{min(scale, 38)})"
 
 
 def _is_binary(kind: "TypeEngine[Any]") -> bool:

@@ -37,6 +37,7 @@ from logdriven_dagster.engine.database_tables import (
     schema_of,
     utc_text,
 )
+from logdriven_dagster.engine.exact_columns import ExactFrame, read_exactly, stored
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl, window_column
 from logdriven_dagster.engine.session import option_text
@@ -95,8 +96,8 @@ class JdbcTable:
 
         options = writer_options(self._connection)
         options |= {name: option_text(value) for name, value in self._target.options.items()}
-        writer = frame.write.format("jdbc").mode("append").options(**options)
-        writer = writer.option("dbtable", self._quoted(staging, engine))
+        writer = stored(self._connection, frame).write.format("jdbc").options(**options)
+        writer = writer.mode("append").option("dbtable", self._quoted(staging, engine))
         counts = write(frame, stamp, writer.save)
         with engine.connect() as conn:
             # Spark keeps no number of rows for JDBC; the staging table knows them.
@@ -131,7 +132,7 @@ class JdbcTable:
         """The staging table, read with the types that wrote it."""
         with database(self._connection) as engine:
             table = self._quoted(self._define(staged.location, staged.schema), engine)
-        return self._reader(table, custom_schema(staged.schema))
+        return self._read(table, staged.schema).converted()
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether the staging table is there with all its rows."""
@@ -242,20 +243,22 @@ class JdbcTable:
             target = reflected(self._name, self._schema, engine)
             if target is None:
                 raise TerminalStepError(f"{self._target.table} does not exist yet")
-            frame = self._reader(
-                self._quoted(target, engine), custom_schema(schema_of(target, self._backend))
-            )
+            read = self._read(self._quoted(target, engine), schema_of(target, self._backend))
         if window is None:
-            return frame
+            return read.converted()
         name = window_column(self._target)
+        frame = read.converted(read.near(name, window))
         column, start, end = frame[name], utc_text(window.start), utc_text(window.end)
         if name == WINDOW_START:
             return frame.where((column >= start) & (column < end))
         return frame.where(lies_within(column, window))
 
-    def _reader(self, table: str, schema: str) -> "DataFrame":
-        options = reader_options(self._connection) | {"dbtable": table, "customSchema": schema}
-        return self._place.spark.read.format("jdbc").options(**options).load()
+    def _read(self, table: str, schema: "StructType") -> "ExactFrame":
+        options = reader_options(self._connection) | {"dbtable": table}
+        if known := custom_schema(schema, self._backend):
+            options["customSchema"] = known
+        zone = self._place.project.zone
+        return read_exactly(self._place.spark, self._connection, options, zone)
 
     def _conformed(self, frame: "DataFrame", engine: "Engine") -> "DataFrame":
         """The frame with the columns and types of the target, new columns last."""

@@ -98,6 +98,8 @@ def session_settings(project: Project) -> dict[str, str]:
         # Otherwise Spark 4.1 and later write bound values into the text of the query, a TIMESTAMP
         # without its offset: the second of the two hours when clocks go back becomes the first.
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
+        # Spark would fill texts of CHAR columns with blanks that databases do not show.
+        "spark.sql.readSideCharPadding": "false",
     }
     given = {k: v for k, v in _given(project).items() if k.startswith("spark.sql.")}
     # The time zone has one place in a project, because windows and rows must agree about it.

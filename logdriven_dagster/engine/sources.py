@@ -16,7 +16,8 @@ from logdriven_dagster.config.steps import (
     KafkaSource,
     Source,
 )
-from logdriven_dagster.engine.connections import exact_integers, reader_options
+from logdriven_dagster.engine.connections import reader_options
+from logdriven_dagster.engine.exact_columns import read_exactly
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.kafka_source import read_kafka
 from logdriven_dagster.engine.keys import key_range, lies_in_keys, read_keys
@@ -110,11 +111,13 @@ def _read_jdbc(reading: Reading, source: JdbcSource) -> "DataFrame":
     else:
         options["query"] = render(source.query or "", reading.run)
     options |= {name: option_text(value) for name, value in source.options.items()}
-    frame = reading.spark.read.format("jdbc").options(**options).load()
-    if "customSchema" not in options and (exact := exact_integers(connection, frame)):
-        options |= exact
-        frame = reading.spark.read.format("jdbc").options(**options).load()
-    return read_keys(reading, source, options, frame) if source.key_column else frame
+    read = read_exactly(reading.spark, connection, options, reading.project.zone)
+    if source.key_column:
+        rows = read_keys(reading, source, read.options, read.converted())
+        return read.converted(rows)
+    if source.window_column:
+        return read.converted(read.near(source.window_column, reading.run.window))
+    return read.converted()
 
 
 def _read_catalog(reading: Reading, source: CatalogSource) -> "DataFrame":

@@ -1,0 +1,253 @@
+"""No value of a database changes on its way into Spark, or it is an error that names the column."""
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from logdriven_dagster.engine.sources import Reading, read_source
+from logdriven_dagster.errors import TerminalStepError
+from tests.builders import day
+from tests.engine.laboratory import Lab
+
+Read = Callable[..., list[Any]]
+
+
+class Table:
+    """A table `s` of one column `v`, made by SQL, and what a plain source reads of it."""
+
+    def __init__(self, lab: Lab, url: sa.URL) -> None:
+        self._lab, self._url = lab, url
+        lab.settings["connections"] = {"db": {"url": url.render_as_string(hide_password=False)}}
+
+    def fill(self, kind: str, *values: str) -> "Table":
+        engine = sa.create_engine(self._url, poolclass=sa.NullPool)
+        with engine.begin() as conn:
+            conn.exec_driver_sql("DROP TABLE IF EXISTS s")
+            conn.exec_driver_sql(f"CREATE TABLE s (v {kind})")
+            for value in values:
+                conn.exec_driver_sql(f"INSERT INTO s VALUES ({value})")
+        return self
+
+    def frame(self, **source: Any) -> Any:
+        origin = {} if "query" in source else {"table": "s"}
+        source = {"type": "jdbc", "connection": "db", **origin, **source}
+        self._lab.table("ods.t", {"source": source, "target": {"type": "parquet"}})
+        run = self._lab.window_run("ods.t", day(2))
+        project = self._lab.project
+        (step,) = project.table("ods.t").steps
+        assert step.source is not None
+        return read_source(Reading(project, self._lab.spark, run), step.source)
+
+    def read(self, **source: Any) -> tuple[str, list[Any]]:
+        """The type of the column, and its values, times as text."""
+        frame = self.frame(**source)
+        kind = frame.dtypes[0][1]
+        if kind == "timestamp":
+            frame = frame.selectExpr("CAST(v AS STRING) AS v")
+        return kind, [row[0] for row in frame.collect()]
+
+    def refuses(self, kind: str, value: str) -> None:
+        """A window that reads the value fails, and says in which column it is and what to do."""
+        self.fill(kind, value).frame()
+        with pytest.raises(TerminalStepError, match=r"column v .*customSchema: `v` STRING"):
+            self._lab.run("ods.t", day(2))
+
+
+@pytest.fixture
+def lite(lab: Lab, tmp_path: Path) -> Table:
+    return Table(lab, sa.make_url(f"sqlite:///{tmp_path}/exact.db"))
+
+
+@pytest.fixture
+def postgres(lab: Lab, postgres_url: sa.URL) -> Table:
+    return Table(lab, postgres_url)
+
+
+@pytest.fixture
+def maria(lab: Lab, mariadb_url: sa.URL) -> Table:
+    return Table(lab, mariadb_url)
+
+
+@pytest.mark.parametrize("kind", ["DATETIME", "TIMESTAMP", '"timestamp with time zone"'])
+def test_times_of_sqlite_keep_what_their_texts_say(lite: Table, kind: str):
+    texts = {
+        "2022-01-02": "2022-01-02 00:00:00",
+        "2022-01-02 03:04": "2022-01-02 03:04:00",
+        "2022-01-02T03:04:05.5": "2022-01-02 03:04:05.5",
+        "2022-01-02 03:04:05.123456": "2022-01-02 03:04:05.123456",
+        "2022-01-02T03:04:05.123456789Z": "2022-01-02 03:04:05.123456",
+        "2022-01-02 03:04:05+02": "2022-01-02 01:04:05",
+        "2022-01-02 03:04:05 +05:30": "2022-01-01 21:34:05",
+        "0001-01-01 00:00:00": "0001-01-01 00:00:00",
+        "1582-10-10 00:00:00": "1582-10-10 00:00:00",
+        "9999-12-31 23:59:59.999999": "9999-12-31 23:59:59.999999",
+    }
+    lite.fill(kind, *(f"'{text}'" for text in texts), "NULL")
+    assert lite.read() == ("timestamp", [*texts.values(), None])
+
+
+def test_times_of_sqlite_without_a_zone_are_in_the_projects(lab: Lab, lite: Table):
+    lab.settings["timezone"] = "Asia/Tokyo"
+    lite.fill("DATETIME", "'2022-01-02'", "'2022-01-02T03:04:05.5'", "'2022-01-02 03:04:05Z'")
+    utc = ["2022-01-01 15:00:00", "2022-01-01 18:04:05.5", "2022-01-02 03:04:05"]
+    assert lite.read() == ("timestamp", utc)  # to the laboratory's session, which is in UTC
+
+
+def test_dates_of_sqlite_are_days(lite: Table):
+    lite.fill("DATE", "'0001-01-01'", "'9999-12-31'", "'2022-01-02 00:00:00.000'", "NULL")
+    assert lite.read() == ("date", [date(1, 1, 1), date(9999, 12, 31), date(2022, 1, 2), None])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("DATETIME", "1641092645"),  # seconds, milliseconds, days? nobody knows
+        ("DATETIME", "2459581.5"),
+        ("DATETIME", "'yesterday'"),
+        ("DATETIME", "'2022-13-01'"),
+        ("DATE", "'2022-01-02 03:00:00'"),
+        ("BOOLEAN", "5"),
+    ],
+)
+def test_what_sqlite_lets_into_a_column_of_another_type_is_refused(
+    lite: Table, kind: str, value: str
+):
+    lite.refuses(kind, value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "read"),
+    [
+        ("FLOAT", "123456789.123", ("double", [123456789.123])),
+        ("JSON", """'{"a": 1}'""", ("string", ['{"a": 1}'])),
+        ("TIME", "'03:04:05.123456'", ("string", ["03:04:05.123456"])),
+        ("BIGINT", "9223372036854775807", ("bigint", [2**63 - 1])),
+        ("NUMERIC(40,2)", "1.25", ("decimal(38,2)", [Decimal("1.25")])),
+        ("BOOLEAN", "'true'", ("boolean", [True])),
+        ("TEXT", "'a' || char(0) || 'ü😀'", ("string", ["a\0ü😀"])),
+    ],
+)
+def test_other_columns_of_sqlite_keep_their_values(lite: Table, kind: str, value: str, read: Any):
+    assert lite.fill(kind, value).read() == read
+
+
+def test_a_window_of_sqlite_is_looked_for_in_the_database(lite: Table):
+    texts = [f"'2022-01-{n:02}T23:30:00-01:00'" for n in range(1, 10)]
+    lite.fill("DATETIME", *texts)
+    frame = lite.frame(window_column="v")  # the second of January, in UTC
+    assert [str(row[0]) for row in frame.collect()] == ["2022-01-02 00:30:00"]
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert "2021-12-31" in plan.split("PushedFilters")[1]
+    lite.fill("DATETIME", "'2022-01-02'", "1641092645")
+    with pytest.raises(Exception, match="column v"):
+        lite.frame(window_column="v").collect()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "read"),
+    [
+        ("numeric(40,2)", ["1.25", "-0.01"], "decimal(38,2)"),
+        ("numeric(65,30)", ["1.123456789012345678901234567891"], "decimal(38,30)"),
+        ("numeric", ["1.5", "0.000000000000000001", "12345678901234567890"], "decimal(38,18)"),
+        ("numeric(5,-2)", ["12300"], "decimal(38,0)"),
+    ],
+)
+def test_long_decimals_keep_their_fraction(
+    postgres: Table, kind: str, values: Sequence[str], read: str
+):
+    assert postgres.fill(kind, *values).read() == (read, [Decimal(value) for value in values])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("numeric", "0.1234567890123456789"),
+        ("numeric", "1e25"),
+        ("numeric", "'NaN'"),
+        ("numeric(40,2)", "12345678901234567890123456789012345678.25"),
+        ("numeric(50,40)", "1.0000000000000000000000000000000000000001"),
+    ],
+)
+def test_decimals_that_spark_cannot_hold_are_refused(postgres: Table, kind: str, value: str):
+    postgres.refuses(kind, value)
+
+
+def test_a_users_custom_schema_wins(postgres: Table):
+    postgres.fill("numeric", "0.1234567890123456789")
+    read = postgres.read(options={"customSchema": "V STRING"})
+    assert read == ("string", ["0.1234567890123456789"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "read"),
+    [
+        ("time", "'03:04:05.123456'", "03:04:05.123456"),
+        ("timetz", "'03:04:05.123456+02'", "03:04:05.123456+02"),
+        ("time[]", "'{03:04:05.123456}'", "{03:04:05.123456}"),
+        ("numeric[]", "'{1.5,NULL}'", [Decimal("1.5"), None]),
+    ],
+)
+def test_times_and_arrays_of_postgresql(postgres: Table, kind: str, value: str, read: Any):
+    assert postgres.fill(kind, value).read()[1] == [read]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "read"),
+    [
+        ("decimal(65,30)", "1.123456789012345678901234567891", "1.123456789012345678901234567891"),
+        ("decimal(40,2)", "1.25", "1.25"),
+        ("time(6)", "'-838:59:58.123456'", "-838:59:58.123456"),
+        ("year", "2022", 2022),
+        ("bit(8)", "b'10101010'", 170),
+        ("tinyint(1)", "1", True),
+        ("char(5)", "'ab'", "ab"),
+        ("bigint unsigned", "18446744073709551615", "18446744073709551615"),
+    ],
+)
+def test_columns_of_mariadb_keep_their_values(maria: Table, kind: str, value: str, read: Any):
+    (found,) = maria.fill(kind, value).read()[1]
+    assert found == (Decimal(read) if isinstance(found, Decimal) else read)
+
+
+def test_a_number_is_no_boolean(maria: Table):
+    maria.refuses("tinyint(1)", "2")
+
+
+EXTREMES = {
+    "boolean": ("true", "false"),
+    "int": ("2147483647", "-2147483648"),
+    "bigint": ("9223372036854775807L", "-9223372036854775807L - 1L"),
+    "double": ("1.7976931348623157E308D", "5E-324D", "0.1D + 0.2D"),
+    "float": ("float('1.5')", "float('-0.25')"),
+    "string": ("''", "' ünï '", r"'a\\b''c\n'"),
+    "binary": ("X''", "X'00ff'"),
+    "date": ("DATE'0001-01-01'", "DATE'9999-12-31'", "DATE'1500-03-01'"),
+    "timestamp": (
+        "TIMESTAMP'1000-01-01 00:00:00'",
+        "TIMESTAMP'9999-12-31 23:59:59.999999'",
+        "TIMESTAMP'2022-01-02 03:04:05.123456'",
+        "TIMESTAMP'2022-01-02 03:04:05.120000'",
+    ),
+    "decimal": ("CAST('12345.67' AS DECIMAL(10, 2))", "CAST('-0.01' AS DECIMAL(10, 2))"),
+}
+
+
+@pytest.mark.parametrize("kind", EXTREMES)
+def test_what_a_target_wrote_is_what_sources_and_readers_see(
+    lab: Lab, database_url: sa.URL, kind: str
+):
+    made = Table(lab, database_url)
+    query = " UNION ALL ".join(f"SELECT {n} AS n, {v} AS v" for n, v in enumerate(EXTREMES[kind]))
+    target = {"type": "jdbc", "connection": "db", "table": "s"}
+    lab.table("ods.w", {"sql": query, "target": target})
+    lab.run("ods.w", day(1))
+    as_text = ["n", "CAST(v AS STRING)" if kind == "timestamp" else "v"]
+    wanted = [tuple(row) for row in lab.spark.sql(query).selectExpr(*as_text).collect()]
+    for frame in (made.frame(), lab.engine.read("ods.w", None)):
+        found = frame.orderBy("n").selectExpr(*as_text).collect()
+        assert [tuple(row) for row in found] == wanted
