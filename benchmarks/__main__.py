@@ -1,6 +1,7 @@
 """The suite's command. A benchmark is started by hand; nothing here runs in the tests."""
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Collection, Iterator
@@ -23,7 +24,7 @@ def main() -> int:
     """Run what is asked for and write JSON and Markdown; 1 if a contestant failed."""
     given = _arguments()
     scale = SCALES[given.scale]
-    only = tuple(filter(None, given.only.split(",")))
+    only = tuple(filter(None, given.only.split(","))) or scale.only
     if unknown := set(only) - _known():
         known = ", ".join(sorted(_known()))
         sys.exit(f"ONLY={','.join(sorted(unknown))}: it is none of {known}")
@@ -32,6 +33,7 @@ def main() -> int:
     results = Results.load(path, scale.name)
     results.settings = dict(SPARK)
     adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # on the way out of Ctrl-C
     failed = False
     for course in _courses(only):
         names = _names(only)

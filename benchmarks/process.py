@@ -56,7 +56,11 @@ def run(command: Command, log: Path, timeout: float) -> Measured:
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-        status, used = _wait(process.pid, began + timeout)
+        try:
+            status, used = _wait(process.pid, began + timeout)
+        except BaseException:
+            _kill(process.pid)
+            raise
         seconds = time.perf_counter() - began
     process.returncode = status or 0  # it is reaped: Popen must not wait for its number again
     usages = [used, *_end_orphans()]
@@ -75,11 +79,17 @@ def _wait(pid: int, deadline: float) -> tuple[int | None, resource.struct_rusage
         if found:
             return os.waitstatus_to_exitcode(status), used
         time.sleep(0.005)
-    for child in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
-        with suppress(psutil.NoSuchProcess):
-            child.kill()
+    _kill(pid)
     _, _, used = os.wait4(pid, 0)
     return None, used
+
+
+def _kill(pid: int) -> None:
+    """End a process and everything that it started."""
+    with suppress(psutil.NoSuchProcess):
+        for child in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
 
 
 def _end_orphans() -> list[resource.struct_rusage]:

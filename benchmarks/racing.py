@@ -46,19 +46,19 @@ class Race:
             self.scenarios[stage.scenario] = Scenario(title, described, taking_part)
         order = random.Random(SEED)
         for number in range(1, rounds + 1):
-            self._round(number, source, shape, order)
+            self.say(f"round {number} of {', '.join(stage.scenario for stage in self.stages)}")
+            self._round(source, shape, order)
         return self.scenarios
 
     def _of(self, stage: Stage) -> list[str]:
         return [name for name in stage.contestants if name in self.names]
 
-    def _round(self, number: int, source: Path, shape: data.Shape, order: random.Random) -> None:
+    def _round(self, source: Path, shape: data.Shape, order: random.Random) -> None:
         first = self.stages[0]
         for name in {name: None for stage in self.stages for name in self._of(stage)}:
             self._try(name, first, self._prepare, self._task(name, first, source, shape))
         for stage in self.stages:
             for name in order.sample(self._of(stage), len(self._of(stage))):
-                self.say(f"round {number}, {stage.scenario}: {name}")
                 self._try(name, stage, self._timed, self._task(name, stage, source, shape))
 
     def _task(self, name: str, stage: Stage, source: Path, shape: data.Shape) -> Task:
@@ -88,7 +88,7 @@ class Race:
     def _put_out(self, name: str, stage: Stage, *, skipped: str = "", failed: str = "") -> None:
         """Its times of this stage and of those that follow are worth nothing."""
         self.out[name] = skipped or failed
-        self.say(f"  {name} is out: {skipped or failed}")
+        self.say(f"{stage.scenario}, {name} is out: {skipped or failed}")
         for later in self.stages[self.stages.index(stage) :]:
             times = self.scenarios[later.scenario].contestants
             if name in times:
@@ -110,7 +110,10 @@ class Race:
         finally:
             contestant.after(task)
         rows = verify(task, contestant.written(task))
-        self.say(f"  {measured.seconds:.1f} s, {measured.cpu_seconds:.1f} s of CPU, {rows:,} rows")
+        self.say(
+            f"{stage.scenario}, {name}: {measured.seconds:.1f} s, {measured.cpu_seconds:.1f} s of "
+            f"CPU, {rows:,} rows"
+        )
         times = self.scenarios[stage.scenario].contestants[name]
         times.add(**asdict(measured), rows=rows)
 

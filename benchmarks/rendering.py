@@ -1,6 +1,7 @@
 """`docs/benchmarks.md`, from the results alone."""
 
 from collections.abc import Iterable, Sequence
+from textwrap import shorten
 
 from benchmarks.figures import Spread, ratios
 from benchmarks.results import Results, Scenario, Times
@@ -111,6 +112,7 @@ def _pairs(values: dict[str, str]) -> str:
 
 
 def _line(text: str) -> str:
-    """The first line and, of long messages, the last."""
+    """The first line and, of long messages, the last, none of them endless."""
     lines = [line for line in text.splitlines() if line.strip()]
-    return lines[0] if len(lines) < 2 else f"{lines[0]} … {lines[-1]}"
+    shown = lines if len(lines) < 2 else [lines[0], lines[-1]]
+    return " … ".join(shorten(line, 200, placeholder=" …") for line in shown)

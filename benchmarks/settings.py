@@ -40,6 +40,8 @@ class Scale:
     tiny: Shape
     """The cost of a window by itself."""
     timeout_seconds: int
+    only: tuple[str, ...] = ()
+    """What is run if nothing is named: scenarios, probes and contestants."""
 
 
 SCALES = {
@@ -53,7 +55,14 @@ SCALES = {
         1800,
     ),
     "quick": Scale(
-        "quick", 1, Shape(30_000, 3), Shape(60_000, 6), Shape(20_000, 2), Shape(20_000, 20), 170
+        "quick",
+        1,
+        Shape(30_000, 3),
+        Shape(60_000, 6),
+        Shape(20_000, 2),
+        Shape(20_000, 20),
+        600,
+        ("A", "E", "G", "plain-loop", "plain-pass", "sqlmesh", "dbt", "dagster", "logdriven"),
     ),
 }
 

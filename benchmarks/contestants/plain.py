@@ -1,15 +1,17 @@
 """Plain PySpark, as a careful user writes it: no log, no order, nothing atomic."""
 
 import json
-import sys
 from functools import partial
 from pathlib import Path
 
 from sqlalchemy.engine import make_url
 
 from benchmarks.data import midnight
-from benchmarks.settings import own_environment, own_python, write_defaults
+from benchmarks.settings import environment, own_python, write_defaults
 from benchmarks.tasks import Command, Contestant, Task, Written
+
+_PROGRAM = Path(__file__).resolve().parents[1] / "programs" / "plain.py"
+_TABLE = "plain_orders"
 
 
 def _prepare(task: Task) -> None:
@@ -24,20 +26,25 @@ def _defaults(task: Task) -> dict[str, str]:
 
 
 def _command(task: Task, way: str) -> Command:
-    described = json.dumps([task.transform, str(task.source), task.begin, task.end])
-    arguments = [way, described, str(task.state / "out"), _jdbc_url(task.database)]
-    variables = {"SPARK_CONF_DIR": str(task.state / "conf")}
-    return Command(
-        (own_python(), "-m", "benchmarks.contestants.plain", *arguments),
-        own_environment() | variables,
-        task.state,
-    )
+    days = range(task.begin, task.end)
+    pairs = [(n, n + 1) for n in days] if way == "loop" else [(task.begin, task.end)]
+    condition = "ordered_at >= TIMESTAMP '{start}' AND ordered_at < TIMESTAMP '{end}'"
+    told = {
+        "source": str(task.source),
+        "query": task.query("orders", condition),
+        "bounds": [[f"{midnight(n):%Y-%m-%d %H:%M:%S}" for n in pair] for pair in pairs],
+        "out": str(task.state / "out"),
+        "url": _jdbc_url(task.database),
+        "table": _TABLE,
+    }
+    variables = environment() | {"SPARK_CONF_DIR": str(task.state / "conf")}
+    return Command((own_python(), str(_PROGRAM), json.dumps(told)), variables, task.state)
 
 
-def _jdbc_url(database: str | None) -> str:
+def _jdbc_url(database: str | None) -> str | None:
     """As ours has it, with the driver's batches on."""
     if database is None:
-        return ""
+        return None
     url = make_url(database)
     where = f"{url.host}:{url.port}/{url.database}"
     return f"jdbc:postgresql://{where}?user={url.username}&reWriteBatchedInserts=true"
@@ -45,7 +52,7 @@ def _jdbc_url(database: str | None) -> str:
 
 def _written(task: Task) -> Written:
     if task.target == "jdbc":
-        return Written(table="plain_orders")
+        return Written(table=_TABLE)
     return Written(tuple(sorted((task.state / "out").glob("day=*/*.parquet"))), hive=True)
 
 
@@ -58,29 +65,3 @@ CONTESTANTS = {
     "plain-loop": _contestant("plain PySpark, a write for each window", "loop"),
     "plain-pass": _contestant("plain PySpark, a single pass", "pass"),
 }
-
-
-def _main(way: str, described: str, out: str, url: str) -> None:
-    from pyspark.sql import SparkSession
-
-    transform, source, begin, end = json.loads(described)
-    task = Task(transform, Path(source), Path(out), begin, end)
-    spark = SparkSession.builder.getOrCreate()
-    spark.read.parquet(source).createOrReplaceTempView("orders")
-    bounds = [(n, n + 1) for n in range(begin, end)] if way == "loop" else [(begin, end)]
-    for first, last in bounds:
-        start, stop = (f"TIMESTAMP '{midnight(n):%Y-%m-%d %H:%M:%S}'" for n in (first, last))
-        condition = f"ordered_at >= {start} AND ordered_at < {stop}"
-        frame = spark.sql(task.query("orders", condition))
-        if url:
-            frame.write.jdbc(url, "plain_orders", "append", _JDBC)
-            continue
-        writer = frame.write.partitionBy("day").mode("overwrite")
-        writer.option("partitionOverwriteMode", "dynamic").parquet(out)
-    spark.stop()
-
-
-_JDBC = {"driver": "org.postgresql.Driver", "batchsize": "10000"}
-
-if __name__ == "__main__":
-    _main(*sys.argv[1:])

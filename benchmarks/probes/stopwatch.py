@@ -1,6 +1,7 @@
 """Timers around functions of the product, put there from outside."""
 
 import importlib
+import inspect
 import threading
 import time
 from collections import defaultdict
@@ -36,13 +37,14 @@ class Stopwatch:
         return seconds
 
     def _timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        # What `contextlib.contextmanager` decorates; Spark's sessions are contexts, too.
+        is_context = inspect.isgeneratorfunction(inspect.unwrap(function))
+
         @wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
             with self._running(name):
                 result = function(*args, **kwargs)
-            if isinstance(result, AbstractContextManager):
-                return self._around(name, result)
-            return result
+            return self._around(name, result) if is_context else result
 
         return timed
 
