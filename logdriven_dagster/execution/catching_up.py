@@ -75,16 +75,13 @@ class CatchingUp:
                 self.arguments,
                 passed_over,
             )
-            before = self.tried
             try:
                 if planned.state is State.INAPPLICABLE:
                     yield from self._pass_over(planned, order)
                     continue
-                orders = self._stretch(planned, order)
-                self.tried += len(orders)
-                yield from begin(planned, orders)
+                yield from begin(planned, self._stretch(planned, order))
             except RefusedError as refusal:
-                self.tried = before + 1
+                self.tried += 1
                 self.queue.set_aside(planned)
                 yield WindowRefused(planned.table, planned.window, refusal)
 
@@ -104,6 +101,7 @@ class CatchingUp:
 
     def _seen(self, event: WindowEvent) -> None:
         self.queue.seen(event)
+        self.tried += isinstance(event, WindowStarted)
         self.tried -= isinstance(event, WindowSetBack)  # it is tried once more
 
     def _pass_over(self, planned: PlannedWindow, order: Order) -> Generator[WindowEvent]:
@@ -167,11 +165,18 @@ class CatchingUp:
         events = self.run(orders)
         begun: list[WindowEvent] = []
         try:
-            while not (begun and isinstance(begun[-1], WindowStarted)):
+            while not (begun and _is_last_start(begun[-1])):
                 begun.append(next(events))
         except BaseException:
             events.close()
             raise
         slots.start(events)
-        self.queue.taken(planned, [order.window for order in orders])
+        started = [event for event in begun if isinstance(event, WindowStarted)]
+        self.tried += len(started)
+        # Maybe fewer than were asked for: the claim decides.
+        self.queue.taken(planned, [event.attempt.window for event in started])
         return begun
+
+
+def _is_last_start(event: WindowEvent) -> bool:
+    return isinstance(event, WindowStarted) and not event.behind

@@ -17,6 +17,8 @@ class WindowStarted:
     """A window was claimed; its attempt is RUNNING."""
 
     attempt: Attempt
+    behind: int = 0
+    """How many more windows begin with it; they are told of before any work is done."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from contextlib import closing
 from itertools import combinations, pairwise
+from pathlib import Path
 
 import pytest
 
@@ -216,7 +217,7 @@ def test_all_windows_in_work_are_discarded_when_the_caller_stops(bare):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("slot ")]
 
 
-def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(bare, monkeypatch):
+def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(bare):
     slow(bare, "a", end="2022-01-02")
     slow(bare, "b", end="2022-01-02")
     text = (bare.root / "tables/b.yaml").read_text()
@@ -234,13 +235,26 @@ def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(ba
     try:
         threading.Thread(target=interrupt).start()
         with pytest.raises(KeyboardInterrupt):
-            for event in bare.runner.catch_up(NOW, max_parallel=2):
-                told.append(event)
+            told.extend(bare.runner.catch_up(NOW, max_parallel=2))
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert Counter(map(type, told)) == {WindowStarted: 2, WindowSucceeded: 1}
     assert bare.statuses("a") == [("01", "SUCCESS")]
     assert bare.statuses("b") == [("01", "DISCARDED")]
+
+
+def test_stretches_of_several_tables_are_in_work_at_a_time(bare):
+    for name in "ab":
+        text = SLOW.format(
+            name=name, extra="batch_size: 2", end="2022-01-05", target="{type: iceberg}"
+        )
+        sql = "SELECT :data_range_start AS at, 1 AS n"
+        bare.write(f"tables/{name}.yaml", text.replace("python: slow.py:rows", f"sql: {sql}"))
+    events = bare.catch_up(max_parallel=2, max_windows=6)
+    assert sum(isinstance(event, WindowStarted) for event in events) == 6
+    bare.catch_up(max_parallel=2)
+    for name in "ab":
+        assert bare.statuses(name) == [(day, "SUCCESS") for day in DONE]
 
 
 def test_an_error_of_the_log_lets_the_others_end_and_is_raised_then(bare, monkeypatch):
@@ -284,7 +298,7 @@ def test_a_killed_process_with_several_windows_in_work_is_taken_over(bare):
         "from tests.execution.conftest import NOW;"
         "list(open_runner(load_project(sys.argv[1])).catch_up(NOW, max_parallel=4))"
     )
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     with subprocess.Popen([sys.executable, "-c", program, str(bare.root)], env=environment) as run:
         try:
             until = time.monotonic() + 120

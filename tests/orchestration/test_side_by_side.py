@@ -1,0 +1,27 @@
+"""A catch-up with several windows in work marks every partition as the log does."""
+
+from typing import Any
+
+from tests.orchestration.world import ALONE, EVENTS, World
+
+OTHER: dict[str, Any] = {**ALONE, "table": "ods.other", "ordered": False}
+DAYS = [f"2022-01-{day:02}" for day in range(1, 6)]
+
+
+def test_partitions_are_marked_right_with_three_windows_in_work(world: World) -> None:
+    world.write(EVENTS, ALONE, OTHER).events(bad_day=3, days=5)
+    result = world.catch_up(now="2022-01-06", max_parallel=3)
+    assert not result.success
+    assert world.colours("ods.events") == {"materialized": DAYS[:2], "failed": DAYS[2:3]}
+    for table in ("ods.alone", "ods.other"):
+        assert world.colours(table) == {"materialized": DAYS}
+        assert sorted(world.log(table)) == [(d.replace("-", ""), "SUCCESS") for d in DAYS]
+
+
+def test_a_job_says_how_many_windows_it_has_in_work(world: World) -> None:
+    job = {"job": "both", "tables": ["ods.alone", "ods.other"], "max_parallel": 2}
+    world.write(ALONE, OTHER, jobs=(job,))
+    config = {"ops": {"both": {"config": {"now": "2022-01-06"}}}}
+    assert world.run("both", config).success
+    for table in ("ods.alone", "ods.other"):
+        assert world.colours(table) == {"materialized": DAYS}
