@@ -3,19 +3,11 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.steps import (
-    CsvSource,
-    FileSource,
-    JdbcSource,
-    JsonSource,
-    KafkaSource,
-    Source,
-)
+from logdriven_dagster.config.steps import FilesSource, JdbcSource, KafkaSource, Source
 
 if TYPE_CHECKING:
     from logdriven_dagster.config.models import TableConfig
 
-FILES = (FileSource, CsvSource, JsonSource)
 _OPTIONS = {
     "window_size": ("auto_inc_id",),
     "lag": ("auto_inc_id",),
@@ -39,15 +31,15 @@ def is_cut(table: "TableConfig", source: Source | None) -> bool:
         case "kafka_offset":
             return isinstance(source, KafkaSource)
         case "files":
-            return isinstance(source, FILES)
+            return isinstance(source, FilesSource)
         case _:
             return False
 
 
-def file_source(table: "TableConfig") -> FileSource | CsvSource | JsonSource:
+def file_source(table: "TableConfig") -> FilesSource:
     """Where the files of a table come from, `incremental_type: files`."""
     source = table.sliced_step.source
-    assert isinstance(source, FILES)
+    assert isinstance(source, FilesSource)
     return source
 
 
@@ -69,7 +61,7 @@ def _options(table: "TableConfig") -> Iterator[str]:
 
 def _times(table: "TableConfig") -> Iterator[str]:
     for step in table.steps:
-        if isinstance(step.source, FILES) and (
+        if isinstance(step.source, FilesSource) and (
             of_files := _OF_FILES & step.source.model_fields_set
         ):
             yield f"step {step.step}: {', '.join(sorted(of_files))}: for incremental_type files"
@@ -108,7 +100,7 @@ def _slices(table: "TableConfig") -> Iterator[str]:
 def _files(table: "TableConfig") -> Iterator[str]:
     for step in table.steps:
         source = step.source
-        if not (isinstance(source, FILES) and is_cut(table, source)):
+        if not (isinstance(source, FilesSource) and is_cut(table, source)):
             continue
         if source.on_empty == "succeed" and not source.columns:
             yield f"step {step.step}: on_empty: succeed needs columns, since no file tells them"

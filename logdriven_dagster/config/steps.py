@@ -24,7 +24,7 @@ class _Source(Model):
     )
 
 
-class _Files(_Source):
+class FilesSource(_Source):
     """What is said of files that are registered one by one, `incremental_type: files`.
 
     Sources: BDRE, file registry; Sharp ETL, throwExceptionIfEmpty and deleteSource.
@@ -48,19 +48,19 @@ class _Files(_Source):
     move_to: str | None = Field(None, description="the folder for after_success: move")
 
     @model_validator(mode="after")
-    def _moves_somewhere(self) -> "_Files":
+    def _moves_somewhere(self) -> "FilesSource":
         if (self.after_success == "move") != (self.move_to is not None):
             raise ValueError("after_success: move and move_to belong together")
         return self
 
 
-class FileSource(_Files):
+class FileSource(FilesSource):
     """Files of a format that carries its own types."""
 
     type: Literal["parquet", "orc", "text"]
 
 
-class CsvSource(_Files):
+class CsvSource(FilesSource):
     """Comma-separated files."""
 
     type: Literal["csv"]
@@ -69,7 +69,7 @@ class CsvSource(_Files):
     null_value: str = ""
 
 
-class JsonSource(_Files):
+class JsonSource(FilesSource):
     """JSON lines, or whole documents with `multiline`."""
 
     type: Literal["json"]

@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.steps import CsvSource, FileSource, JsonSource
+from logdriven_dagster.config.steps import FilesSource
 from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.runs import WindowRun
 
-Files = FileSource | CsvSource | JsonSource
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _TAGS = ("ETag", "etag", "md5Hash", "checksum")
 _CHUNK = 1 << 20
 
 
-def arrivals(project: Project, source: Files, run: WindowRun) -> list[FoundFile]:
+def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[FoundFile]:
     """The files of a source, oldest first; those whose names begin with `_` or `.` are nobody's.
 
     A folder is searched with all that is below it. TerminalStepError if a folder or file that is
@@ -49,7 +48,7 @@ def arrivals(project: Project, source: Files, run: WindowRun) -> list[FoundFile]
     return sorted(files, key=lambda file: (file.created, file.path))
 
 
-def current(source: Files, file: FoundFile) -> FoundFile:
+def current(source: FilesSource, file: FoundFile) -> FoundFile:
     """What the place of a registered file holds now.
 
     TerminalStepError if it holds nothing: the file's rows would be missing for ever.
@@ -62,14 +61,14 @@ def current(source: Files, file: FoundFile) -> FoundFile:
         raise TerminalStepError(f"{file.location} was registered and is gone; {fix}") from None
 
 
-def refuse_changed(source: Files, files: Sequence[FoundFile]) -> None:
+def refuse_changed(source: FilesSource, files: Sequence[FoundFile]) -> None:
     """TransientStepError if a file was replaced while it was read: nobody knows what was read."""
     changed = [file.location for file in files if current(source, file).hash != file.hash]
     if changed:
         raise TransientStepError(f"replaced while it was read: {', '.join(changed[:3])}")
 
 
-def settle(project: Project, source: Files, files: Sequence[FoundFile]) -> None:
+def settle(project: Project, source: FilesSource, files: Sequence[FoundFile]) -> None:
     """Delete or move files whose rows are published, unless they hold something else by now.
 
     One that is gone already is no matter.
@@ -82,7 +81,7 @@ def settle(project: Project, source: Files, files: Sequence[FoundFile]) -> None:
                 _remove(project, source, file)
 
 
-def _remove(project: Project, source: Files, file: FoundFile) -> None:
+def _remove(project: Project, source: FilesSource, file: FoundFile) -> None:
     system, path = _system(file.location)
     if source.after_success == "delete":
         system.rm_file(path)

@@ -11,6 +11,7 @@ from logdriven_dagster.config.steps import (
     CatalogSource,
     CsvSource,
     FileSource,
+    FilesSource,
     JdbcSource,
     JsonSource,
     KafkaSource,
@@ -28,8 +29,6 @@ from logdriven_dagster.model.windows import Slice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_WITH_FILES = (FileSource, CsvSource, JsonSource)
 
 
 @dataclass(frozen=True)
@@ -139,6 +138,6 @@ def source_files(source: Source | None, frame: "DataFrame") -> tuple[str, ...]:
     """Base names of the files behind a source, for `job_log.current_file`."""
     from urllib.parse import unquote
 
-    if not isinstance(source, _WITH_FILES):
+    if not isinstance(source, FilesSource):
         return ()
     return tuple(sorted({unquote(path.rsplit("/", 1)[-1]) for path in frame.inputFiles()}))
