@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,9 +55,8 @@ def database_url(text: str, root: Path) -> URL:
     A relative SQLite file lies in `root`. UsageError for a missing variable or a malformed URL.
     """
     try:
-        url = make_url(resolve_environment(text))
-    except KeyError as missing:
-        raise UsageError(f"the environment variable {missing.args[0]} is not set") from None
+        with _missing_variables():
+            url = make_url(resolve_environment(text))
     except (ArgumentError, ValueError):
         raise UsageError("not an SQLAlchemy URL, such as postgresql://user@host/name") from None
     remember(url.password)
@@ -78,9 +78,6 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
     try:
         url = database_url(config.url, root)
         options = _resolved(config.jdbc.options)
-    except KeyError as missing:
-        problem = f"the environment variable {missing.args[0]} is not set"
-        raise UsageError(f"connection {name}: {problem}") from None
     except UsageError as error:
         raise UsageError(f"connection {name}: {error}") from None
     jdbc_url, driver = _jdbc(url)
@@ -98,16 +95,25 @@ def kafka_settings(name: str, config: ConnectionConfig) -> dict[str, str]:
         raise UsageError(f"connection {name}: it leads to a database, not to Kafka")
     try:
         return _resolved(config.kafka)
-    except KeyError as missing:
-        problem = f"the environment variable {missing.args[0]} is not set"
-        raise UsageError(f"connection {name}: {problem}") from None
+    except UsageError as error:
+        raise UsageError(f"connection {name}: {error}") from None
 
 
 def _resolved(options: Mapping[str, Option]) -> dict[str, str]:
-    return {
-        key: (resolve_secret if SECRET_NAME.search(key) else resolve_environment)(_text(value))
-        for key, value in options.items()
-    }
+    with _missing_variables():
+        return {
+            key: (resolve_secret if SECRET_NAME.search(key) else resolve_environment)(_text(value))
+            for key, value in options.items()
+        }
+
+
+@contextmanager
+def _missing_variables() -> Iterator[None]:
+    """A variable that the environment lacks is a UsageError."""
+    try:
+        yield
+    except KeyError as missing:
+        raise UsageError(f"the environment variable {missing.args[0]} is not set") from None
 
 
 def _jdbc(url: URL) -> tuple[str, str]:
