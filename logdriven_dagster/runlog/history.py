@@ -184,7 +184,7 @@ def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, A
 def latest_statuses(conn: Connection, names: Collection[str]) -> dict[str, str]:
     """Table → the status of its newest attempt. Source: Kettle, latest-status views."""
     ids = [row.job_id for row in each(conn, _NEWEST, [{"name": name} for name in names])]
-    found = {}
+    found: dict[str, str] = {}
     for part in chunks(ids):
         query = select(job_log.c.job_name, job_log.c.status).where(job_log.c.job_id.in_(part))
         found |= {row.job_name: row.status for row in conn.execute(query)}

@@ -13,8 +13,9 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.runlog import definition_schema, observation_schema  # noqa: F401 - their tables
-from logdriven_dagster.runlog.schema import VIEWS, metadata
+from logdriven_dagster.runlog.schema import metadata
 from logdriven_dagster.runlog.store import VERSION_TABLE
+from logdriven_dagster.runlog.views import VIEWS
 
 _LOCK = 5_136_201
 _LOCK_SECONDS = 60

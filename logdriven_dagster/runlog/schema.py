@@ -122,7 +122,8 @@ Index("ix_job_log_job_run", job_log.c.job_run_id)
 Index("ix_job_log_uncovered", job_log.c.latest, job_log.c.covered, job_log.c.status)
 STATISTICS = "CREATE STATISTICS IF NOT EXISTS st_job_log ON status, latest, covered FROM job_log"
 """For PostgreSQL, which would else expect that as many latest rows failed as older ones."""
-event.listen(job_log, "after_create", DDL(STATISTICS).execute_if(dialect="postgresql"))
+_statistics = DDL(STATISTICS)  # type: ignore[no-untyped-call]
+event.listen(job_log, "after_create", _statistics.execute_if(dialect="postgresql"))
 
 step_log = Table(
     "step_log",
@@ -271,40 +272,3 @@ Index(
     job_log_archive.c.window_start,
 )
 Index("ix_job_log_archive_ended", job_log_archive.c.job_end_time)
-
-VIEWS = {
-    "v_window_log": "SELECT * FROM job_log WHERE latest = 1",
-    # Kettle's latest-status view. By id, not by time: two runs may begin in the same second.
-    # The names are found by one step in an index each, not by reading the history.
-    "v_table_log": """
-        WITH RECURSIVE names (job_name) AS (
-            SELECT MIN(job_name) FROM job_log
-            UNION ALL
-            SELECT (SELECT MIN(l.job_name) FROM job_log l WHERE l.job_name > names.job_name)
-            FROM names WHERE names.job_name IS NOT NULL
-        )
-        SELECT j.job_name, j.job_id, j.data_range_start, j.data_range_end,
-               j.job_start_time AS begin_dttm, j.job_end_time AS end_dttm, j.status,
-               COALESCE((SELECT SUM(s.success_count) FROM step_log s WHERE s.job_id = j.job_id), 0)
-                   AS row_count,
-               j.error_count
-        FROM names n
-        JOIN job_log j
-          ON j.job_id = (SELECT MAX(l.job_id) FROM job_log l WHERE l.job_name = n.job_name)
-    """,
-    # Kettle's v_etl_kjb_log; by id as well. Two projects may share a log: the code says which.
-    "v_job_log": """
-        WITH RECURSIVE codes (job_code) AS (
-            SELECT MIN(job_code) FROM job_run
-            UNION ALL
-            SELECT (SELECT MIN(l.job_code) FROM job_run l WHERE l.job_code > codes.job_code)
-            FROM codes WHERE codes.job_code IS NOT NULL
-        )
-        SELECT r.job_name, r.job_run_id, r.job_type, r.begin_time AS begin_dttm,
-               r.end_time AS end_dttm, r.status, r.error
-        FROM codes c
-        JOIN job_run r
-          ON r.job_run_id = (SELECT MAX(l.job_run_id) FROM job_run l WHERE l.job_code = c.job_code)
-    """,
-}
-"""Views for operators: the latest attempt at each window and of each table, and of each job."""

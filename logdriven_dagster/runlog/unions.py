@@ -18,7 +18,7 @@ _NAMED = re.compile(r"%\((\w+)\)s")
 
 
 def each(
-    conn: Connection, query: Select[Any], values: Sequence[Mapping[str, int | str]]
+    conn: Connection, query: Select[Any], values: Sequence[Mapping[str, Any]]
 ) -> Iterator[Row[Any]]:
     """The rows of a query for each set of values of its `bindparam`s, in no certain order.
 

@@ -6,7 +6,8 @@ from sqlalchemy import create_engine, inspect, text
 from logdriven_dagster.errors import AlreadyRunningError, RunLogError
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.schema import VIEWS, metadata
+from logdriven_dagster.runlog.schema import metadata
+from logdriven_dagster.runlog.views import VIEWS
 from tests.builders import day, days
 from tests.runlog.logbook import execute, expire, rows, start, table_log
 

@@ -8,8 +8,9 @@ from logdriven_dagster.errors import (
 )
 from logdriven_dagster.runlog import RunLog, history
 from logdriven_dagster.runlog.migrating import script_directory
-from logdriven_dagster.runlog.schema import VIEWS, metadata
+from logdriven_dagster.runlog.schema import metadata
 from logdriven_dagster.runlog.store import HEAD
+from logdriven_dagster.runlog.views import VIEWS
 from tests.builders import day
 from tests.runlog.logbook import execute, rows, succeed
 

@@ -10,13 +10,13 @@ from logdriven_dagster.runlog.clock import utc_from_now
 from logdriven_dagster.runlog.schema import (
     LEASE_CHECK,
     STATUS_CHECKS,
-    VIEWS,
     job_log,
     job_log_archive,
     log_range,
     step_log,
     step_log_archive,
 )
+from logdriven_dagster.runlog.views import VIEWS
 
 revision = "0002"
 down_revision = "0001"

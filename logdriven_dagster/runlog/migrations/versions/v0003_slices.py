@@ -4,7 +4,6 @@ import sqlalchemy as sa
 from alembic import op
 
 from logdriven_dagster.runlog.schema import (
-    VIEWS,
     batch,
     batch_archive,
     batch_queue,
@@ -12,6 +11,7 @@ from logdriven_dagster.runlog.schema import (
     job_log,
     job_log_archive,
 )
+from logdriven_dagster.runlog.views import VIEWS
 
 revision = "0003"
 down_revision = "0002"

@@ -3,7 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-from logdriven_dagster.runlog.schema import VIEWS, job_log, job_log_archive, metadata
+from logdriven_dagster.runlog.schema import job_log, job_log_archive, metadata
+from logdriven_dagster.runlog.views import VIEWS
 
 revision = "0004"
 down_revision = "0003"

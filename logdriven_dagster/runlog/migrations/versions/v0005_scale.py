@@ -6,11 +6,11 @@ from alembic import op
 from logdriven_dagster.runlog.observation_schema import job_run
 from logdriven_dagster.runlog.schema import (
     STATISTICS,
-    VIEWS,
     job_log,
     job_log_archive,
     metadata,
 )
+from logdriven_dagster.runlog.views import VIEWS
 
 revision = "0005"
 down_revision = "0004"
@@ -35,7 +35,7 @@ def upgrade() -> None:
     for log in (job_log, job_log_archive, job_run):
         present = {index["name"] for index in sa.inspect(connection).get_indexes(log.name)}
         changed = _CHANGED.get(log.name, set())
-        for name in present & changed:
+        for name in filter(None, present & changed):
             op.drop_index(name, log.name)
         for index in log.indexes:
             if index.name not in present - changed:
