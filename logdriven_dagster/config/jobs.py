@@ -4,6 +4,7 @@ Sources: Kettle, standard and maintenance workflows; DolphinScheduler, workflow 
 """
 
 import dataclasses
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -141,3 +142,16 @@ JobConfig: TypeAlias = StandardJob | MaintenanceJob
 def job_model(values: "dict[str, Any]") -> type[StandardJob] | type[MaintenanceJob]:
     """The model of a job file; a job is a standard one unless it says otherwise."""
     return MaintenanceJob if values.get("type") == "maintenance" else StandardJob
+
+
+def with_enabled_steps(job: JobConfig, settings: Mapping[str, Mapping[str, Any]]) -> JobConfig:
+    """The job with those steps enabled that are so in the registry, by `JOB.STEP`."""
+    if not isinstance(job, MaintenanceJob):
+        return job
+    steps = tuple(
+        step.model_copy(update={"enabled": bool(settings[name]["enabled"])})
+        if (name := f"{job.job}.{step.step}") in settings
+        else step
+        for step in job.steps
+    )
+    return job if steps == job.steps else job.model_copy(update={"steps": steps})

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.declaring import declared, derived, in_place_of
+from logdriven_dagster.config.jobs import with_enabled_steps
 from logdriven_dagster.config.loading import Sources, build_project, read_sources
 from logdriven_dagster.config.settings import with_settings
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
@@ -216,11 +217,12 @@ def with_settings_in_force(run_log: RunLog, project: Project) -> Project:
     if not project.versions:
         return project  # it is not registered
 
-    def read(conn: Connection, kind: Kind) -> dict[str, Mapping[str, Any]]:
-        return definitions.settings(conn, project.name, kind)
+    def read(conn: Connection) -> dict[Kind, dict[str, Mapping[str, Any]]]:
+        kinds = (Kind.TABLE, Kind.JOB, Kind.STEP)
+        return {kind: definitions.settings(conn, project.name, kind) for kind in kinds}
 
-    tables = run_log.ask(lambda conn: read(conn, Kind.TABLE))
-    jobs = run_log.ask(lambda conn: read(conn, Kind.JOB))
+    settings = run_log.ask(read)
+    tables, jobs, steps = settings[Kind.TABLE], settings[Kind.JOB], settings[Kind.STEP]
     return replace(
         project,
         tables={
@@ -228,7 +230,7 @@ def with_settings_in_force(run_log: RunLog, project: Project) -> Project:
             for name, table in project.tables.items()
         },
         jobs={
-            name: with_settings(job, jobs[name]) if name in jobs else job
+            name: with_enabled_steps(with_settings(job, jobs[name]) if name in jobs else job, steps)
             for name, job in project.jobs.items()
         },
     )

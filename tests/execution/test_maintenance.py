@@ -8,7 +8,11 @@ from sqlalchemy import create_engine, text
 from logdriven_dagster.config import load_project
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.events import StepEnded, StepTriedAgain
+from logdriven_dagster.execution.jobs import run_job
+from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.registering import register
 from logdriven_dagster.runlog import job_history
+from tests.execution.conftest import NOW
 from tests.execution.test_jobs import ended, run, runs
 
 HEAD = "job: sweep\ntype: maintenance\n"
@@ -130,6 +134,15 @@ def test_started_again_it_begins_where_it_is_told_m06(world, sweep):
     assert done(world) == ["a", "b", "a", "b", "c"]
     with pytest.raises(UsageError, match="sweep has no enabled step d; its steps are a, b, c"):
         run(world, "sweep", from_step="d")
+
+
+def test_a_step_that_an_sql_client_disables_is_passed_over_m03(world, sweep):
+    sweep(step(10, "a"), step(20, "b"), step(30, "c"))
+    project = register(world.root).project
+    world.sql("UPDATE step_definition SET enabled = 0 WHERE name = 'sweep.b'")
+    runner = open_runner(project, spark=lambda: world.spark)
+    assert ended(list(run_job(runner, "sweep", NOW))) == "SUCCESS"
+    assert done(world) == ["a", "c"]
 
 
 def test_a_failed_step_that_was_disabled_since_leaves_its_place_m06(world, sweep):
