@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from textwrap import shorten
+from typing import Any
 
 from benchmarks.figures import Spread, ratios
 from benchmarks.results import Results, Scenario, Times
@@ -98,12 +99,13 @@ def _row(times: Times, base: Times | None) -> tuple[str, ...]:
     )
 
 
-def _probe(probe: "dict[str, object]") -> list[str]:
+def _probe(probe: dict[str, Any]) -> list[str]:
     parts = probe.get("parts")
     told = [str(probe["machine"]), str(probe.get("text", ""))]
     if isinstance(parts, dict):
-        rows = [(name, f"{ms:,.1f}") for name, ms in parts.items()]
-        told.append(table(("what", "ms per window, median"), rows))
+        calls = probe["calls"]
+        rows = [(name, f"{ms:,.1f}", f"{calls[name]:,}") for name, ms in parts.items()]
+        told.append(table(("what", "ms a window, median", "calls to Java"), rows))
     return told
 
 

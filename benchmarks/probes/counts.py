@@ -47,7 +47,7 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
                 began = time.perf_counter()
                 session.stage(table.steps[0])
                 took = time.perf_counter() - began
-                seconds = watch.taken()
+                seconds, _ = watch.taken()
                 session.discard()
             if number < days:
                 continue  # the first round compiles

@@ -4,21 +4,31 @@ import importlib
 import inspect
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 
+@dataclass
+class _Running:
+    name: str
+    others: float = 0.0
+    """Seconds in timers within this one."""
+
+
 class Stopwatch:
-    """Seconds spent in named functions, without what they spend in other named functions.
+    """Seconds and calls to Java of named functions, without those of others that they call.
 
     Each thread has its own nesting: with one window at a time, what runs beside it is not timed.
     """
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.calls: Counter[str] = Counter()
+        """Each is a round trip to the JVM."""
         self._threads = threading.local()
 
     def time(self, name: str, place: str) -> None:
@@ -30,11 +40,25 @@ class Stopwatch:
             owner = getattr(owner, parent)
         setattr(owner, attribute, self._timed(name, getattr(owner, attribute)))
 
-    def taken(self) -> dict[str, float]:
-        """The seconds since the last call."""
-        seconds = dict(self.seconds)
+    def count_calls(self) -> None:
+        """Count round trips to the JVM from here on."""
+        from py4j.java_gateway import GatewayClient
+
+        send = GatewayClient.send_command
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            names = self._nesting
+            self.calls[names[-1].name if names else "in threads"] += 1
+            return send(*args, **kwargs)
+
+        GatewayClient.send_command = counted
+
+    def taken(self) -> tuple[dict[str, float], Counter[str]]:
+        """Seconds and calls since this was asked for last."""
+        told = dict(self.seconds), Counter(self.calls)
         self.seconds.clear()
-        return seconds
+        self.calls.clear()
+        return told
 
     def _timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         # What `contextlib.contextmanager` decorates; Spark's sessions are contexts, too.
@@ -50,22 +74,24 @@ class Stopwatch:
 
     @contextmanager
     def _running(self, name: str) -> Any:
-        began, inner = time.perf_counter(), self._nesting
-        inner.append(0.0)
+        nesting, running = self._nesting, _Running(name)
+        nesting.append(running)
+        began = time.perf_counter()
         try:
             yield
         finally:
             took = time.perf_counter() - began
-            self.seconds[name] += took - inner.pop()
-            if inner:
-                inner[-1] += took
+            nesting.pop()
+            self.seconds[name] += took - running.others
+            if nesting:
+                nesting[-1].others += took
 
     @property
-    def _nesting(self) -> list[float]:
-        """What the timers that run in this thread have seen in others within them."""
-        if not hasattr(self._threads, "inner"):
-            self._threads.inner = []
-        return self._threads.inner
+    def _nesting(self) -> list[_Running]:
+        """The timers that run in this thread, the innermost last."""
+        if not hasattr(self._threads, "nesting"):
+            self._threads.nesting = []
+        return self._threads.nesting
 
     @contextmanager
     def _around(self, name: str, inner: AbstractContextManager[Any]) -> Any:
