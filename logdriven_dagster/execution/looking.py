@@ -16,6 +16,7 @@ from logdriven_dagster.errors import FileKnownError, TerminalStepError
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.batches import Route, Taken
 from logdriven_dagster.model.files import FoundFile, RegisteredFile
+from logdriven_dagster.model.ranges import union
 from logdriven_dagster.model.runs import Reads, WindowRun
 from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
 from logdriven_dagster.runlog import RunLog, attempts, files, lifecycle
@@ -152,13 +153,7 @@ def _reads(project: Project, table: TableConfig, taken: Taken) -> dict[str, Read
 def _windows(upstream: TableConfig, taken: Taken) -> tuple[TimeWindow, ...]:
     zone = upstream.grid.zone
     spans = sorted(b.span for b in taken.batches if b.source == upstream.table and b.span)
-    merged: list[tuple[int, int]] = []
-    for start, end in spans:
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return tuple(TimeWindow(in_zone(s, zone), in_zone(e, zone)) for s, e in merged)
+    return tuple(union(TimeWindow(in_zone(s, zone), in_zone(e, zone)) for s, e in spans))
 
 
 def must_look(run: WindowRun) -> bool:
