@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from logdriven_dagster.config.models import TableConfig
-from logdriven_dagster.config.processes import most_batches
+from logdriven_dagster.config.processes import most_batches, process_of
 from logdriven_dagster.model.logs import LastSlice, TableLog
 from logdriven_dagster.model.offsets import Partition, spans
 from logdriven_dagster.model.windows import Along, Slice
@@ -33,9 +33,9 @@ def slices_queued(table: TableConfig, log: TableLog) -> int:
     Source: BDRE; with a cut pattern nobody knows before the markings are read, so it is one.
     """
     cuts = []
-    for dependency in table.batch_dependencies:
-        waiting = log.queued.get((dependency.step or table.steps[0].step, dependency.table), 0)
-        size = max(waiting, 1) if dependency.cut_pattern else most_batches(table) or 1
+    for route in process_of(table).routes:
+        waiting = log.queued.get((route.step, route.source), 0)
+        size = max(waiting, 1) if route.enqueuer.cut_pattern else most_batches(table) or 1
         cuts.append(-(-waiting // size))
     return min(cuts, default=0)
 
