@@ -18,7 +18,7 @@ from logdriven_dagster.config.connections import Connection
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
 _DIGITS = 38
@@ -107,22 +107,38 @@ class ExactFrame:
 
 
 def stored(connection: Connection, frame: "DataFrame") -> "DataFrame":
-    """The rows as Spark has to write them: SQLite's driver keeps only milliseconds of times.
+    """The rows as Spark has to write them. Only SQLite needs more than Spark does by itself.
 
-    Its own form, which databases hold already and keys are compared by, stays where it is exact.
+    Its driver keeps only milliseconds of times; their own form, which databases hold already and
+    keys are compared by, stays where it is exact. Decimals are doubles there, and NaN is null: a
+    row that would come back as another is an error.
     """
     from pyspark.sql import functions as sf
 
     if connection.url.get_backend_name() != "sqlite":
         return frame
-    texts = {
-        name: sf.regexp_replace(
-            sf.date_format(frame[_quoted(name)], "yyyy-MM-dd HH:mm:ss.SSSSSS"), "000$", ""
-        )
-        for name, kind in frame.dtypes
-        if kind == "timestamp"
-    }
-    return frame.withColumns(texts) if texts else frame
+    changes = {}
+    for field in frame.schema.fields:
+        kind, v = field.dataType.simpleString(), _quoted(field.name)
+        if kind == "timestamp":
+            text = f"date_format({v}, 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
+            changes[field.name] = sf.expr(f"regexp_replace({text}, '000$', '')")
+        elif kind in ("float", "double"):
+            changes[field.name] = _survivors(field, f"NOT isnan({v})")
+        elif kind.startswith("decimal"):
+            same = f"try_cast(CAST({v} AS DOUBLE) AS {kind}) <=> {v}"
+            changes[field.name] = _survivors(field, same)
+    return frame.withColumns(changes) if changes else frame
+
+
+def _survivors(field: "StructField", condition: str) -> "Column":
+    """The values that meet the condition; an error for the others."""
+    from pyspark.sql import functions as sf
+
+    kind = field.dataType.simpleString()
+    text = f"column {_plain(field.name)}: SQLite cannot hold this {kind}; write it as text"
+    v = _quoted(field.name)
+    return sf.expr(f"CASE WHEN {v} IS NULL OR {condition} THEN {v} ELSE raise_error('{text}') END")
 
 
 def _load(spark: "SparkSession", options: Mapping[str, str]) -> "DataFrame":
@@ -211,7 +227,7 @@ def _checked(
     field: "StructField", kind: str, condition: str, problem: str, value: str = "{v}"
 ) -> str:
     """The cast of a value that meets the condition; an error naming the column for any other."""
-    name = field.name.replace("'", "’").replace("\\", "/").replace("{v}", "v")
+    name = _plain(field.name)
     hint = f"read it with options.customSchema: `{name}` STRING, or convert it in query"
     text = f"column {name} ({_declared(field).strip('_')}) holds {problem}; {hint}"
     return (
@@ -231,6 +247,11 @@ def _is_moment(exact: Exact) -> bool:
 
 def _declared(field: "StructField") -> str:
     return str(field.metadata.get("jdbcClientType", "")).upper()
+
+
+def _plain(name: str) -> str:
+    """A column's name as it may stand in a text of SQL, and in an expression of `Exact`."""
+    return name.replace("'", "’").replace("\\", "/").replace("{", "(").replace("}", ")")
 
 
 def _quoted(name: str) -> str:

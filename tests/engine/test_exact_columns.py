@@ -251,3 +251,13 @@ def test_what_a_target_wrote_is_what_sources_and_readers_see(
     for frame in (made.frame(), lab.engine.read("ods.w", None)):
         found = frame.orderBy("n").selectExpr(*as_text).collect()
         assert [tuple(row) for row in found] == wanted
+
+
+@pytest.mark.parametrize(
+    "value", ["CAST('12345678901234567890.12' AS DECIMAL(38, 2))", "double('NaN')"]
+)
+def test_a_number_that_sqlite_would_change_is_not_written(lab: Lab, value: str):
+    target = {"type": "jdbc", "connection": "lite", "table": "s"}
+    lab.table("ods.w", {"sql": f"SELECT {value} AS v", "target": target})
+    with pytest.raises(TerminalStepError, match=r"column v: SQLite cannot hold this"):
+        lab.run("ods.w", day(1))
