@@ -24,6 +24,7 @@ from logdriven_dagster.cli import (
     quality_commands,
     report_commands,
     run_commands,
+    spark_commands,
     upkeep_commands,
     upkeep_files,
 )
@@ -87,6 +88,7 @@ for _panel, _commands in _COMMANDS.items():
 
 _database.command()(log_commands.upgrade)
 app.add_typer(job_commands.app, name="job", rich_help_panel="Running")
+app.add_typer(spark_commands.app, name="spark", rich_help_panel="Running")
 app.add_typer(upkeep_files.app, name="upkeep", rich_help_panel="Upkeep")
 app.add_typer(_database, name="db", rich_help_panel="Upkeep")
 

@@ -29,6 +29,7 @@ from logdriven_dagster.config.fields import (
 from logdriven_dagster.config.notifications import NotifyRule, RecipientField
 from logdriven_dagster.config.properties import Properties
 from logdriven_dagster.config.quality import QualityRules
+from logdriven_dagster.config.secrets import SECRET_NAME, environment_names
 from logdriven_dagster.config.settings import Settings
 from logdriven_dagster.config.steps import CheckConfig, Option, StepConfig, Target
 from logdriven_dagster.model.attempts import OnRunning
@@ -269,10 +270,28 @@ class TableConfig(Settings):
         return tuple(dependency for dependency in self.depends_on if dependency.managed)
 
 
+def _without_secrets(remote: str) -> str:
+    given = dict(part.partition("=")[::2] for part in remote.split(";")[1:])
+    if any(SECRET_NAME.search(name) and not environment_names(given[name]) for name in given):
+        raise ValueError("a secret in plain text; write ${env:NAME} instead")
+    return remote
+
+
 class SparkConfig(Model):
     """The Spark session of a run."""
 
     master: str = "local[*]"
+    remote: Annotated[str, AfterValidator(_without_secrets)] = Field(
+        "classic",
+        pattern=r"^(classic|auto|sc://\S+)$",
+        description="classic: a JVM for each run; auto: the server of `logdriven spark start` if "
+        "it runs, else classic; sc://host:port/;token=${env:TOKEN}: that server of Spark Connect",
+    )
+    shared_files: bool = Field(
+        False,
+        description="whether a server on another machine sees the project and the warehouse under "
+        "the same paths",
+    )
     app_name: str | None = Field(None, description="the project's name by default")
     config: dict[str, Option] = Field(default_factory=dict)
 

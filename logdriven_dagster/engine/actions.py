@@ -7,8 +7,9 @@ from contextvars import ContextVar
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from logdriven_dagster.engine.modes import Mark, mode_of
+
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 Result = TypeVar("Result")
@@ -67,38 +68,31 @@ def finish(thread: Thread, cancel: Callable[[], None]) -> None:
 
 
 class Action(Generic[Result]):
-    """Spark work in a thread of its own, found again by its unique description.
+    """Spark work in a thread of its own, found again by its mark.
 
     PySpark does not notice signals while it waits for Java, so the caller's thread only polls; when
-    it is interrupted, by whatever exception, the jobs are cancelled by their tag (DESIGN §8).
+    it is interrupted, by whatever exception, the jobs are cancelled by their mark (DESIGN §8).
     """
 
     def __init__(self, spark: "SparkSession", label: str, work: Callable[[], Result]) -> None:
-        self._context: SparkContext = spark.sparkContext
-        self._work = work
-        self._pool = _pool.get()
-        self._tag = f"logdriven-{uuid.uuid4().hex}"
+        self._spark, self._mode, self._work = spark, mode_of(spark), work
+        self.mark = Mark(label, f"logdriven-{uuid.uuid4().hex}", _pool.get())
         self._result: list[Result] = []
         self._error: list[BaseException] = []
-        self.description = f"{label} {self._tag[10:18]}"
 
     def run(self) -> Result:
         """The result of the work, or its exception."""
         from pyspark import InheritableThread
 
-        thread = InheritableThread(target=self._body, daemon=True)
-        finish(thread, lambda: self._context.cancelJobsWithTag(self._tag))
+        thread = InheritableThread(target=self._body, daemon=True, session=self._spark)
+        finish(thread, lambda: self._mode.cancel(self._spark, self.mark))
         if self._error:
             raise self._error[0]
         return self._result[0]
 
     def _body(self) -> None:
         try:
-            self._context.addJobTag(self._tag)
-            self._context.setJobDescription(self.description)
-            self._context.setInterruptOnCancel(True)
-            if self._pool is not None:
-                self._context.setLocalProperty("spark.scheduler.pool", self._pool)
+            self._mode.mark(self._spark, self.mark)
             self._result.append(self._work())
         except BaseException as error:  # raised again by `run`  # noqa: BLE001 - handed to the waiting thread
             self._error.append(error)

@@ -13,7 +13,7 @@ from logdriven_dagster.engine.actions import run_action
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.parquet_staging import stage_parquet
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl
-from logdriven_dagster.engine.session import option_text
+from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import (
     Place,
     StagedRows,

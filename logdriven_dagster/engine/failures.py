@@ -12,6 +12,7 @@ from typing import Any
 
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.kafka_clients import is_transient as is_transient_kafka
+from logdriven_dagster.engine.thrown import Thrown, thrown_by
 from logdriven_dagster.errors import (
     AttemptLostError,
     LogdrivenError,
@@ -46,6 +47,7 @@ _TRANSIENT_SQL_STATES = ("08", "40", "53", "55P03", "57P")
 """Connection, rolled back by the server, resources, lock not available, shutting down."""
 
 _SQLITE_BUSY = {5, 6}
+_SQLITE_BUSY_NAMES = ("[SQLITE_BUSY", "[SQLITE_LOCKED")
 _MYSQL_TRANSIENT = {1040, 1205, 1213, 2002, 2003, 2006, 2013}
 """Too many connections, lock wait, deadlock, and the ways of not reaching the server."""
 
@@ -83,8 +85,8 @@ def step_error(error: Exception) -> StepError:
 
 def _told(error: Exception) -> StepError | None:
     """The StepError that was raised in an executor."""
-    for cause in _causes(_java(error)):
-        if found := _TOLD.findall(str(cause.getMessage())):
+    for cause in thrown_by(error):
+        if found := _TOLD.findall(cause.message):
             kind, text = found[-1]
             told = TransientStepError if kind == "Transient" else TerminalStepError
             return told(redact(text)[:_LONGEST])
@@ -97,8 +99,8 @@ def is_transient(error: Exception) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno in _TRANSIENT_ERRNO
-    if java := _java(error):
-        return any(_is_transient_java(cause) for cause in _causes(java))
+    if chain := thrown_by(error):
+        return any(map(_is_transient_java, chain))
     if type(error).__name__ == "CommitFailedException":
         return True
     if type(error).__name__ == "KafkaException":
@@ -123,36 +125,16 @@ def _is_transient_database(error: Exception) -> bool:
     return bool(origin.args) and origin.args[0] in _MYSQL_TRANSIENT
 
 
-def _is_transient_java(throwable: Any) -> bool:
-    names = set(_class_names(throwable))
-    if names & TRANSIENT_JAVA:
+def _is_transient_java(thrown: Thrown) -> bool:
+    if TRANSIENT_JAVA.intersection(thrown.types):
         return True
-    if "java.sql.SQLException" not in names:
+    if "java.sql.SQLException" not in thrown.types:
         return False
-    if "org.sqlite.SQLiteException" in names:
-        return throwable.getErrorCode() & 0xFF in _SQLITE_BUSY
-    return str(throwable.getSQLState()).startswith(_TRANSIENT_SQL_STATES)
-
-
-def _java(error: Exception) -> Any:
-    """The Java exception behind a Python one, or None."""
-    return getattr(error, "_origin", None) or getattr(error, "java_exception", None)
-
-
-def _causes(throwable: Any) -> list[Any]:
-    """The exception and its causes, outermost first."""
-    chain: list[Any] = []
-    while throwable is not None and len(chain) < 20:
-        chain.append(throwable)
-        throwable = throwable.getCause()
-    return chain
-
-
-def _class_names(throwable: Any) -> Iterator[str]:
-    kind = throwable.getClass()
-    while kind is not None:
-        yield kind.getName()
-        kind = kind.getSuperclass()
+    if "org.sqlite.SQLiteException" in thrown.types:
+        # Its messages begin with the name of the code, which Connect does not tell by itself.
+        busy = thrown.message.startswith(_SQLITE_BUSY_NAMES)
+        return busy if thrown.error_code is None else thrown.error_code & 0xFF in _SQLITE_BUSY
+    return str(thrown.sql_state).startswith(_TRANSIENT_SQL_STATES)
 
 
 def _text(error: Exception) -> str:
@@ -161,11 +143,10 @@ def _text(error: Exception) -> str:
     if origin := getattr(error, "orig", None):
         # SQLAlchemy appends the statement with its values, and a link.
         return f"{type(origin).__name__}: {origin}"
-    java = _java(error)
-    if java is None:
+    chain = thrown_by(error)
+    if not chain:
         return f"{type(error).__name__}: {error}".rstrip(": ") + _place(error)
-    chain = _causes(java)
-    told = [throwable for throwable in chain if not _repeats_its_cause(throwable)]
+    told = [thrown for thrown in chain if not _repeats_its_cause(thrown)]
     texts: list[str] = []
     for text in map(_java_text, told or chain):
         if not any(text in earlier for earlier in texts):
@@ -180,16 +161,13 @@ def _place(error: Exception) -> str:
     return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
 
 
-def _repeats_its_cause(throwable: Any) -> bool:
+def _repeats_its_cause(thrown: Thrown) -> bool:
     """Whether it is Spark's wrapper around a failed task, whose text is a stack trace."""
-    if throwable.getClass().getName() != "org.apache.spark.SparkException":
-        return False
-    return throwable.getCondition() is None
+    return thrown.types[0] == "org.apache.spark.SparkException" and thrown.condition is None
 
 
-def _java_text(throwable: Any) -> str:
-    kind = throwable.getClass().getSimpleName()
-    message = str(throwable.getMessage() or "").split("\n\tat ")[0]
-    if kind in ("AnalysisException", "ExtendedAnalysisException"):
+def _java_text(thrown: Thrown) -> str:
+    message = thrown.message.split("\n\tat ")[0]
+    if thrown.name in ("AnalysisException", "ExtendedAnalysisException"):
         message = message.split(";\n")[0]
-    return f"{kind}: {message.strip()}".rstrip(": ")
+    return f"{thrown.name}: {message.strip()}".rstrip(": ")

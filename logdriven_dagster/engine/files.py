@@ -17,7 +17,7 @@ from logdriven_dagster.config.steps import FileTarget
 from logdriven_dagster.engine.iceberg_files import location, parquet_rows
 from logdriven_dagster.engine.pointers import ALL, Pointer, Pointers
 from logdriven_dagster.engine.schemas import conform, merged
-from logdriven_dagster.engine.session import option_text
+from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import (
     Place,
     StagedRows,

@@ -42,7 +42,7 @@ from logdriven_dagster.engine.iceberg_schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.parquet_staging import stage_parquet
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, window_column
-from logdriven_dagster.engine.session import option_text
+from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import (
     Place,
     StagedRows,

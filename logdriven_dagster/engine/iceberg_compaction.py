@@ -24,7 +24,7 @@ from logdriven_dagster.engine.iceberg_files import (
 )
 from logdriven_dagster.engine.iceberg_schema import spark_schema
 from logdriven_dagster.engine.schemas import window_column
-from logdriven_dagster.engine.session import option_text
+from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import (
     UPKEEP,
     data_files,

@@ -109,13 +109,13 @@ def compact_files(
     """
 
     def compact(target: IcebergTarget, table: "Table", load: Load) -> Upkept:
-        session = fresh_session(spark, project)
         folder = table_folder(project, target.name or table_name) / "data"
         groups = small_files(table, project.table(table_name), target, options)
         done: list[Rewritten] = []
-        for first in range(0, len(groups), _WINDOWS_PER_COMMIT):
-            part = groups[first : first + _WINDOWS_PER_COMMIT]
-            done += commit(load, rewrite(session, load, part, target, folder))
+        with fresh_session(spark, project) as session:
+            for first in range(0, len(groups), _WINDOWS_PER_COMMIT):
+                part = groups[first : first + _WINDOWS_PER_COMMIT]
+                done += commit(load, rewrite(session, load, part, target, folder))
         left = len(groups) - len(done)
         made = f"became {sum(len(item.files) for item in done)}"
         made += f"; {left} windows changed meanwhile and wait for the next time" if left else ""

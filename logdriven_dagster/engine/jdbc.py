@@ -40,7 +40,7 @@ from logdriven_dagster.engine.database_tables import (
 from logdriven_dagster.engine.exact_columns import ExactFrame, read_exactly, stored
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl, window_column
-from logdriven_dagster.engine.session import option_text
+from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, write
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Published

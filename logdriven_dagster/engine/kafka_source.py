@@ -8,11 +8,12 @@ committed messages only, and both take the options that `_OPTIONS` names.
 import json
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.steps import KafkaSource
 from logdriven_dagster.engine.kafka_offsets import parse, ranges
-from logdriven_dagster.engine.session import option_text
+from logdriven_dagster.engine.modes import mode_of
+from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import Slice
 
@@ -120,14 +121,6 @@ def _by_connector(
     )
 
 
-def _has_connector(spark: Any) -> bool:
-    machine = getattr(spark, "_jvm", None)  # Spark Connect has none
-    if machine is None:
-        return False
-    loader = machine.java.lang.Thread.currentThread().getContextClassLoader()
-    return loader.getResource(_CONNECTOR) is not None
-
-
 def java_settings(settings: Mapping[str, str]) -> dict[str, str] | None:
     """The settings as Kafka's client in Java spells them; None if one has no counterpart."""
     java, login = {"isolation.level": "read_committed"}, dict[str, str]()
@@ -156,3 +149,7 @@ def _credentials(login: Mapping[str, str]) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _has_connector(spark: "SparkSession") -> bool:
+    return mode_of(spark).has_java_class(spark, _CONNECTOR)

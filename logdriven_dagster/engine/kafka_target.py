@@ -22,7 +22,7 @@ from logdriven_dagster.engine.kafka_clients import (
 )
 from logdriven_dagster.engine.parquet_staging import stage_parquet
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl
-from logdriven_dagster.engine.session import option_text
+from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import (
     Place,
     StagedRows,

@@ -122,17 +122,14 @@ def run_in_spark(
 ) -> Upkept:
     """Execute statements in a Spark session of their own; the project's tables can be read."""
     with step_errors():
-        spark, rows, texts = fresh_session(engine.spark, project), 0, list[str]()
-        try:
+        rows, texts = 0, list[str]()
+        with fresh_session(engine.spark, project) as spark:
             for statement in statements:
                 text = _rendered(statement, values)
                 text = _opened(engine, spark, text, list(project.tables))
                 action = Action(spark, label, _query(spark, text, values))
                 texts += [_row_text(row.asDict()) for row in action.run()]
-                rows += query_counts(spark, action.description).written or 0
-        finally:
-            for view in spark.catalog.listTables():
-                spark.catalog.dropTempView(view.name)
+                rows += query_counts(spark, action.mark).written or 0
         return Upkept(redact("\n".join(texts)), rows)
 
 

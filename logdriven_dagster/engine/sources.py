@@ -23,7 +23,7 @@ from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.kafka_source import read_kafka
 from logdriven_dagster.engine.keys import key_range, lies_in_keys, read_keys
 from logdriven_dagster.engine.rendering import render
-from logdriven_dagster.engine.session import option_text
+from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
 

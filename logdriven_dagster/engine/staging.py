@@ -12,6 +12,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.actions import Action
 from logdriven_dagster.engine.iceberg_files import parquet_rows
 from logdriven_dagster.engine.metrics import QueryCounts, query_counts
+from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
 from logdriven_dagster.model.quality import QualityReport
 from logdriven_dagster.model.runs import Published
@@ -158,7 +159,7 @@ def write(frame: "DataFrame", stamp: Stamp, work: Callable[[], None]) -> QueryCo
     """Run one writing query, interruptibly, and count its rows."""
     action = Action(frame.sparkSession, f"{stamp.label}: write", work)
     action.run()
-    return query_counts(frame.sparkSession, action.description)
+    return query_counts(frame.sparkSession, action.mark)
 
 
 def is_newer(data_range_start: str, window: TimeWindow) -> bool:
@@ -177,8 +178,7 @@ def in_few_files(frame: "DataFrame") -> "DataFrame":
 
     Thousands of windows would otherwise leave as many files as cores, times thousands.
     """
-    plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
-    size = int(str(plan.stats().sizeInBytes()))
+    size = mode_of(frame.sparkSession).estimated_bytes(frame)
     return frame.coalesce(1) if size < _SMALL_BYTES else frame
 
 

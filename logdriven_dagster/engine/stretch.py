@@ -16,7 +16,6 @@ from logdriven_dagster.config.steps import CheckConfig, StepConfig, Target
 from logdriven_dagster.config.stretching import keeps_rows
 from logdriven_dagster.engine.checks import refuse_violations
 from logdriven_dagster.engine.failures import step_errors
-from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, in_few_files
 from logdriven_dagster.engine.step_results import StepResults
@@ -96,12 +95,6 @@ class StretchSession:
                     self._stores[step_id].discard_windows(staged)
         self._staged.clear()
         self._published.clear()
-
-    def close(self) -> None:
-        """Drop the views of these windows."""
-        with suppress(Exception):  # with the JVM gone, they are gone, too
-            self._views.close()
-            mode_of(self._place.spark).release(self._place.spark)
 
     def _write(
         self,

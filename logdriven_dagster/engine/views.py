@@ -69,12 +69,6 @@ class Views:
         known |= {name.replace(".", "_"): partial(self.table, name) for name in names}
         return known | {name: partial(self._frames.__getitem__, name) for name in self._frames}
 
-    def close(self) -> None:
-        """Drop every view of this window."""
-        for name in self._frames:
-            self._spark.catalog.dropTempView(name)
-        self._frames.clear()
-
     def _mentioned(self, sql: str) -> list[str]:
         """The configured tables that a query reads, under their configured names."""
         plain = sql.lower().replace("`", "")

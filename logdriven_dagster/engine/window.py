@@ -1,7 +1,7 @@
 """One window in Spark: every step staged, checked, and published."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, reduce
@@ -13,11 +13,12 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.quality import QualityConfig, rules_of
 from logdriven_dagster.config.slicing import file_source
 from logdriven_dagster.config.steps import CheckConfig, JdbcTarget, StepConfig, Target
-from logdriven_dagster.engine.actions import run_action
 from logdriven_dagster.engine.arrivals import refuse_changed
+from logdriven_dagster.engine.checks import refuse_violations
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.iceberg_catalog import open_catalog
 from logdriven_dagster.engine.inspected_store import InspectedStore, rejected_target
+from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.placing import placed
 from logdriven_dagster.engine.quality import Inspector
 from logdriven_dagster.engine.rendering import render
@@ -26,8 +27,8 @@ from logdriven_dagster.engine.session import fresh_session, quieten
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, Store, in_few_files
 from logdriven_dagster.engine.step_results import StepResults
 from logdriven_dagster.engine.stores import store
+from logdriven_dagster.engine.stretch import StretchSession
 from logdriven_dagster.engine.views import Views
-from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.runs import Published, Reads, Staged, WindowRun
@@ -35,8 +36,6 @@ from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_EXAMPLES = 3
 
 
 class Engine:
@@ -46,20 +45,17 @@ class Engine:
         self._project, self._spark = project, spark
         self._opening = Lock()
         quieten()
-        # JDBC drivers take times without a zone to be in the JVM's, whatever the session says.
-        virtual_machine: Any = spark._jvm  # noqa: SLF001 - the only way to the Java side
-        zones = virtual_machine.java.util.TimeZone
-        zones.setDefault(zones.getTimeZone(str(project.zone)))
+        mode_of(spark).adopt(spark, project)
 
     @property
     def spark(self) -> "SparkSession":
         """The session that all windows share."""
         return self._spark
 
-    @property
+    @cached_property
     def application_id(self) -> str:
         """Spark's, for `job_log.application_id`."""
-        return str(self._spark.sparkContext.applicationId)
+        return mode_of(self._spark).application_id(self._spark)
 
     @contextmanager
     def window(self, run: WindowRun, project: Project | None = None) -> Iterator["WindowSession"]:
@@ -69,12 +65,18 @@ class Engine:
 
         What is staged stays: `discard` removes it, when the log holds how the attempt ended.
         """
-        spark = fresh_session(self._spark, self._project)
-        session = WindowSession(self._place(spark, project or self._project), run, self._read)
-        try:
-            yield session
-        finally:
-            session.close()
+        with fresh_session(self._spark, self._project) as spark:
+            place = self._place(spark, project or self._project)
+            yield WindowSession(place, run, self._read)
+
+    @contextmanager
+    def stretch(
+        self, runs: Sequence[WindowRun], project: Project | None = None
+    ) -> Iterator[StretchSession]:
+        """The same for attempts at adjoining windows, oldest first, which run in one pass."""
+        with fresh_session(self._spark, self._project) as spark:
+            place = self._place(spark, project or self._project)
+            yield StretchSession(place, runs, self._read)
 
     def read(
         self,
@@ -159,17 +161,8 @@ class WindowSession:
     def check(self, check: CheckConfig) -> None:
         """Raise TerminalStepError if the check's query finds rows: how many, and the first few."""
         with step_errors():
-            frame, spark = self._views.query(check.sql), self._place.spark
-            label = f"{self._run.table} {self._run.window} check {check.check}"
-            first = run_action(spark, label, lambda: frame.take(_EXAMPLES + 1))
-            if not first:
-                return
-            number = len(first)
-            if number > _EXAMPLES:
-                number = run_action(spark, label, frame.count)
-            shown = "\n".join(f"  {_row_text(row)}" for row in first[:_EXAMPLES])
-            rows = "1 violation" if number == 1 else f"{number} violations"
-            raise TerminalStepError(f"check {check.check}: {rows}, such as\n{shown}")
+            label = f"{self._run.table} {self._run.window}"
+            refuse_violations(self._place.spark, self._views, check, label)
 
     def publish(self, step_id: str, verify: Callable[[], None]) -> Published:
         """Make the rows of a staged step visible, all at once.
@@ -213,11 +206,6 @@ class WindowSession:
                     keeper.discard(staged)
         self._staged.clear()
         self._published.clear()
-
-    def close(self) -> None:
-        """Drop the views of this window."""
-        with suppress(Exception):  # with the JVM gone, they are gone, too
-            self._views.close()
 
     def _write(
         self,
@@ -299,7 +287,3 @@ class WindowSession:
     def _stamp(self, step_id: str) -> Stamp:
         run = self._run
         return Stamp(run.job_id, run.table, step_id, run.window, run.fencing_token)
-
-
-def _row_text(row: Any) -> str:
-    return ", ".join(f"{name}={value}" for name, value in row.asDict().items())

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from logdriven_dagster.engine import session as sessions
+from logdriven_dagster.engine import spark_settings
 from tests.builders import day
 from tests.engine.laboratory import Lab, held
 
@@ -34,7 +34,7 @@ def test_the_projects_settings_win_except_over_its_time_zone(lab: Lab):
     lab.settings["timezone"] = "Asia/Tokyo"
     config = {"spark.sql.shuffle.partitions": 7, "spark.sql.session.timeZone": "UTC"}
     lab.settings["spark"] = {"config": config}
-    settings = sessions.session_settings(lab.project)
+    settings = spark_settings.session_settings(lab.project)
     assert settings["spark.sql.shuffle.partitions"] == "7"
     assert settings["spark.sql.session.timeZone"] == "Asia/Tokyo"
 
@@ -51,5 +51,5 @@ def test_settings_of_a_window_do_not_change_the_users_session(lab: Lab):
 @pytest.mark.parametrize(("java", "archives"), [(17, False), (25, True)])
 def test_newer_javas_keep_an_archive_of_their_classes(monkeypatch, tmp_path, java, archives):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(sessions, "_java_version", lambda: java)
-    assert bool(sessions._archive_options()) is archives
+    monkeypatch.setattr(spark_settings, "java_version", lambda: java)
+    assert bool(spark_settings._archive_options("spark")) is archives

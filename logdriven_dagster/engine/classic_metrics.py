@@ -1,0 +1,54 @@
+"""The plan of a finished query and its row counts, from the status store of a classic session.
+
+Spark keeps it in the driver whether there is a user interface or not.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.engine.metrics import ROWS, PlanNode, QueryPlan, number
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_BUS_MILLISECONDS = 20_000
+
+
+def query_plan(spark: "SparkSession", description: str) -> QueryPlan | None:
+    """The latest query that ran under this job description."""
+    # Metrics reach the store through an asynchronous queue.
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_BUS_MILLISECONDS)  # noqa: SLF001 - Spark's own metrics have no public door
+    store = spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001
+    executions = _executions(store, description)
+    if not executions:
+        return None
+    values = [store.executionMetrics(execution) for execution in executions]
+    graph = store.planGraph(executions[-1])
+    nodes = [
+        PlanNode(node.id(), node.name().strip(), node.desc(), _rows(node.metrics(), values))
+        for node in _each(graph.allNodes())
+    ]
+    return QueryPlan.of(nodes, [(edge.fromId(), edge.toId()) for edge in _each(graph.edges())])
+
+
+def _executions(store: Any, description: str) -> list[int]:
+    """The executions under a description, in their order.
+
+    A JDBC write is several executions over one plan: each counts only the stages that it ran.
+    """
+    found = _each(store.executionsList())
+    return [int(each.executionId()) for each in found if each.description() == description]
+
+
+def _rows(metrics: Any, values: list[Any]) -> int | None:
+    for metric in _each(metrics):
+        if metric.name() == ROWS:
+            found = [each.get(metric.accumulatorId()) for each in values]
+            counts = [number(value.get()) for value in found if value.isDefined()]
+            # A node that never ran has no value, and a scan of no partitions put out nothing.
+            return max(counts, default=0)
+    return None
+
+
+def _each(sequence: Any) -> list[Any]:
+    """A Scala sequence as a list."""
+    return [sequence.apply(position) for position in range(sequence.size())]

@@ -1,0 +1,60 @@
+"""Classic sessions: Spark's JVM belongs to this process. See `modes.SparkMode`."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.classic_metrics import query_plan
+from logdriven_dagster.engine.modes import Mark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from logdriven_dagster.engine.metrics import QueryPlan
+
+
+class ClassicMode:
+    """Through Py4J: what has no public door is reached by `_jvm` and its like, only here."""
+
+    def adopt(self, spark: "SparkSession", project: Project) -> None:
+        """JDBC drivers take times without a zone to be in the JVM's, whatever the session says."""
+        machine: Any = spark._jvm  # noqa: SLF001 - the only way to the Java side
+        zones = machine.java.util.TimeZone
+        zones.setDefault(zones.getTimeZone(str(project.zone)))
+
+    def application_id(self, spark: "SparkSession") -> str:
+        return str(spark.sparkContext.applicationId)
+
+    def new_session(self, spark: "SparkSession") -> "SparkSession":
+        return spark.newSession()
+
+    def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
+        for name, value in settings.items():
+            if session.conf.isModifiable(name):
+                session.conf.set(name, value)
+
+    def release(self, session: "SparkSession") -> None:
+        """Nothing: it is gone with the last reference; `stop` would end the application."""
+
+    def mark(self, spark: "SparkSession", mark: Mark) -> None:
+        context = spark.sparkContext
+        context.addJobTag(mark.tag)
+        context.setJobDescription(mark.description)
+        context.setInterruptOnCancel(True)
+        if mark.pool is not None:
+            context.setLocalProperty("spark.scheduler.pool", mark.pool)
+
+    def cancel(self, spark: "SparkSession", mark: Mark) -> None:
+        spark.sparkContext.cancelJobsWithTag(mark.tag)
+
+    def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
+        return query_plan(spark, mark.description)
+
+    def estimated_bytes(self, frame: "DataFrame") -> int:
+        plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
+        return int(str(plan.stats().sizeInBytes()))
+
+    def has_java_class(self, spark: "SparkSession", file: str) -> bool:
+        machine: Any = spark._jvm  # noqa: SLF001
+        loader = machine.java.lang.Thread.currentThread().getContextClassLoader()
+        return loader.getResource(file) is not None

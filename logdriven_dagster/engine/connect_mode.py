@@ -1,0 +1,97 @@
+"""Sessions of Spark Connect: a server does the work, reached by gRPC. See `modes.SparkMode`."""
+
+import copy
+import re
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.connect_errors import keep_causes
+from logdriven_dagster.engine.connect_metrics import is_ours, query_plan
+from logdriven_dagster.engine.modes import Mark
+from logdriven_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from logdriven_dagster.engine.metrics import QueryPlan
+
+_SIZE = re.compile(r"sizeInBytes=([\d.E+]+) (B|KiB|MiB|GiB|TiB|PiB|EiB)")
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_UNKNOWN_SIZE = 2**62
+
+_TRIES = 8
+_LONGEST_PAUSE_MILLISECONDS = 5_000
+"""A server that does not answer for about half a minute is gone; by default PySpark waits for ten
+minutes, in which nobody else can have the window."""
+
+
+class ConnectMode:
+    """Through PySpark's Connect client."""
+
+    def adopt(self, spark: "SparkSession", project: Project) -> None:
+        """UsageError for a server whose JVM would misread the times of the project's databases.
+
+        JDBC drivers take times without a zone to be in the JVM's, which no session can change.
+        """
+        # Settings that a running server refuses are told once, not for every window.
+        warnings.filterwarnings("ignore", module=r"pyspark\.sql\.connect\.conf")
+        _prepared(spark)
+        databases = any(given.url for given in project.config.connections.values())
+        if not databases or is_ours(spark):
+            return
+        row = spark.sql("SELECT reflect('java.time.ZoneId', 'systemDefault')").first()
+        if row is not None and row[0] != str(project.zone):
+            raise UsageError(
+                f"the Spark server's JVM is in the time zone {row[0]}, the project in "
+                f"{project.zone}, so times in its databases would be misread; start the server "
+                f"with -Duser.timezone={project.zone} in spark.driver.extraJavaOptions"
+            )
+
+    def application_id(self, spark: "SparkSession") -> str:
+        return str(spark.conf.get("spark.app.id"))
+
+    def new_session(self, spark: "SparkSession") -> "SparkSession":
+        # As `newSession` does it from Spark 4.3 on; before it is not implemented.
+        client: Any = spark.client
+        builder = copy.deepcopy(client._builder)  # noqa: SLF001
+        builder._params.pop(builder.PARAM_SESSION_ID, None)  # noqa: SLF001
+        session_type: Any = type(spark)
+        return _prepared(session_type(builder, userId=client._user_id))  # noqa: SLF001
+
+    def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
+        conf: Any = session.conf
+        conf._set_all(dict(settings), silent=True)  # noqa: SLF001 - one request instead of many
+
+    def release(self, session: "SparkSession") -> None:
+        session.stop()
+
+    def mark(self, spark: "SparkSession", mark: Mark) -> None:
+        """The tag alone: each operation runs in a thread of the server, whose pool is its own."""
+        spark.addTag(mark.tag)
+
+    def cancel(self, spark: "SparkSession", mark: Mark) -> None:
+        spark.interruptTag(mark.tag)
+
+    def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
+        return query_plan(spark, mark.tag)
+
+    def estimated_bytes(self, frame: "DataFrame") -> int:
+        plan: Any = frame
+        told = _SIZE.search(plan._explain_string(mode="cost"))  # noqa: SLF001 - `explain` prints it
+        return int(float(told[1]) * 1024 ** _UNITS.index(told[2])) if told else _UNKNOWN_SIZE
+
+    def has_java_class(self, spark: "SparkSession", file: str) -> bool:  # noqa: ARG002 - as SparkMode has it
+        """False: nobody can ask a server for its class path."""
+        return False
+
+
+def _prepared(session: "SparkSession") -> "SparkSession":
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    client: Any = session.client
+    patience = DefaultPolicy(max_retries=_TRIES, max_backoff=_LONGEST_PAUSE_MILLISECONDS)
+    client.set_retry_policies([patience])
+    keep_causes(client)
+    return session

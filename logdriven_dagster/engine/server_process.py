@@ -1,0 +1,199 @@
+"""Starting a Spark Connect server: Spark's own, from PySpark's jars, with a project's settings.
+
+It is bound to 127.0.0.1 and open to whoever has its token: the one user who can read
+`.logdriven/spark.json`. No secret stands in its command line, where every user could see it.
+"""
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TextIO
+
+import psutil
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.secrets import redact, remember
+from logdriven_dagster.engine import server_state
+from logdriven_dagster.engine.connect_metrics import (
+    PAGES_FILTER,
+    PAGES_KEY,
+    PAGES_PORT,
+    SETTINGS_DIGEST,
+    pages_key,
+    query_plan,
+)
+from logdriven_dagster.engine.connect_mode import ConnectMode
+from logdriven_dagster.engine.connecting import require_packages
+from logdriven_dagster.engine.java import ensure_java
+from logdriven_dagster.engine.modes import Mark
+from logdriven_dagster.engine.server_state import Server, is_open, started_at
+from logdriven_dagster.engine.spark_settings import launch_settings
+from logdriven_dagster.errors import UsageError
+
+_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_PORT = "spark.connect.grpc.binding.port"
+_READY_SECONDS = 180.0
+_POLL_SECONDS = 0.1
+_LOG_TAIL = 2000
+_LOG = "spark.log"
+
+_SETTINGS = {
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    # A port that was taken a moment ago is an error, not the next one.
+    "spark.port.maxRetries": "0",
+    # The status pages tell the row counts of writes, on this machine and to who has the key.
+    "spark.ui.enabled": "true",
+    "spark.ui.filters": PAGES_FILTER,
+    "spark.ui.retainedJobs": "200",
+    "spark.ui.retainedStages": "200",
+    "spark.sql.ui.retainedExecutions": "200",
+    # The session that the windows of a long run come from may have nothing to do for hours.
+    "spark.connect.session.manager.defaultSessionTimeout": "24h",
+    # What a killed run has left behind goes on for no longer than its lease.
+    "spark.connect.execute.manager.detachedTimeout": "60s",
+}
+"""What a server has beside a classic session."""
+
+_OF_CLIENTS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+
+
+def launched(project: Project, digest: str) -> Server:
+    """A server that has answered a first query; UsageError if none comes up."""
+    ensure_java()
+    require_packages()
+    token = secrets.token_hex(32)
+    remember(token)
+    ports = _free_ports(launch_settings(project, "spark-connect").get(_PORT))
+    folder = server_state.folder(project)
+    with _settings_file(folder, _settings(project, digest, token, ports)) as settings:
+        process = _spawned(project, settings, token)
+        server = Server(
+            host=socket.gethostname(),
+            pid=process.pid,
+            started=started_at(process),
+            port=ports[0],
+            pages_port=ports[1],
+            application="",
+            token=token,
+            settings=digest,
+        )
+        try:
+            _wait_for(process, ports[0], folder / _LOG)
+            return _warm(server)
+        except BaseException:
+            process.kill()
+            raise
+
+
+def _settings(
+    project: Project, digest: str, token: str, ports: tuple[int, int]
+) -> Mapping[str, str]:
+    return {
+        **launch_settings(project, "spark-connect"),
+        **_SETTINGS,
+        "spark.master": project.config.spark.master,
+        "spark.app.name": project.config.spark.app_name or project.name,
+        _PORT: str(ports[0]),
+        PAGES_PORT: str(ports[1]),
+        PAGES_KEY: pages_key(token),
+        SETTINGS_DIGEST: digest,
+    }
+
+
+def _free_ports(wanted: str | None) -> tuple[int, int]:
+    """Of the server, as the project wants it or any, and of its status pages."""
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        own, pages = one.getsockname()[1], other.getsockname()[1]
+    port = int(wanted) if wanted else own
+    if wanted and is_open(port):
+        raise UsageError(f"spark.config: {_PORT}: something else listens on port {port}")
+    return port, pages
+
+
+@contextmanager
+def _settings_file(folder: Path, settings: Mapping[str, str]) -> Iterator[Path]:
+    """Where the server reads its settings while it starts; only its owner can read them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "spark.properties"
+    try:
+        with _private(path) as file:
+            for name, value in settings.items():
+                file.write(f"{name}={_escaped(value)}\n")
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _escaped(value: str) -> str:
+    """A value as Java's properties spell it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _private(path: Path) -> TextIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w")
+
+
+def _spawned(project: Project, settings: Path, token: str) -> psutil.Popen:
+    package = find_spec("pyspark")
+    assert package is not None
+    assert package.origin is not None
+    home = Path(os.environ.get("SPARK_HOME") or Path(package.origin).parent)
+    environment = {name: text for name, text in os.environ.items() if name not in _OF_CLIENTS}
+    environment |= {
+        "SPARK_HOME": str(home),
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
+        "SPARK_LOCAL_IP": "127.0.0.1",  # which is where the status pages listen
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    submit = [str(home / "bin" / "spark-submit"), "--class", _CLASS]
+    with _private(server_state.folder(project) / _LOG) as log:
+        return psutil.Popen(
+            [*submit, "--properties-file", str(settings), "spark-internal"],
+            env=environment,
+            cwd=project.root,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _wait_for(process: psutil.Popen, port: int, log: Path) -> None:
+    """Until the port is open; UsageError with the end of the log if the server does not come up."""
+    deadline = time.monotonic() + _READY_SECONDS
+    while not is_open(port):
+        ended = process.poll() is not None
+        if ended or time.monotonic() > deadline:
+            problem = "ended while it started" if ended else "did not start in time"
+            said = redact(log.read_text(errors="replace").strip()[-_LOG_TAIL:])
+            raise UsageError(f"the Spark server {problem}; {log} says:\n{said or 'nothing'}")
+        time.sleep(_POLL_SECONDS)
+
+
+def _warm(server: Server) -> Server:
+    """Let a new server do once what every window does, which loads its classes."""
+    from pyspark.sql.connect.session import SparkSession
+
+    session: Any = SparkSession(server.url)
+    mode, mark = ConnectMode(), Mark("warm up", "logdriven-warm-up")
+    try:
+        mode.mark(session, mark)
+        with TemporaryDirectory() as folder:
+            session.sql("SELECT id, id % 7 AS k FROM range(1000)").write.parquet(f"{folder}/rows")
+            query_plan(session, mark.tag)
+            session.read.parquet(f"{folder}/rows").where("id > 10").groupBy("k").count().collect()
+        return replace(server, application=mode.application_id(session))
+    finally:
+        mode.release(session)

@@ -1,0 +1,158 @@
+"""Settings of Spark: what a JVM is started with, and what every session gets."""
+
+import os
+import re
+import shutil
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.secrets import SECRET_NAME, resolve_environment, resolve_secret
+
+_JDBC_JARS = {
+    "org.postgresql.Driver": ("postgresql.jar",),
+    "org.mariadb.jdbc.Driver": ("mariadb-java-client.jar",),
+    "org.sqlite.JDBC": ("sqlite-jdbc.jar", "sqlite-jdbc-jni.jar"),
+}
+"""Driver class → the files that Debian's packages install."""
+
+_DEBIAN_JARS = Path("/usr/share/java")
+
+_SELF_ARCHIVING_JAVA = 19
+
+
+def launch_settings(project: Project, program: str) -> dict[str, str]:
+    """What a JVM has to be started with. `program`: each has its own archive of classes."""
+    return project_settings(project) | _java_options(project, program)
+
+
+def project_settings(project: Project) -> dict[str, str]:
+    """What a project means to Spark, wherever its JVM comes from; what it gives itself wins."""
+    given, jars = given_settings(project), _jdbc_jars(project)
+    settings = _defaults(project) | given | session_settings(project)
+    for name in ("spark.driver.extraClassPath", "spark.executor.extraClassPath"):
+        if path := os.pathsep.join([*jars, *filter(None, [given.get(name)])]):
+            settings[name] = path
+    return settings
+
+
+def session_settings(project: Project) -> dict[str, str]:
+    """The settings on which the engine's results depend, for every session that it uses."""
+    own = {
+        # INT96 has no statistics, and Iceberg refuses files with it (DESIGN §9).
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # Published files are listed by name: a Spark job to list them costs ten times as much.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+        # Otherwise Spark 4.1 and later write bound values into the text of the query, a TIMESTAMP
+        # without its offset: the second of the two hours when clocks go back becomes the first.
+        "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
+        # Spark would fill texts of CHAR columns with blanks that databases do not show.
+        "spark.sql.readSideCharPadding": "false",
+    }
+    given = {k: v for k, v in given_settings(project).items() if k.startswith("spark.sql.")}
+    # The time zone has one place in a project, because windows and rows must agree about it.
+    return own | given | {"spark.sql.session.timeZone": str(project.zone)}
+
+
+def given_settings(project: Project) -> dict[str, str]:
+    """What the project sets, `${env:NAME}` replaced."""
+    return {
+        key: (resolve_secret if SECRET_NAME.search(key) else resolve_environment)(text)
+        for key, value in project.config.spark.config.items()
+        for text in [option_text(value)]
+    }
+
+
+def option_text(value: object) -> str:
+    """An option of the configuration as Spark spells it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _defaults(project: Project) -> dict[str, str]:
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Windows that run side by side share the cores; a single one notices nothing of it.
+        "spark.scheduler.mode": "FAIR",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": str(max(_cores(), 2)),
+        # Of finished queries only the last one is looked at; the default keeps 1,000 plans alive.
+        "spark.sql.ui.retainedExecutions": "50",
+        "spark.sql.warehouse.dir": str(project.warehouse / "spark"),
+        "spark.sql.catalogImplementation": "in-memory",
+    }
+
+
+def _java_options(project: Project, program: str) -> dict[str, str]:
+    """Options of the JVM, beside those that the project gives."""
+    given = given_settings(project)
+    # JDBC drivers take times without a zone to be in the JVM's, whatever the session says.
+    zone = f"-Duser.timezone={project.zone}"
+    java = {
+        "spark.driver.extraJavaOptions": [
+            zone,
+            _log_option(),
+            *_archive_options(program),
+            *_sqlite_options(project),
+        ],
+        "spark.executor.extraJavaOptions": [zone],
+    }
+    return {
+        name: " ".join([*options, given.get(name, "")]).strip() for name, options in java.items()
+    }
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _log_option() -> str:
+    package = find_spec("logdriven_dagster.engine")
+    assert package is not None
+    assert package.origin is not None
+    return f"-Dlog4j2.configurationFile={Path(package.origin).with_name('log4j2.properties')}"
+
+
+def _archive_options(program: str) -> list[str]:
+    """Class data sharing, which halves the start of a JVM that can keep its archive by itself."""
+    if java_version() < _SELF_ARCHIVING_JAVA:
+        return []
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "logdriven"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return []
+    archive = cache / f"{program}-{version('pyspark')}-java-{java_version()}.jsa"
+    return ["-XX:+AutoCreateSharedArchive", f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off"]
+
+
+def java_version() -> int:
+    """The major version of the Java that Spark will start, from its release file; 0 if unknown."""
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "/")
+    release = (Path(home) if home else java.resolve().parent.parent) / "release"
+    match = re.search(r'JAVA_VERSION="(\d+)', release.read_text()) if release.is_file() else None
+    return int(match[1]) if match else 0
+
+
+def _drivers(project: Project) -> set[str]:
+    databases = [name for name, given in project.config.connections.items() if given.url]
+    return {project.connection(name).driver for name in databases}
+
+
+def _jdbc_jars(project: Project) -> list[str]:
+    """The drivers of the project's connections that Debian's packages brought."""
+    names = [name for driver in _drivers(project) for name in _JDBC_JARS.get(driver, ())]
+    return [str(_DEBIAN_JARS / name) for name in sorted(names) if (_DEBIAN_JARS / name).is_file()]
+
+
+def _sqlite_options(project: Project) -> list[str]:
+    """Where the native part of Debian's SQLite driver lies; other Javas do not look there."""
+    if "org.sqlite.JDBC" not in _drivers(project):
+        return []
+    libraries = sorted(Path("/usr/lib").glob("**/jni/libsqlitejdbc.so"))
+    return [f"-Dorg.sqlite.lib.path={libraries[0].parent}"] if libraries else []
