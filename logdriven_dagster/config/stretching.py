@@ -1,6 +1,7 @@
 """Whether adjoining windows of a table may run in one pass, and why not."""
 
 from collections.abc import Iterator
+from typing import Literal, TypeAlias
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.project import Project
@@ -12,13 +13,13 @@ from logdriven_dagster.config.steps import (
     Source,
     StepConfig,
 )
-from logdriven_dagster.config.window_keys import (
-    OF_A_WINDOW,
-    SHARED,
-    Keys,
-    Relation,
-    TogetherError,
-)
+from logdriven_dagster.config.window_keys import OF_A_WINDOW, Keys
+from logdriven_dagster.config.window_scopes import SHARED, Relation, TogetherError
+
+Counting: TypeAlias = Literal["results", "reads", "unknown"]
+"""How many rows were read for a window of a pass: as many as it has, if every row that is read
+becomes at most one of the result and all of them become one; or as many as are counted on the way
+into the query; or nobody knows, where several steps read or one reads the same twice."""
 
 _COUNTED = ("parquet", "orc")
 
@@ -33,14 +34,16 @@ def stretch_obstacle(project: Project, table: TableConfig) -> str | None:
     return None
 
 
-def keeps_rows(project: Project, table: TableConfig) -> bool:
-    """Whether no query of a table makes more rows than it reads of its only source."""
+def counting(project: Project, table: TableConfig) -> Counting:
+    """Where it can be seen what the one step of a table that may run in one pass reads."""
     steps = _Steps(project, table)
     try:
         steps.look()
     except TogetherError:
-        return False
-    return len(table.steps) == 1 and not steps.keys.multiplies
+        return "unknown"
+    if len(table.steps) > 1 or any(number > 1 for number in steps.keys.reads.values()):
+        return "unknown"
+    return "reads" if steps.keys.multiplies or steps.keys.condenses else "results"
 
 
 def _look_at_table(table: TableConfig) -> None:

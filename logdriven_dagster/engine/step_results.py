@@ -22,8 +22,17 @@ if TYPE_CHECKING:
 class StepResults:
     """The results of a window's steps as frames, which nobody has computed yet."""
 
-    def __init__(self, place: Place, run: WindowRun, table: TableConfig, views: Views) -> None:
+    def __init__(
+        self,
+        place: Place,
+        run: WindowRun,
+        table: TableConfig,
+        views: Views,
+        seen: "Callable[[str | None, DataFrame], DataFrame]" = lambda _, frame: frame,
+    ) -> None:
+        """`seen` may watch a source on its way, whose `window_column` it learns."""
         self._place, self._run, self._table, self._views = place, run, table, views
+        self._seen = seen
 
     def use(self, run: WindowRun) -> None:
         """Read the files and replace the variables of this run from now on."""
@@ -56,7 +65,7 @@ class StepResults:
         if step.source is None:
             return None
         reading = Reading(self._place.project, self._place.spark, self._run)
-        source = read_source(reading, step.source)
+        source = self._seen(step.source.window_column, read_source(reading, step.source))
         self._views.register("source", source)
         return source
 

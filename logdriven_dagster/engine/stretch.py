@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.steps import CheckConfig, StepConfig, Target
-from logdriven_dagster.config.stretching import keeps_rows
+from logdriven_dagster.config.stretching import counting
 from logdriven_dagster.engine.checks import refuse_violations
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, in_few_files
 from logdriven_dagster.engine.step_results import StepResults
 from logdriven_dagster.engine.stores import store
-from logdriven_dagster.engine.stretch_index import placed_in_windows
+from logdriven_dagster.engine.stretch_index import count_by_window, placed_in_windows
 from logdriven_dagster.engine.stretch_staging import Pass, StretchStore
 from logdriven_dagster.engine.views import Views
 from logdriven_dagster.model.attempts import Counts
@@ -46,8 +46,16 @@ class StretchSession:
         self._label = f"{whole.table} {whole.window}"
         self._table: TableConfig = place.project.table(whole.table)
         tables = frozenset(place.project.tables)
-        self._views = Views(place.spark, whole, lambda name, part: read(place, name, part), tables)
-        self._results = StepResults(place, whole, self._table, self._views)
+        self._counting = counting(place.project, self._table)
+        self._observed: list[Callable[[], list[int]]] = []
+
+        def table(name: str, part: Reads) -> "DataFrame":
+            frame = read(place, name, part)
+            column = place.project.table(name).output.window_column
+            return frame if part is None else self._seen(column, frame)
+
+        self._views = Views(place.spark, whole, table, tables)
+        self._results = StepResults(place, whole, self._table, self._views, self._seen)
         self._staged: dict[str, tuple[StagedRows, ...]] = {}
         self._published: dict[str, tuple[Published, ...]] = {}
 
@@ -112,16 +120,29 @@ class StretchSession:
         self._views.register(step.step, keeper.windows_frame(rows).drop(WINDOW_START))
         return tuple(_told(each, target, source_type, files) for each in rows)
 
-    def _counted(self, done: Pass) -> tuple[StagedRows, ...]:
-        """The rows of each window with what was read for it.
+    def _seen(self, column: str | None, frame: "DataFrame") -> "DataFrame":
+        """Count on the way what a query reads window by window."""
+        if column is None or self._counting != "reads":
+            return frame
+        windows = [run.window for run in self._runs]
+        frame, counts = count_by_window(frame, column, windows)
+        self._observed.append(counts)
+        return frame
 
-        Where a query makes at most one row of each that it reads, and as many in all, every window
-        has as many rows as were read for it.
-        """
-        written = sum(rows.rows or 0 for rows in done.rows)
-        if done.source_rows != written or not keeps_rows(self._place.project, self._table):
-            return done.rows
-        return tuple(replace(rows, source_rows=rows.rows) for rows in done.rows)
+    def _counted(self, done: Pass) -> tuple[StagedRows, ...]:
+        """The rows of each window with what was read for it; see `Counting`."""
+        rows = done.rows
+        if self._counting == "results" and done.source_rows == sum(each.rows or 0 for each in rows):
+            return tuple(replace(each, source_rows=each.rows) for each in rows)
+        if not self._observed or done.source_rows is None:
+            return rows
+        by_window = [sum(each) for each in zip(*(c() for c in self._observed), strict=True)]
+        # What all windows share was read once here, and is read for each that runs by itself.
+        shared = done.source_rows - sum(by_window)
+        if shared < 0:
+            return rows
+        pairs = zip(rows, by_window, strict=True)
+        return tuple(replace(each, source_rows=found + shared) for each, found in pairs)
 
     @cached_property
     def _stores(self) -> dict[str, StretchStore]:

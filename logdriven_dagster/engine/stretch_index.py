@@ -4,7 +4,8 @@ The numbers are those of the table's own windows, exact for every period, zone a
 Source: the grid of `model.periods`, seen from a row.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -95,3 +96,28 @@ def _search(moment: "Column", windows: Sequence[TimeWindow], low: int, high: int
     return sf.when(earlier, _search(moment, windows, low, middle)).otherwise(
         _search(moment, windows, middle, high)
     )
+
+
+def count_by_window(
+    frame: "DataFrame", column: str, windows: Sequence[TimeWindow]
+) -> "tuple[DataFrame, Callable[[], list[int]]]":
+    """The frame, and how many of its rows each window had, once a query has read them.
+
+    A histogram with a bin for each window is exact: what has one number shares a bin.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as sf
+
+    value, observation = sf.col(f"`{column}`"), Observation()
+    index = window_index(value, frame.select(value).dtypes[0][1], windows)
+    bins = sf.histogram_numeric(index, sf.lit(len(windows)))
+    observed = frame.observe(observation, sf.to_json(bins).alias("bins"))
+
+    def counts() -> list[int]:
+        found = [0] * len(windows)
+        # Partial histograms that were put together may have several bins of one number.
+        for each in json.loads(observation.get["bins"] or "[]"):
+            found[round(each["x"])] += round(each["y"])
+        return found
+
+    return observed, counts

@@ -81,12 +81,8 @@ class Reporter:
                 self._materialized(event)
             case WindowFailed():
                 self._failed(event)
-            case WindowLost(attempt=attempt):
-                self.running.pop(attempt.job_id, None)
-                self.lost.append(event)
-                self.context.log.error(redact(str(event.reason)))
-            case WindowSetBack():
-                self._set_back(event)
+            case WindowLost() | WindowSetBack():
+                self._given_up(event)
             case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
                 self.context.log.info(redact(str(event.reason)))
             case WindowRefused():
@@ -131,11 +127,16 @@ class Reporter:
         told = "was told to end" if done else "cannot be ended from here; it is shut out"
         self.context.log.info("Run %s, whose attempt was replaced, %s", run_id, told)
 
-    def _set_back(self, event: WindowSetBack) -> None:
-        """Nobody is at the partition any more, and nothing is known to be wrong with it."""
-        attempt, job_id = event.attempt, event.attempt.job_id
+    def _given_up(self, event: WindowLost | WindowSetBack) -> None:
+        """The attempt is over; of one that was set back nothing is known to be wrong."""
+        attempt = event.attempt
+        planned = self.running.pop(attempt.job_id, None)
+        if isinstance(event, WindowLost):
+            self.lost.append(event)
+            self.context.log.error(redact(str(event.reason)))
+            return
         self.context.log.info("%s %s: %s", attempt.table, attempt.window, event.reason)
-        if planned := self.running.pop(job_id, None):
+        if planned is not None:
             self.tried.discard(planned)
             report_planned(self.context.instance, *planned, None)
 

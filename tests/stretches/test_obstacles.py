@@ -5,11 +5,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from logdriven_dagster.config.window_keys import SHARED, Keys, Relation, TogetherError
+from logdriven_dagster.config.window_keys import Keys
+from logdriven_dagster.config.window_scopes import SHARED, Relation, TogetherError
 from logdriven_dagster.model.periods import Grid, Period
 
 DAYS = Grid(datetime(2022, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")), Period.parse("1 day"))
 HOURS = Grid(datetime(2022, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")), Period.parse("1 hour"))
+TEXTS = "at >= '${DATA_RANGE_START}' AND at < '${DATA_RANGE_END}'"
+BOUNDS = ":data_range_start <= at AND at < :data_range_end"
 RELATIONS = {
     "source": Relation(frozenset({"at"})),
     "ods.lines": Relation(frozenset({"at"})),
@@ -41,8 +44,14 @@ def keys(sql: str, grid: Grid = DAYS) -> set[str] | None:
         ),
         ("WITH a AS (SELECT at AS t, id FROM source) SELECT t AS day FROM a", {"day"}),
         ("SELECT * FROM raw WHERE at >= :data_range_start AND at < :data_range_end", {"at"}),
-        ("SELECT * FROM raw WHERE at >= '${DATA_RANGE_START}' AND at < '${DATA_RANGE_END}'", {"at"}),
-        ("SELECT at FROM ods.months m WHERE :data_range_start <= at AND at < :data_range_end", {"at"}),
+        (
+            "SELECT * FROM raw WHERE at >= '${DATA_RANGE_START}' AND at < '${DATA_RANGE_END}'",
+            {"at"},
+        ),
+        (
+            "SELECT at FROM ods.months m WHERE :data_range_start <= at AND at < :data_range_end",
+            {"at"},
+        ),
         ("SELECT s.at FROM source s JOIN ods.lines l ON s.at = l.at AND s.id = l.id", {"at"}),
         ("SELECT at FROM source UNION ALL SELECT at FROM ods.lines", {"at"}),
         ("SELECT at, x FROM source LATERAL VIEW explode(items) e AS x", {"at"}),
@@ -50,7 +59,10 @@ def keys(sql: str, grid: Grid = DAYS) -> set[str] | None:
         ("SELECT amount FROM source", set()),
         ("SELECT * FROM dim.shops LIMIT 3", None),
         ("SELECT count(*) FROM dim.shops", None),
-        ("SELECT at FROM source s WHERE EXISTS (SELECT 1 FROM dim.shops d WHERE d.id = s.id)", {"at"}),
+        (
+            "SELECT at FROM source s WHERE EXISTS (SELECT 1 FROM dim.shops d WHERE d.id = s.id)",
+            {"at"},
+        ),
     ],
 )
 def test_rows_keep_to_their_window(sql: str, expected: set[str] | None):

@@ -1,0 +1,102 @@
+"""Whatever ends a runner in the middle of a pass: nothing is lost, nothing is there twice."""
+
+from typing import Any
+
+import pytest
+
+from logdriven_dagster.engine.stretch import StretchSession
+from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.execution.events import WindowLost, WindowSetBack, WindowSucceeded
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.runlog import leases
+from tests.builders import at
+from tests.execution.conftest import World
+from tests.stretches.conftest import LINES, NOW, together
+
+POINTS = [
+    (StretchSession, "stage", "after"),
+    (StretchSession, "publish", "before"),
+    (StretchSession, "publish", "after"),
+]
+EXPIRE = "UPDATE job_log SET lease_expires_at = '2000-01-01' WHERE status = 'RUNNING'"
+
+
+def hurt(monkeypatch: pytest.MonkeyPatch, point: tuple[Any, str, str], what: Any) -> None:
+    owner, name, moment = point
+    original = getattr(owner, name)
+
+    def hurting(*args: Any, **kwargs: Any) -> Any:
+        if moment == "after":
+            original(*args, **kwargs)
+        raise what
+
+    monkeypatch.setattr(owner, name, hurting)
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point[2]} {point[1]}")
+@pytest.mark.parametrize("kind", ["iceberg", "parquet"])
+def test_whoever_takes_over_goes_on_window_by_window(
+    numbers: World, monkeypatch: pytest.MonkeyPatch, point: tuple[Any, str, str], kind: str
+):
+    numbers.write("tables/numbers.yaml", together(f"{{type: {kind}, window_column: day}}"))
+    with monkeypatch.context() as patched:
+        hurt(patched, point, RunLogError("as if the process were gone"))
+        with pytest.raises(RunLogError):
+            numbers.catch_up(now=NOW)
+    numbers.sql(EXPIRE)
+    events = numbers.catch_up(now=NOW)
+    assert sum(isinstance(event, WindowSucceeded) for event in events) == 6
+    statuses = [status for _, status in numbers.statuses("ods.numbers")]
+    assert statuses == ["FAILURE"] * 6 + ["SUCCESS"] * 6
+    assert len(numbers.rows("ods.numbers")) == 21
+
+
+def test_an_interrupted_pass_is_discarded_and_runs_again_as_one(
+    numbers: World, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as patched:
+        hurt(patched, POINTS[0], KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            numbers.catch_up(now=NOW)
+    assert {status for _, status in numbers.statuses("ods.numbers")} == {"DISCARDED"}
+    events = numbers.catch_up(now=NOW)
+    published = [e.published[0].snapshot_id for e in events if isinstance(e, WindowSucceeded)]
+    assert len(published) == 6
+    assert len(set(published)) == 1
+    assert len(numbers.rows("ods.numbers")) == 21
+
+
+def test_one_lost_window_stops_the_pass_and_no_other(
+    numbers: World, monkeypatch: pytest.MonkeyPatch
+):
+    original = StretchSession.publish
+
+    def discarded_meanwhile(*args: Any) -> Any:
+        third = numbers.log("ods.numbers")[2]["job_id"]
+        with numbers.runner.run_log.begin() as conn:
+            leases.discard(conn, third, numbers.runner.owner)
+        return original(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StretchSession, "publish", discarded_meanwhile)
+        events = numbers.catch_up(now=NOW)
+    assert sum(isinstance(event, WindowLost) for event in events) == 1
+    assert sum(isinstance(event, WindowSetBack) for event in events) == 5
+    numbers.catch_up(now=NOW)
+    assert len(numbers.rows("ods.numbers")) == 21
+
+
+def test_a_range_is_refreshed_in_one_pass(numbers: World):
+    numbers.catch_up(now=NOW)
+    numbers.numbers(*LINES, "2022-01-03,99")
+    span = TimeWindow(at("2022-01-02"), at("2022-01-05"))
+    events = list(numbers.runner.refresh("ods.numbers", span, NOW))
+    published = [e.published[0].snapshot_id for e in events if isinstance(e, WindowSucceeded)]
+    assert len(published) == 3
+    assert len(set(published)) == 1
+    assert len(numbers.rows("ods.numbers")) == 22
+
+
+def test_a_limit_counts_windows(numbers: World):
+    events = numbers.catch_up(now=NOW, max_windows=4)
+    assert sum(isinstance(event, WindowSucceeded) for event in events) == 4
