@@ -157,17 +157,17 @@ def _contestant(
 
 
 _WINDOWWISE = Variant()
-_BATCHED = Variant(table=(("batch_size", 30),))
-_WARM = Variant(spark=(("remote", "local"),), warm=True)
+_BATCHED = Variant(table=(("batch_size", "all"),))
+_WARM = Variant(spark=(("remote", "auto"),), warm=True)
 _PARALLEL = Variant(table=(("ordered", False),), project=(("max_parallel", 2),))
 
 CONTESTANTS = {
     "dagster": _contestant("logdriven by `dagster job execute`", _WINDOWWISE, _execute),
     "dagster-batched": _contestant(
-        "logdriven by `dagster job execute`, batch_size 30", _BATCHED, _execute
+        "logdriven by `dagster job execute`, batch_size all", _BATCHED, _execute
     ),
     "logdriven": _contestant("`logdriven run`", _WINDOWWISE),
-    "logdriven-batched": _contestant("`logdriven run`, batch_size 30", _BATCHED),
+    "logdriven-batched": _contestant("`logdriven run`, batch_size all", _BATCHED),
     "logdriven-warm": _contestant("`logdriven run`, warm Spark Connect server", _WARM),
     "logdriven-parallel": _contestant("`logdriven run`, two windows at once", _PARALLEL),
     "logdriven-iceberg": _contestant("`logdriven run`, Iceberg", Variant(target="iceberg")),
