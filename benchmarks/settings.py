@@ -54,6 +54,15 @@ SCALES = {
         Shape(365_000, 365),
         1800,
     ),
+    "medium": Scale(
+        "medium",
+        2,
+        Shape(1_000_000, 30),
+        Shape(1_000_000, 120),
+        Shape(200_000, 5),
+        Shape(60_000, 60),
+        1800,
+    ),
     "quick": Scale(
         "quick",
         1,
