@@ -7,7 +7,7 @@ import pytest
 
 from logdriven_dagster.cli.progress import display, report
 from logdriven_dagster.cli.results import Tally
-from logdriven_dagster.cli.run_commands import _job_limit
+from logdriven_dagster.cli.run_commands import _only_job
 from logdriven_dagster.config import load_project
 from logdriven_dagster.errors import AlreadyRunningError
 from logdriven_dagster.execution.events import (
@@ -113,6 +113,6 @@ def test_only_a_job_that_is_run_alone_keeps_to_its_limit(shop):
     (shop / "jobs").mkdir()
     (shop / "jobs/daily.yaml").write_text("job: daily\ntables: [ods.orders]\nmax_windows: 5\n")
     project = load_project(shop)
-    assert _job_limit(project, ["daily"]) == 5
-    assert _job_limit(project, ["daily", "ods.customers"]) is None
-    assert _job_limit(project, None) is None
+    assert _only_job(project, ["daily"]).max_windows == 5
+    assert _only_job(project, ["daily", "ods.customers"]) is None
+    assert _only_job(project, None) is None

@@ -273,16 +273,17 @@ def test_a_report_of_nothing_says_so(ledger):
     assert ledger.report().as_csv().count("\n") == 1
 
 
-def test_ten_thousand_attempts_take_less_than_two_seconds(ledger):
+def test_the_cost_of_a_report_grows_with_its_attempts_not_with_their_square(ledger):
     for n in range(10_000):
         ledger.attempt(f"ods.t{n % 100}", n // 100, "SUCCESS", ("csv", 24, "iceberg", 24))
     ledger.report()
-    began = time.perf_counter()
+    began = time.process_time()
     report = reports.read_report(ledger.project, ledger.log, START, END)
     assert len(report.attempts) == 10_000
     report.as_html()
     report.as_csv()
-    assert time.perf_counter() - began < 4  # two on a machine that does nothing else
+    # About 1.4 s; a CSV writer that went through the steps anew for each attempt took 147.
+    assert time.process_time() - began < 20
 
 
 def test_a_mail_brings_the_report_along(ledger):
