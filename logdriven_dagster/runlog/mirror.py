@@ -13,6 +13,7 @@ from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.history import attempts_by_id
 from logdriven_dagster.runlog.observation_schema import job_run
 from logdriven_dagster.runlog.schema import job_log
+from logdriven_dagster.runlog.unindexed import unindexed
 from logdriven_dagster.runlog.unions import each
 
 _ENDED = (Status.SUCCESS.value, Status.FAILURE.value, Status.DISCARDED.value)
@@ -75,8 +76,8 @@ def ended_since(
     is committed, so a reader looks some time back and leaves out what it has seen.
     """
     query = select(job_log.c.job_id).where(
-        job_log.c.latest == 1,
-        job_log.c.status.in_(_ENDED),
+        unindexed(job_log.c.latest) == 1,
+        unindexed(job_log.c.status).in_(_ENDED),
         job_log.c.window_start.is_not(None),
         job_log.c.job_end_time.is_not(None),
         job_log.c.job_id.not_in(list(leave_out)),

@@ -11,6 +11,7 @@ from logdriven_dagster.model.logs import Ended
 from logdriven_dagster.model.windows import TimeWindow, in_zone
 from logdriven_dagster.runlog.clock import utc_from_now, utc_now
 from logdriven_dagster.runlog.schema import job_log
+from logdriven_dagster.runlog.unindexed import unindexed
 
 
 def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[Ended]]:
@@ -27,13 +28,16 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
     if not delayed:
         return found
     longest = max(dependency.delay for dependency in delayed)
+    since = conn.execute(select(utc_from_now(-longest))).scalar_one()
+    columns = (job_log.c.job_name, job_log.c.window_start, job_log.c.window_end)
+    ends = (job_log.c.status, job_log.c.job_end_time, utc_now().label("read_at"))
     query = (
-        select(job_log, utc_now().label("read_at"))
+        select(*columns, *ends)
         .where(
-            # As a subquery: PostgreSQL uses no index for a clock that moves while it looks.
-            job_log.c.job_end_time > select(utc_from_now(-longest)).scalar_subquery(),
-            job_log.c.job_name.in_({dependency.table for dependency in delayed}),
-            job_log.c.latest == 1,
+            # As a value: PostgreSQL then knows how few rows that leaves.
+            job_log.c.job_end_time > since,
+            unindexed(job_log.c.job_name).in_({dependency.table for dependency in delayed}),
+            unindexed(job_log.c.latest) == 1,
             job_log.c.status != Status.RUNNING.value,
             job_log.c.window_start.is_not(None),
         )

@@ -6,9 +6,11 @@ sides of the archive.
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -27,6 +29,7 @@ from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Status, Tri
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.runlog import history, leases, reports
+from logdriven_dagster.runlog.mirror import ended_since
 from logdriven_dagster.runlog.observation_schema import job_run
 from logdriven_dagster.runlog.schema import job_log, job_log_archive, step_log, step_log_archive
 
@@ -47,12 +50,13 @@ Statement = tuple[str, Any]
 class World:
     """A project over a log with a history, and the statements that it has executed."""
 
-    def __init__(self, folder: Path, url: str) -> None:
-        make_project(folder, SHAPE, url)
+    def __init__(self, folder: Path, url: str, shape: Shape = SHAPE) -> None:
+        self.shape = shape
+        make_project(folder, shape, url)
         self.project = register(folder).project
         self.runner: Runner = open_runner(self.project)
         engine = self.runner.run_log.engine
-        fill(engine, SHAPE)
+        fill(engine, shape)
         archive(engine)
         self.engine = engine
         self.statements: list[Statement] = []
@@ -76,6 +80,15 @@ class World:
                 for text, values in asked
                 for found in explain(conn, text, values)
             ]
+
+    def rows_read(self, work: Callable[[], object]) -> int:
+        """How much the database does for some work: rows, or steps of SQLite's machine."""
+        work()  # caches are warm
+        self.statements.clear()
+        work()
+        count = ROWS_READ[self.engine.dialect.name]
+        with self.engine.connect() as conn:
+            return sum(count(conn, text, values) for text, values in list(self.statements))
 
     def close(self) -> None:
         event.remove(sa.engine.Engine, "before_cursor_execute", self._note)
@@ -132,6 +145,41 @@ def of_mariadb(conn: sa.Connection, text: str, values: Any) -> Iterator[str]:
             yield json.dumps(dict(row), default=str)
 
 
+def steps_of_sqlite(conn: sa.Connection, text: str, values: Any) -> int:
+    hundreds = []
+    driver = conn.connection.driver_connection
+    assert driver is not None
+    driver.set_progress_handler(lambda: hundreds.append(1), 100)
+    conn.exec_driver_sql(text, values).all()
+    driver.set_progress_handler(None, 0)
+    return 100 * len(hundreds)
+
+
+def rows_of_postgresql(conn: sa.Connection, text: str, values: Any) -> int:
+    (plan,) = conn.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}", values).scalar_one()
+    return sum(_rows(plan["Plan"]))
+
+
+def _rows(node: dict[str, Any]) -> Iterator[int]:
+    removed = sum(value for name, value in node.items() if name.startswith("Rows Removed"))
+    yield int((node["Actual Rows"] + removed) * node["Actual Loops"])
+    for child in node.get("Plans", ()):
+        yield from _rows(child)
+
+
+def rows_of_mariadb(conn: sa.Connection, text: str, values: Any) -> int:
+    conn.exec_driver_sql("FLUSH STATUS")
+    conn.exec_driver_sql(text, values).all()
+    status = conn.exec_driver_sql("SHOW SESSION STATUS LIKE 'Handler_read%%'")
+    return sum(int(row[1]) for row in status)
+
+
+ROWS_READ = {
+    "sqlite": steps_of_sqlite,
+    "postgresql": rows_of_postgresql,
+    "mysql": rows_of_mariadb,
+    "mariadb": rows_of_mariadb,
+}
 EXPLAIN = {
     "sqlite": of_sqlite,
     "postgresql": of_postgresql,
@@ -201,3 +249,42 @@ def test_a_report_reads_what_ran_since(world):
         world.runner.run_log.ask(lambda conn: reports.job_runs_between(conn, "scale", *span))
 
     assert world.explained(report) == []
+
+
+LONGER = Shape(tables=60, windows=1000)
+
+
+@pytest.fixture
+def longer(tmp_path, server_urls, database_url):
+    """The same over a history three times as long."""
+    with another_database(database_url, tmp_path) as url:
+        made = World(tmp_path / "longer", url, LONGER)
+        yield made
+        made.close()
+
+
+@contextmanager
+def another_database(like: Any, folder: Path) -> Iterator[str]:
+    """An empty database beside one."""
+    url = sa.make_url(like)
+    if url.get_backend_name() == "sqlite":
+        yield f"sqlite:///{folder / 'longer.db'}"
+        return
+    admin, name = sa.create_engine(url, isolation_level="AUTOCOMMIT"), f"longer_{uuid4().hex[:8]}"
+    with admin.connect() as conn:
+        conn.execute(sa.text(f"CREATE DATABASE {name}"))
+    yield url.set(database=name).render_as_string(hide_password=False)
+    with admin.connect() as conn:
+        conn.execute(sa.text(f"DROP DATABASE {name}"))
+    admin.dispose()
+
+
+def test_the_work_of_the_database_does_not_grow_with_the_history(world, longer):
+    def tick(of: World) -> None:
+        list(of.runner.plan(of.shape.now).windows())
+        ask = of.runner.run_log.ask
+        ask(lambda conn: history.latest_statuses(conn, of.project.tables))
+        ask(lambda conn: ended_since(conn, None, [], 100))
+
+    short, long = (of.rows_read(lambda of=of: tick(of)) for of in (world, longer))
+    assert long < 1.2 * short
