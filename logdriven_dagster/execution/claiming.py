@@ -35,7 +35,7 @@ from logdriven_dagster.planning import (
     read_range,
     upstream_obstacle,
 )
-from logdriven_dagster.runlog import attempts, history, leases, lifecycle
+from logdriven_dagster.runlog import attempts, history, leases, lifecycle, refreshes
 from logdriven_dagster.runlog.lifecycle import Started
 
 
@@ -114,6 +114,7 @@ def _claim_by(
     # A table of files takes what it finds when it looks; after a failure, what it had.
     most = 0 if table.incremental_type == "files" else most_batches(table)
     started = lifecycle.init_job(conn, registry, claim, most)
+    refreshes.settle(conn, table, with_upstreams(table, tables))
     lifecycle.init_step(conn, registry, started.attempt, claim.steps[0])
     return started
 

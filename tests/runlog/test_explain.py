@@ -31,7 +31,13 @@ from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.runlog import history, leases, reports
 from logdriven_dagster.runlog.mirror import ended_since
 from logdriven_dagster.runlog.observation_schema import job_run
-from logdriven_dagster.runlog.schema import job_log, job_log_archive, step_log, step_log_archive
+from logdriven_dagster.runlog.schema import (
+    job_log,
+    job_log_archive,
+    refresh_bookmark,
+    step_log,
+    step_log_archive,
+)
 
 SHAPE = Shape(tables=60, windows=400)
 HISTORY = {
@@ -205,6 +211,17 @@ def test_a_claim_and_its_end_read_no_history(world):
         item for item in world.runner.plan(SHAPE.now).ready() if item.trigger is Trigger.UPSTREAM
     )
     assert world.explained(lambda: run(world.runner, planned)) == []
+
+
+def test_a_claim_moves_the_bookmarks_of_its_table(world):
+    planned = next(
+        item for item in world.runner.plan(SHAPE.now).ready() if item.trigger is Trigger.UPSTREAM
+    )
+    ask = world.runner.run_log.ask
+    marks = sa.select(refresh_bookmark.c.job_id).where(refresh_bookmark.c.job_name == planned.table)
+    before = ask(lambda conn: conn.execute(marks).scalar_one())
+    run(world.runner, planned)
+    assert ask(lambda conn: conn.execute(marks).scalar_one()) > before
 
 
 def run(runner: Runner, planned: Any) -> None:
