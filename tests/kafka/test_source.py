@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from logdriven_dagster.engine.spark_settings import _drivers
 from pyspark.sql.datasource import InputPartition
 
 from logdriven_dagster.config.steps import KafkaSource
@@ -14,6 +13,7 @@ from logdriven_dagster.engine.kafka_offsets import bound
 from logdriven_dagster.engine.kafka_reader import MessageReader
 from logdriven_dagster.engine.kafka_source import java_settings
 from logdriven_dagster.engine.sources import Reading, read_source
+from logdriven_dagster.engine.spark_settings import _drivers
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.windows import Slice
