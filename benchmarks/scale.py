@@ -55,7 +55,7 @@ class Measured:
 
     def actions(self) -> dict[str, Callable[[], object]]:
         """Name → what is measured; each leaves the log as it was."""
-        instance = DagsterInstance.ephemeral()
+        instance = DagsterInstance.ephemeral()  # mirrors the first hundred again at each tick
 
         def tick(name: str) -> Callable[[], object]:
             definition = self.definitions.resolve_sensor_def(name)
@@ -103,42 +103,65 @@ class Measured:
         return self.log.ask(work)
 
 
-def measure(url: str, rounds: int) -> dict[str, Any]:
-    """Attempts, and action → milliseconds, the median of some rounds after one that is not."""
-    engine = sa.create_engine(url)
-    shape = Shape.of(engine)
-    engine.dispose()
+def measure(urls: Sequence[str], rounds: int) -> list[dict[str, Any]]:
+    """For each log its attempts, and action → milliseconds, by the clock and of this processor.
+
+    The logs take turns in each round, so that what else the machine does falls on all of them; the
+    round before the first is not counted.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        measured = Measured(Path(folder), url, shape)
-        actions = measured.actions()
-        figures = {name: _milliseconds(work, rounds) for name, work in actions.items()}
-    return {"attempts": shape.tables * shape.windows, "milliseconds": figures}
+        shapes = [_shape(url) for url in urls]
+        measured = [
+            Measured(Path(folder) / str(n), url, shape)
+            for n, (url, shape) in enumerate(zip(urls, shapes, strict=True))
+        ]
+        actions = [each.actions() for each in measured]
+        times: list[dict[str, list[tuple[float, float]]]] = [{} for _ in urls]
+        for number in range(rounds + 1):
+            for name in actions[0]:
+                for n, of in enumerate(actions):
+                    took = _seconds(of[name])
+                    if number:
+                        times[n].setdefault(name, []).append(took)
+        return [
+            {
+                "attempts": shape.tables * shape.windows,
+                "milliseconds": {name: _figures(took) for name, took in found.items()},
+            }
+            for shape, found in zip(shapes, times, strict=True)
+        ]
 
 
-def _milliseconds(work: Callable[[], object], rounds: int) -> dict[str, float]:
-    times = []
-    for _ in range(rounds + 1):
-        began = time.perf_counter()
-        work()
-        times.append(1000 * (time.perf_counter() - began))
-    spread = times[1:]
+def _shape(url: str) -> Shape:
+    engine = sa.create_engine(url)
+    try:
+        return Shape.of(engine)
+    finally:
+        engine.dispose()
+
+
+def _seconds(work: Callable[[], object]) -> tuple[float, float]:
+    began = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - began[0], time.process_time() - began[1]
+
+
+def _figures(times: Sequence[tuple[float, float]]) -> dict[str, float]:
+    clock, processor = ([1000 * t for t in each] for each in zip(*times, strict=True))
     return {
-        "median": round(statistics.median(spread), 1),
-        "lowest": round(min(spread), 1),
-        "highest": round(max(spread), 1),
+        "median": round(statistics.median(clock), 1),
+        "lowest": round(min(clock), 1),
+        "highest": round(max(clock), 1),
+        "processor": round(statistics.median(processor), 1),
     }
 
 
 def ratios(figures: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
-    """Action → each length's median over that of the first, which is the shortest."""
-    first = figures[0]["milliseconds"]
-    return {
-        name: [
-            round(each["milliseconds"][name]["median"] / first[name]["median"], 2)
-            for each in figures
-        ]
-        for name in first
-    }
+    """Action → the median of each length over that of the first, which is the shortest."""
+    medians = [
+        {name: found["median"] for name, found in each["milliseconds"].items()} for each in figures
+    ]
+    return {name: [round(m[name] / medians[0][name], 2) for m in medians] for name in medians[0]}
 
 
 @contextmanager
@@ -186,7 +209,7 @@ def main() -> None:
             found = stack.enter_context(logs(given.databases, shapes))
         results = {}
         for name, urls in found.items():
-            figures = [measure(url, given.rounds) for url in urls]
+            figures = measure(urls, given.rounds)
             results[name] = {"figures": figures, "over the shortest": ratios(figures)}
     sys.stdout.write(json.dumps(results, indent=2) + "\n")
 
