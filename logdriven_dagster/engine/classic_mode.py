@@ -34,7 +34,8 @@ class ClassicMode:
                 session.conf.set(name, value)
 
     def release(self, session: "SparkSession") -> None:
-        """Nothing: it is gone with the last reference; `stop` would end the application."""
+        """Drop its views; it goes with its last reference. `stop` would end the application."""
+        session._jsparkSession.sessionState().catalog().clearTempTables()  # noqa: SLF001
 
     def mark(self, spark: "SparkSession", mark: Mark) -> None:
         context = spark.sparkContext

@@ -17,7 +17,12 @@ def instant(moment: datetime) -> "Column":
     """The moment as a literal of type TIMESTAMP."""
     from pyspark.sql import functions as sf
 
-    return sf.expr(f"TIMESTAMP '{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S.%f}Z'")
+    return sf.expr(instant_text(moment))
+
+
+def instant_text(moment: datetime) -> str:
+    """The same in SQL."""
+    return f"TIMESTAMP '{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S.%f}Z'"
 
 
 def literal(number: int) -> "Column":

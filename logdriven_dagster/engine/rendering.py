@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from logdriven_dagster.engine.instants import instant, literal
+from logdriven_dagster.engine.instants import instant_text, literal
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Along, Slice, TimeWindow
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 PARAMETER = re.compile(r"(?<![:\w]):([A-Za-z_]\w*)")
+_MARKS = re.compile(
+    r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|" + PARAMETER.pattern,
+    re.DOTALL,
+)
+"""Parameters; texts, quoted names and comments are passed over."""
+
+_BOUNDS = ("data_range_start", "data_range_end")
 
 Value: TypeAlias = str | int | float | bool
 
@@ -58,23 +65,27 @@ def parameters(sql: str, run: WindowRun) -> "dict[str, Value | Column]":
 
 
 def _parameters(run: WindowRun) -> "dict[str, Value | Column]":
-    start, end = _bounds(run.window)
-    return {
-        **run.variables,
-        "data_range_start": start,
-        "data_range_end": end,
-        "job_id": run.job_id,
-        "job_name": run.table,
-    }
+    job: dict[str, Value | Column] = {"job_id": run.job_id, "job_name": run.table}
+    if not isinstance(run.window, Slice):
+        return {**run.variables, **job}
+    low, high = run.window.low, run.window.high or ""
+    bounds: tuple[Value | Column, Value | Column] = (low, high)
+    if run.window.along is Along.KEYS:
+        bounds = literal(int(low)), literal(int(high or low))
+    return {**run.variables, **job, **dict(zip(_BOUNDS, bounds, strict=True))}
 
 
-def _bounds(window: TimeWindow) -> "tuple[Value | Column, Value | Column]":
-    if not isinstance(window, Slice):
-        return instant(window.start), instant(window.end)
-    low, high = window.low, window.high or ""
-    if window.along is not Along.KEYS:
-        return low, high
-    return literal(int(low)), literal(int(high or low))
+def with_instants(sql: str, run: WindowRun) -> str:
+    """The query with the bounds of a window of time written out.
+
+    Spark writes bound values into the text of a query, a TIMESTAMP without its offset: the second
+    of the two hours when clocks go back would become the first.
+    """
+    if isinstance(run.window, Slice):
+        return sql
+    bounds = (instant_text(run.window.start), instant_text(run.window.end))
+    texts = dict(zip(_BOUNDS, bounds, strict=True))
+    return _MARKS.sub(lambda match: texts.get(match[1], match[0]), sql)
 
 
 def _texts(run: WindowRun) -> dict[str, str]:

@@ -1,14 +1,12 @@
 """Settings of Spark: what a JVM is started with, and what every session gets."""
 
 import os
-import re
-import shutil
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import SECRET_NAME, resolve_environment, resolve_secret
+from logdriven_dagster.engine.class_sharing import archive_options
 
 _JDBC_JARS = {
     "org.postgresql.Driver": ("postgresql.jar",),
@@ -19,7 +17,7 @@ _JDBC_JARS = {
 
 _DEBIAN_JARS = Path("/usr/share/java")
 
-_SELF_ARCHIVING_JAVA = 19
+_CLASS_PATH = "spark.driver.extraClassPath"
 
 
 def launch_settings(project: Project, program: str) -> dict[str, str]:
@@ -31,7 +29,7 @@ def project_settings(project: Project) -> dict[str, str]:
     """What a project means to Spark, wherever its JVM comes from; what it gives itself wins."""
     given, jars = given_settings(project), _jdbc_jars(project)
     settings = _defaults(project) | given | session_settings(project)
-    for name in ("spark.driver.extraClassPath", "spark.executor.extraClassPath"):
+    for name in (_CLASS_PATH, "spark.executor.extraClassPath"):
         if path := os.pathsep.join([*jars, *filter(None, [given.get(name)])]):
             settings[name] = path
     return settings
@@ -44,9 +42,6 @@ def session_settings(project: Project) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Published files are listed by name: a Spark job to list them costs ten times as much.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
-        # Otherwise Spark 4.1 and later write bound values into the text of the query, a TIMESTAMP
-        # without its offset: the second of the two hours when clocks go back becomes the first.
-        "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         # Spark would fill texts of CHAR columns with blanks that databases do not show.
         "spark.sql.readSideCharPadding": "false",
     }
@@ -94,7 +89,7 @@ def _java_options(project: Project, program: str) -> dict[str, str]:
         "spark.driver.extraJavaOptions": [
             zone,
             _log_option(),
-            *_archive_options(program),
+            *archive_options(program, project_settings(project).get(_CLASS_PATH, "")),
             *_sqlite_options(project),
         ],
         "spark.executor.extraJavaOptions": [zone],
@@ -115,28 +110,6 @@ def _log_option() -> str:
     assert package is not None
     assert package.origin is not None
     return f"-Dlog4j2.configurationFile={Path(package.origin).with_name('log4j2.properties')}"
-
-
-def _archive_options(program: str) -> list[str]:
-    """Class data sharing, which halves the start of a JVM that can keep its archive by itself."""
-    if java_version() < _SELF_ARCHIVING_JAVA:
-        return []
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "logdriven"
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return []
-    archive = cache / f"{program}-{version('pyspark')}-java-{java_version()}.jsa"
-    return ["-XX:+AutoCreateSharedArchive", f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off"]
-
-
-def java_version() -> int:
-    """The major version of the Java that Spark will start, from its release file; 0 if unknown."""
-    home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "/")
-    release = (Path(home) if home else java.resolve().parent.parent) / "release"
-    match = re.search(r'JAVA_VERSION="(\d+)', release.read_text()) if release.is_file() else None
-    return int(match[1]) if match else 0
 
 
 def _drivers(project: Project) -> set[str]:

@@ -9,7 +9,7 @@ from logdriven_dagster.config.references import (
     replace_tables,
     table_references,
 )
-from logdriven_dagster.engine.rendering import parameters, render
+from logdriven_dagster.engine.rendering import parameters, render, with_instants
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Reads, WindowRun
 
@@ -59,7 +59,7 @@ class Views:
             text = replace_tables(text, {name: name for name in names})
         except UnreadableSqlError as error:
             raise TerminalStepError(f"the query cannot be read: {error}") from None
-        values = parameters(text, self._run)
+        text, values = with_instants(text, self._run), parameters(text, self._run)
         return self._spark.sql(text, args=values) if values else self._spark.sql(text)
 
     def parameters(self) -> "dict[str, Callable[[], DataFrame]]":

@@ -1,5 +1,6 @@
 """One Spark session for all tests of the engine, and a project folder for each of them."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 import yaml
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.engine import spark_session
+from logdriven_dagster.engine import connect_server, spark_session
 from tests.engine.laboratory import Lab
 
 # The first compiler alone starts fastest, and tests end before the second one pays off.
@@ -20,19 +21,28 @@ CONNECTIONS = {
 }
 
 
+MODE = os.environ.get("LOGDRIVEN_TEST_SPARK", "classic")
+"""`connect` has every test of Spark use a server of Spark Connect."""
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     root = tmp_path_factory.mktemp("spark")
     config = {"spark.driver.extraJavaOptions": JAVA, "spark.driver.memory": "1g"}
+    remote = "auto" if MODE == "connect" else "classic"
     settings = {
         "project": "lab",
-        "spark": {"master": "local[2]", "config": config},
+        "spark": {"master": "local[2]", "remote": remote, "config": config},
         "connections": CONNECTIONS,
     }
     (root / "logdriven.yaml").write_text(yaml.safe_dump(settings))
-    session = spark_session(load_project(root))
+    project = load_project(root)
+    if MODE == "connect":
+        connect_server.start(project, lambda _: None)
+    session = spark_session(project)
     yield session
     session.stop()
+    connect_server.stop(project, lambda _: None)
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 
 from logdriven_dagster.config import Project, load_project
-from logdriven_dagster.engine import Engine, WindowSession
+from logdriven_dagster.engine import Engine, WindowSession, connect_metrics
+from logdriven_dagster.engine.modes import is_connect
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -98,3 +99,10 @@ class Lab:
         """The published rows in order."""
         frame = self.engine.read(table, window)
         return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def jobs_at_work(spark: Any) -> list[Any]:
+    """What Spark computes at this moment."""
+    if is_connect(spark):
+        return connect_metrics._pages_of(spark).ask("/jobs?status=running")
+    return list(spark.sparkContext.statusTracker().getActiveStageIds())

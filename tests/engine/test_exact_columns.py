@@ -141,7 +141,7 @@ def test_a_window_of_sqlite_is_looked_for_in_the_database(lite: Table):
     lite.fill("DATETIME", *texts)
     frame = lite.frame(window_column="v")  # the second of January, in UTC
     assert [str(row[0]) for row in frame.collect()] == ["2022-01-02 00:30:00"]
-    plan = frame._jdf.queryExecution().executedPlan().toString()
+    plan = frame._explain_string()
     assert "2021-12-31" in plan.split("PushedFilters")[1]
     lite.fill("DATETIME", "'2022-01-02'", "1641092645")
     with pytest.raises(Exception, match="column v"):

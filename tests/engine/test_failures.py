@@ -12,7 +12,7 @@ from logdriven_dagster.config.secrets import remember
 from logdriven_dagster.engine.failures import is_transient, step_error
 from logdriven_dagster.errors import StepError, TerminalStepError, TransientStepError
 from tests.builders import day
-from tests.engine.laboratory import Lab
+from tests.engine.laboratory import Lab, jobs_at_work
 
 
 def failure(lab: Lab, sql: str | None = None, **step: object) -> StepError:
@@ -142,6 +142,5 @@ def test_an_interruption_cancels_the_running_jobs_within_seconds(lab: Lab, monke
     with pytest.raises(_Terminated):
         lab.run("ods.t", day(1))
     monkeypatch.undo()
-    tracker = lab.spark.sparkContext.statusTracker()
-    assert tracker.getActiveStageIds() == []
+    assert jobs_at_work(lab.spark) == []
     assert not list((lab.root / ".logdriven/warehouse/ods/t/data").iterdir())

@@ -1,11 +1,11 @@
 """The session, hand-written frames, and what importing costs."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
-import pytest
-
-from logdriven_dagster.engine import spark_settings
+from logdriven_dagster.engine import class_sharing, spark_settings
 from tests.builders import day
 from tests.engine.laboratory import Lab, held
 
@@ -48,8 +48,32 @@ def test_settings_of_a_window_do_not_change_the_users_session(lab: Lab):
     assert lab.spark.conf.get("spark.sql.session.timeZone") == before
 
 
-@pytest.mark.parametrize(("java", "archives"), [(17, False), (25, True)])
-def test_newer_javas_keep_an_archive_of_their_classes(monkeypatch, tmp_path, java, archives):
+def test_newer_javas_keep_an_archive_of_their_classes(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(spark_settings, "java_version", lambda: java)
-    assert bool(spark_settings._archive_options("spark")) is archives
+    monkeypatch.setattr(class_sharing, "_java_release", lambda: 'JAVA_VERSION="25.0.1"')
+    assert "-XX:+AutoCreateSharedArchive" in class_sharing.archive_options("spark", "")
+
+
+def test_an_older_java_writes_its_archive_apart_and_a_later_start_uses_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(class_sharing, "_java_release", lambda: 'JAVA_VERSION="17.0.1"')
+    first = class_sharing.archive_options("spark", "")[0]
+    draft = Path(first.removeprefix("-XX:ArchiveClassesAtExit="))
+    draft.write_bytes(b"whole")
+    assert class_sharing.archive_options("spark", "")[0] == first  # it may still be written
+    os.utime(draft, (0, 0))
+    archive = draft.with_suffix("")
+    assert class_sharing.archive_options("spark", "")[0] == f"-XX:SharedArchiveFile={archive}"
+    assert (
+        class_sharing.archive_options("spark", "other.jar")[0] != f"-XX:SharedArchiveFile={archive}"
+    )
+
+
+def test_half_an_archive_is_thrown_away(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(class_sharing, "_java_release", lambda: 'JAVA_VERSION="17.0.1"')
+    draft = Path(class_sharing.archive_options("spark", "")[0].partition("=")[2])
+    draft.write_bytes(bytes(8))
+    os.utime(draft, (0, 0))
+    assert "ArchiveClassesAtExit" in class_sharing.archive_options("spark", "")[0]
+    assert not draft.exists()

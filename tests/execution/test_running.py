@@ -47,7 +47,7 @@ def test_every_count_is_of_the_window_s27_k13(world):
     assert (step["success_count"], step["failure_count"]) == (2, 0)
     assert (step["source_type"], step["target_type"]) == ("csv", "iceberg")
     assert row["current_file"] == "numbers.csv"
-    assert row["application_id"] == world.spark.sparkContext.applicationId
+    assert row["application_id"] == world.spark.conf.get("spark.app.id")
 
 
 def test_a_bad_day_holds_its_successors_until_it_is_repaired_s04_s05_d18(world):
