@@ -22,7 +22,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --constraint constraints.txt \
-		--editable '.[demo,postgres,mysql,kafka$(JAVA)]'
+		--editable '.[demo,postgres,mysql,kafka,connect$(JAVA)]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
@@ -57,6 +57,7 @@ check: $(VENV)/.installed-dev ## lint, types, direction of imports
 test: $(VENV)/.installed-dev check ## install what the tests need and run them all
 	scripts/test_packages.sh
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --durations=15
+	LOGDRIVEN_TEST_SPARK=connect $(BIN)/python -m pytest -m connect
 
 N ?= 200
 SEED ?= 1

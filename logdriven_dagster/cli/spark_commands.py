@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Keep a warm Spark server for all runs.")
 
-NowOption = Annotated[
-    bool, typer.Option("--now", help="Do not wait for the Spark jobs of other runs; they fail.")
+AtOnceOption = Annotated[
+    bool, typer.Option("--at-once", help="Do not wait for the Spark jobs of other runs; they fail.")
 ]
 
 _MEGABYTE = 1_000_000
 
 
 @app.command()
-def start(now: NowOption = False, project: ProjectOption = None) -> None:
+def start(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
     """Start the project's Spark server and wait until it works; one that runs already stays.
 
     A server whose settings have changed since is started anew.
@@ -31,7 +31,7 @@ def start(now: NowOption = False, project: ProjectOption = None) -> None:
 
     from logdriven_dagster.engine import connect_server
 
-    started = connect_server.start(loaded, _waiting(now))
+    started = connect_server.start(loaded, _waiting(at_once))
     place = f"the Spark server of {loaded.name} at {_place(started.server)}"
     if not started.seconds:
         typer.echo(f"{place} runs already")
@@ -43,13 +43,13 @@ def start(now: NowOption = False, project: ProjectOption = None) -> None:
 
 
 @app.command()
-def stop(now: NowOption = False, project: ProjectOption = None) -> None:
+def stop(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
     """End the project's Spark server, when no run works on it any more."""
     loaded = open_project(project)
 
     from logdriven_dagster.engine import connect_server
 
-    server = connect_server.stop(loaded, _waiting(now))
+    server = connect_server.stop(loaded, _waiting(at_once))
     told = f"the Spark server of {loaded.name}"
     typer.echo(f"{told} has ended" if server else f"{told} does not run")
 
@@ -98,15 +98,15 @@ def _place(server: "Server") -> str:
     return f"sc://localhost:{server.port}"
 
 
-def _waiting(now: bool) -> "Callable[[Server], None]":
+def _waiting(at_once: bool) -> "Callable[[Server], None]":
     from logdriven_dagster.engine import connect_server
 
     def wait(server: "Server") -> None:
-        if not now:
+        if not at_once:
             connect_server.wait_until_idle(
                 server,
                 lambda jobs: typer.echo(
-                    f"waiting for {jobs} Spark jobs; --now ends them", err=True
+                    f"waiting for {jobs} Spark jobs; --at-once ends them", err=True
                 ),
             )
 

@@ -48,6 +48,8 @@ _LOG = "spark.log"
 
 _SETTINGS = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
+    # A long query of one run does not hold up the short ones of others.
+    "spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri(),
     # A port that was taken a moment ago is an error, not the next one.
     "spark.port.maxRetries": "0",
     # The status pages tell the row counts of writes, on this machine and to who has the key.

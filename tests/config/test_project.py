@@ -190,6 +190,7 @@ def test_a_field_given_twice_is_refused(folder):
             "spark: {config: {spark.hadoop.fs.s3a.secret.key: hunter2}}",
             "spark.config.spark.hadoop.fs.s3a.secret.key: a secret",
         ),
+        ("spark: {remote: 'sc://h:1/;token=hunter2'}", "spark.remote: a secret"),
     ],
 )
 def test_a_secret_in_plain_text_is_refused_and_not_shown(folder, text, place):

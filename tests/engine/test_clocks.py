@@ -6,6 +6,8 @@ import pytest
 
 from tests.engine.laboratory import Lab
 
+pytestmark = pytest.mark.connect
+
 TARGETS = {
     "iceberg": {"type": "iceberg"},
     "parquet": {"type": "parquet"},

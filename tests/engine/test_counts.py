@@ -7,6 +7,8 @@ from logdriven_dagster.model.attempts import Counts
 from tests.builders import day, days
 from tests.engine.laboratory import Lab
 
+pytestmark = pytest.mark.connect
+
 HOURS = "time_hour,origin\n" + "".join(
     f"2022-01-{d:02d} {h:02d}:00:00,{'EWR' if h % 2 else 'JFK'}\n"
     for d in range(1, 11)

@@ -23,6 +23,7 @@ def failure(lab: Lab, sql: str | None = None, **step: object) -> StepError:
     return caught.value
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize(
     ("sql", "text"),
     [
@@ -66,6 +67,7 @@ def test_a_header_that_does_not_match_the_columns_is_refused(lab: Lab):
     assert "header does not conform" in str(failure(lab, source=source))
 
 
+@pytest.mark.connect
 def test_a_database_that_cannot_be_reached_is_transient(lab: Lab):
     lab.settings["connections"]["pg"] = {"url": "postgresql://u@127.0.0.1:1/x"}
     error = failure(lab, source={"type": "jdbc", "connection": "pg", "table": "t"})
@@ -79,6 +81,7 @@ def test_a_table_that_a_database_lacks_is_terminal(lab: Lab):
     assert "nowhere" in str(error)
 
 
+@pytest.mark.connect
 def test_secrets_never_show(lab: Lab):
     remember("hunter2secret")
     error = failure(lab, "SELECT CAST('hunter2secret' AS INT) AS a FROM range(1)")
@@ -126,6 +129,7 @@ class _Terminated(BaseException):
     """As Dagster's interruption is one."""
 
 
+@pytest.mark.connect
 def test_an_interruption_cancels_the_running_jobs_within_seconds(lab: Lab, monkeypatch):
     lab.spark.range(1).count()
     sql = "SELECT count(*) AS n FROM range(0, 1000000000000, 1, 2) WHERE hash(id) = 3"

@@ -23,6 +23,7 @@ def upstream(lab: Lab) -> Lab:
     return lab
 
 
+@pytest.mark.connect
 def test_parameters_are_injected_by_name(upstream: Lab):
     transform(
         upstream,
@@ -52,6 +53,7 @@ def test_the_source_and_earlier_steps_are_frames(upstream: Lab):
     assert upstream.rows("dwd.t") == [("x", 1)]
 
 
+@pytest.mark.connect
 def test_functions_of_the_file_reach_python_workers(upstream: Lab):
     transform(
         upstream,

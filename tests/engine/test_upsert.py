@@ -24,6 +24,7 @@ def upsert(lab: Lab, n: int, values: str, target: Any) -> None:
     lab.run("ods.t", day(n))
 
 
+@pytest.mark.connect
 def test_new_keys_are_added_and_known_ones_replaced(lab: Lab, target: Any):
     upsert(lab, 1, "(1, 'a'), (2, 'a')", target)
     upsert(lab, 2, "(2, 'b'), (3, 'b')", target)

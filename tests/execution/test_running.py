@@ -31,6 +31,7 @@ GOOD = [f"2022-01-0{d},{d}" for d in range(1, 6)]
 BAD = [line if not line.startswith("2022-01-02") else "2022-01-02,oops" for line in GOOD]
 
 
+@pytest.mark.connect
 def test_a_catch_up_runs_the_four_windows_in_order_and_once_k08(world):
     world.catch_up()
     done = [("01", "SUCCESS"), ("02", "SUCCESS"), ("03", "SUCCESS"), ("04", "SUCCESS")]
@@ -39,6 +40,7 @@ def test_a_catch_up_runs_the_four_windows_in_order_and_once_k08(world):
     assert world.catch_up() == []
 
 
+@pytest.mark.connect
 def test_every_count_is_of_the_window_s27_k13(world):
     world.catch_up(tables=["ods.numbers"], max_windows=1)
     (row,) = world.log()
@@ -180,6 +182,7 @@ def test_a_process_number_that_came_again_is_not_the_same_process():
     assert not is_dead(Owner("another-host", 2**22 + 1, 1))
 
 
+@pytest.mark.connect
 def test_closing_in_mid_window_discards_the_attempt_y06(world):
     events = world.runner.catch_up(NOW)
     assert isinstance(next(events), WindowStarted)

@@ -57,6 +57,7 @@ def values(lab: Lab, window: Slice) -> list[str]:
     return sorted(row.value.decode() for row in frame(lab, window).collect())
 
 
+@pytest.mark.connect
 def test_the_columns_are_those_of_sparks_connector(lab: Lab, peer: Peer, topic: str):
     peer.send(topic, "v", key=b"k", headers=[("h", b"1"), ("h", None)], timestamp=1_700_000_000_123)
     peer.send(topic, "w")

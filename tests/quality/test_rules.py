@@ -11,6 +11,7 @@ from tests.quality.orders import DAY, Orders
 ID = {"id": ["id"]}
 
 
+@pytest.mark.connect
 def test_rows_with_errors_are_kept_out_and_rows_with_warnings_stay(orders: Orders):
     orders.given((1, 10, "DE"), (2, None, "DE"), (3, -5, "FR"), (4, None, "XX"))
     rules = {"amount": ["not_null", {"rule": "positive", "level": "warn"}]}
@@ -142,6 +143,7 @@ def test_all_rows_with_a_repeated_value_break_unique(orders: Orders):
     assert [result.count for result in orders.report.results] == [2, 0]
 
 
+@pytest.mark.connect
 def test_a_value_must_be_in_the_table_that_it_refers_to(orders: Orders):
     orders.table("ods.countries", {"sql": "SELECT 'DE' AS code", "target": {"type": "parquet"}})
     orders.run("ods.countries", DAY)
@@ -256,6 +258,7 @@ def test_a_bad_row_outside_of_the_window_is_an_error_of_its_rule(orders: Orders)
     assert (orders.ids, orders.broken("in_range")) == ([1], [2])
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("target", TARGETS[:4], ids=lambda t: t["type"])
 def test_good_and_bad_rows_are_separated(orders: Orders, target):
     orders.given((1, 10, "DE"), (2, None, ""), (3, 5, "FR"))

@@ -1,0 +1,152 @@
+"""A project's Spark Connect server: one for all runs, for its owner only, replaced if need be."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+import yaml
+
+from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.engine import connect_server, server_state
+from logdriven_dagster.engine.connecting import REMOTE_VARIABLE, remote_url
+from logdriven_dagster.engine.server_state import Server
+from logdriven_dagster.errors import UsageError
+from tests.engine.conftest import JAVA
+
+SECRET = "a-secret-of-the-project"
+CSV = {"type": "csv"}
+TABLE = {
+    "table": "ods.t",
+    "period": 1440,
+    "default_start": "2022-01-01",
+    "end": "2022-01-02",
+    "steps": [
+        {"step": "s", "sql": "SELECT id FROM range(9) WHERE id > 3", "target": {"type": "csv"}}
+    ],
+}
+
+
+def write(root: Path, **spark: Any) -> Project:
+    config = {"spark.driver.extraJavaOptions": JAVA, "spark.driver.memory": "1g"}
+    config |= {"spark.hadoop.a.password": "${env:SERVER_TEST_PASSWORD}"} | spark.pop("config", {})
+    settings = {"project": "warm", "timezone": "Asia/Tokyo"}
+    settings["spark"] = {"master": "local[2]", "remote": "auto", "config": config, **spark}
+    (root / "logdriven.yaml").write_text(yaml.safe_dump(settings))
+    (root / "tables").mkdir(exist_ok=True)
+    (root / "tables/t.yaml").write_text(yaml.safe_dump(TABLE))
+    return load_project(root)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def environment() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SERVER_TEST_PASSWORD", SECRET)
+        patch.delenv(REMOTE_VARIABLE, raising=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    project = write(tmp_path_factory.mktemp("warm"))
+    yield project
+    connect_server.stop(project, lambda _: None)
+
+
+@pytest.fixture
+def server(project: Project) -> Server:
+    return connect_server.start(project, lambda _: None).server
+
+
+def command(project: Project, *arguments: str) -> str:
+    """Of the command line in a process of its own."""
+    line = [sys.executable, "-m", "logdriven_dagster.cli", *arguments, "--project", project.root]
+    return subprocess.run(line, capture_output=True, text=True, check=True).stdout
+
+
+def test_starting_it_again_finds_it_running(project: Project, server: Server):
+    again = connect_server.start(project, lambda _: None)
+    assert (again.server, again.seconds, again.replaced) == (server, 0.0, False)
+    told = json.loads(command(project, "spark", "status", "--json"))
+    assert (told["running"], told["pid"], told["current"]) == (True, server.pid, True)
+
+
+def test_a_run_uses_it_and_counts_as_ever(project: Project, server: Server):
+    command(project, "run")
+    (row,) = json.loads(command(project, "log", "--json"))
+    assert row["application_id"] == server.application
+    (step,) = row["steps"]
+    assert (step["source_count"], step["target_count"]) == (5, 5)
+
+
+def test_no_secret_shows_in_its_command_line_or_to_others(project: Project, server: Server):
+    assert server.process is not None
+    log = server_state.folder(project) / "spark.log"
+    shown = " ".join(server.process.cmdline()) + log.read_text()
+    assert server.token not in shown
+    assert SECRET not in shown
+    assert not (server_state.folder(project) / "spark.properties").exists()
+    for name in ("spark.json", "spark.log"):
+        assert (server_state.folder(project) / name).stat().st_mode & 0o077 == 0
+
+
+def test_it_listens_on_this_machine_only(server: Server):
+    assert server.process is not None
+    listening = [c.laddr for c in server.process.net_connections("tcp") if c.status == "LISTEN"]
+    assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+
+
+def test_without_the_token_it_answers_nothing(server: Server):
+    from pyspark.sql.connect.session import SparkSession
+
+    with pytest.raises(HTTPError, match="403"):
+        urlopen(f"http://127.0.0.1:{server.pages_port}/api/v1/applications")
+    stranger = SparkSession(f"sc://localhost:{server.port}/;token=wrong")
+    with pytest.raises(Exception, match=r"(?i)token|unauthenticated"):
+        stranger.sql("SELECT 1").collect()
+
+
+def test_a_server_with_other_settings_is_left_alone_and_replaced_by_the_next_start(
+    project: Project, server: Server, caplog: pytest.LogCaptureFixture
+):
+    changed = write(project.root, config={"spark.sql.shuffle.partitions": 3})
+    assert remote_url(changed) is None
+    assert "settings that have changed" in caplog.text
+    asked: list[Server] = []
+    again = connect_server.start(changed, asked.append)
+    assert (again.replaced, asked) == (True, [server])
+    assert server.process is None
+    assert remote_url(changed) == again.server.url
+
+
+def test_a_server_that_died_is_no_server(project: Project):
+    server = server_state.running(project)
+    assert server is not None
+    os.kill(server.pid, signal.SIGKILL)
+    assert server.process is None or server.process.wait(10) is not None
+    assert server_state.running(project) is None
+    assert remote_url(project) is None
+    assert connect_server.stop(project, lambda _: None) is None
+
+
+def test_a_server_of_another_machine_must_see_the_projects_files(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"spark\.shared_files"):
+        remote_url(write(tmp_path, remote="sc://spark.example:15002"))
+    shared = write(tmp_path, remote="sc://spark.example:15002", shared_files=True)
+    assert remote_url(shared) == "sc://spark.example:15002"
+
+
+def test_the_environment_wins_over_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    project = write(tmp_path, remote="classic")
+    monkeypatch.setenv(REMOTE_VARIABLE, "sc://localhost:1/;token=${env:SERVER_TEST_PASSWORD}")
+    assert remote_url(project) == f"sc://localhost:1/;token={SECRET}"
+    monkeypatch.setenv(REMOTE_VARIABLE, "nonsense")
+    with pytest.raises(UsageError, match="expected auto, classic or sc://"):
+        remote_url(project)
