@@ -1,8 +1,9 @@
 """Field types of the configuration: text on one side, values with units on the other."""
 
 import re
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel as PydanticModel
@@ -12,6 +13,9 @@ from pydantic.json_schema import WithJsonSchema
 from logdriven_dagster.model import offsets
 from logdriven_dagster.model.periods import Period, Unit
 from logdriven_dagster.model.windows import on_clock
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 
@@ -27,6 +31,13 @@ class Model(PydanticModel):
     """A configuration model: refuses unknown fields and cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "Self":
+        """A copy with some fields changed, which forgets what was computed from the old ones."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
 
 
 def _period(value: Any) -> Any:

@@ -6,7 +6,9 @@ import pytest
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.config.relations import project_of_job, tables_of_job
+from logdriven_dagster.config.models import Dependency
 from logdriven_dagster.errors import InvalidProjectError, UsageError
+from tests.builders import table
 
 TABLE = """
     table: {name}
@@ -182,3 +184,10 @@ def test_a_table_may_wait_for_all_that_a_sliced_one_had_to_load(folder):
 def test_conditions_are_for_what_is_waited_for(folder, wait, mistake):
     folder.tables(b=f"depends_on: [{wait}]")
     assert mistake in folder.mistakes()
+
+
+def test_a_copy_of_a_table_forgets_what_was_computed_from_its_old_fields():
+    before = table("ods.a")
+    assert before.managed_dependencies == ()
+    after = before.model_copy(update={"depends_on": (Dependency(table="ods.b"),)})
+    assert [dependency.table for dependency in after.managed_dependencies] == ["ods.b"]
