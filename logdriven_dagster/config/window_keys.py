@@ -107,7 +107,7 @@ class Keys:
         scope.join()
         scope.refuse_subqueries()
         if not scope.keys:
-            return SHARED if not scope.apart else Relation(frozenset())
+            return SHARED
         self._refuse_limit(node, Relation(frozenset()))
         scope.refuse_mixing()
         return Relation(frozenset(scope.result_keys()))

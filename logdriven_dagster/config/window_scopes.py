@@ -45,10 +45,6 @@ class Scope:
         """Alias → its keys, of what is read window by window."""
         self._aliases: list[str] = []
 
-    @property
-    def apart(self) -> bool:
-        return bool(self.keys)
-
     def join(self) -> None:
         """Look at FROM, JOIN and WHERE."""
         from sqlglot import exp
@@ -285,7 +281,7 @@ class Scope:
         yield from (join.args["on"] for join in node.args.get("joins") or () if join.args.get("on"))
 
     def _told(self) -> str:
-        names = sorted({name for keys in self.keys.values() for name in keys})
+        names = sorted(set().union(*self.keys.values()))
         return ", ".join(names) or "no column of what it reads does"
 
 

@@ -180,9 +180,10 @@ class WindowFiles:
 
     def _forget(self, pointers: dict[str, Pointer], name: str, window: TimeWindow) -> None:
         """Remove what nobody reads any more, now that the new pointer hides it."""
-        self._pointers.forget(name, keep=2)
-        if (old := pointers.get(name)) and old.previous:
-            remove_folder(self._folder / "data" / old.previous)
+        if old := pointers.get(name):
+            self._pointers.forget(name, keep=2)
+            if old.previous:
+                remove_folder(self._folder / "data" / old.previous)
         for other, pointer in pointers.items():
             if other != name and (name == ALL or window.contains(pointer.window(self._zone))):
                 self._pointers.forget(other, keep=0)
