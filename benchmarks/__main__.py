@@ -17,7 +17,6 @@ from benchmarks.rendering import markdown
 from benchmarks.results import Results
 from benchmarks.scenarios import COURSES, Course, Stage
 from benchmarks.settings import ROOT, SCALES, SPARK, WORK
-from benchmarks.tasks import UnavailableError
 
 
 def main() -> int:
@@ -115,10 +114,7 @@ def _database(course: Course) -> Iterator[str | None]:
 
 def _write(results: Results, path: Path) -> None:
     for name in ("sqlmesh", "dbt", "reader"):
-        try:
-            results.versions |= environments.versions(name)
-        except UnavailableError as reason:
-            _say(str(reason))
+        results.versions |= environments.versions(name)
     results.save(path)
     path.with_suffix(".md").write_text(markdown(results))
 

@@ -19,32 +19,43 @@ def python_of(name: str) -> Path:
 
     UnavailableError holds the installer's own words.
     """
-    requirements = _HERE / f"requirements-{name}.txt"
-    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
-    folder = WORK / "environments" / f"{name}-{digest}"
+    folder = _folder(name)
     python = folder / "bin" / "python"
-    if (folder / ".complete").exists():
-        return python
-    uv = str(Path(sys.executable).with_name("uv"))
-    _run(name, [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)])
-    _run(name, [uv, "pip", "install", "--quiet", "--python", str(python), "-r", str(requirements)])
-    (folder / ".complete").touch()
+    if not _is_complete(folder):
+        uv, requirements = _uv(), str(_requirements(name))
+        _run(name, [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)])
+        _run(name, [uv, "pip", "install", "--quiet", "--python", str(python), "-r", requirements])
+        (folder / ".complete").touch()
     return python
 
 
-@cache
 def versions(name: str) -> dict[str, str]:
-    """Package → version of what the requirements name."""
-    uv = str(Path(sys.executable).with_name("uv"))
-    frozen = subprocess.run(
-        [uv, "pip", "freeze", "--python", str(python_of(name))],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    """Package → version of what the requirements name; nothing before the environment is made."""
+    folder = _folder(name)
+    if not _is_complete(folder):
+        return {}
+    command = [_uv(), "pip", "freeze", "--python", str(folder / "bin" / "python")]
+    frozen = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     installed = dict(line.split("==") for line in frozen.splitlines() if "==" in line)
     wanted = ("dbt-core", "dbt-spark", "sqlmesh", "pyspark", "duckdb")
     return {package: installed[package] for package in wanted if package in installed}
+
+
+def _requirements(name: str) -> Path:
+    return _HERE / f"requirements-{name}.txt"
+
+
+def _folder(name: str) -> Path:
+    digest = hashlib.sha256(_requirements(name).read_bytes()).hexdigest()[:12]
+    return WORK / "environments" / f"{name}-{digest}"
+
+
+def _is_complete(folder: Path) -> bool:
+    return (folder / ".complete").exists()
+
+
+def _uv() -> str:
+    return str(Path(sys.executable).with_name("uv"))
 
 
 def _run(name: str, command: list[str]) -> None:

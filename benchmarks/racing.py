@@ -42,7 +42,7 @@ class Race:
         described = machine.describe()
         for stage in self.stages:
             title = TITLES[stage.scenario].format(days=shape.days, rows=shape.rows)
-            taking_part = {name: Times(CONTESTANTS[name].label) for name in self._of(stage)}
+            taking_part = {name: _times(name) for name in self._of(stage)}
             self.scenarios[stage.scenario] = Scenario(title, described, taking_part)
         order = random.Random(SEED)
         for number in range(1, rounds + 1):
@@ -92,7 +92,7 @@ class Race:
         for later in self.stages[self.stages.index(stage) :]:
             times = self.scenarios[later.scenario].contestants
             if name in times:
-                times[name] = Times(CONTESTANTS[name].label, skipped=skipped, failed=failed)
+                times[name] = _times(name, skipped=skipped, failed=failed)
 
     def _prepare(self, name: str, _stage: Stage, task: Task) -> None:
         shutil.rmtree(task.state, ignore_errors=True)
@@ -116,6 +116,11 @@ class Race:
         )
         times = self.scenarios[stage.scenario].contestants[name]
         times.add(**asdict(measured), rows=rows)
+
+
+def _times(name: str, *, skipped: str = "", failed: str = "") -> Times:
+    contestant = CONTESTANTS[name]
+    return Times(contestant.label, skipped=skipped, failed=failed, note=contestant.note)
 
 
 def _empty(database: str) -> None:

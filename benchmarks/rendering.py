@@ -19,7 +19,8 @@ empty state folder and with the same Spark settings. The rows of every result ar
 DuckDB makes of the same data: counts by the day and a hash over all columns. Wrong rows have no
 time. Seconds are medians with the least and the most of the rounds. A ratio is the median of the
 rounds' own ratios, so that a slow moment of the machine slows both sides of it. CPU is user and
-system time of all processes, JVMs included.
+system time of all processes, JVMs included, but for a warm server or cluster, which is there before
+and after.
 """
 
 
@@ -80,6 +81,7 @@ def _contestants(scenario: Scenario) -> list[str]:
         for times in scenario.contestants.values()
         if times.failed or times.skipped
     ]
+    notes += [f"- {times.label}: {times.note}" for times in ran if times.note]
     rows = [_row(times, base) for times in ran]
     return [table(head, rows) if rows else "", "\n".join(notes)]
 

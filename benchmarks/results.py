@@ -18,6 +18,7 @@ class Times:
     """How many the result has, which was compared with what is right."""
     skipped: str = ""
     failed: str = ""
+    note: str = ""
 
     def add(self, *, seconds: float, cpu_seconds: float, peak_mb: float, rows: int) -> None:
         """One more round with a right result."""

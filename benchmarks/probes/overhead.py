@@ -32,7 +32,6 @@ PARTS = {
     "lease: thread begins and ends": (f"{_EXECUTION}.leases:HeldLease.kept",),
     "lease: verified before publication": (f"{_EXECUTION}.leases:HeldLease.verify",),
     "session of the window": (f"{_ENGINE}.window:fresh_session",),
-    "drop the views": (f"{_ENGINE}.window:WindowSession.close",),
     "open the source": (f"{_ENGINE}.sources:read_whole",),
     "names of the source's files": (f"{_ENGINE}.step_results:source_files",),
     "view and analysis of the query": (f"{_ENGINE}.views:Views.query",),
