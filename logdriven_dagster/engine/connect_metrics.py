@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SETTINGS_DIGEST = "spark.logdriven.settings"
 """A setting that only our servers have: what they were started with."""
 
+SERVER_ZONE = "spark.logdriven.timezone"
+"""Another one: the time zone of its JVM."""
+
 PAGES_FILTER = "org.apache.spark.ui.JWSFilter"
 PAGES_KEY = f"spark.{PAGES_FILTER}.param.secretKey"
 PAGES_PORT = "spark.ui.port"

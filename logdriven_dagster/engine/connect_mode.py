@@ -1,5 +1,6 @@
 """Sessions of Spark Connect: a server does the work, reached by gRPC. See `modes.SparkMode`."""
 
+import atexit
 import copy
 import re
 import warnings
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.connect_errors import keep_causes
-from logdriven_dagster.engine.connect_metrics import is_ours, query_plan
+from logdriven_dagster.engine.connect_metrics import SERVER_ZONE, is_ours, query_plan
 from logdriven_dagster.engine.modes import Mark
 from logdriven_dagster.errors import UsageError
 
@@ -31,23 +32,12 @@ class ConnectMode:
     """Through PySpark's Connect client."""
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:
-        """UsageError for a server whose JVM would misread the times of the project's databases.
-
-        JDBC drivers take times without a zone to be in the JVM's, which no session can change.
-        """
+        """UsageError for a foreign server that would misread the times of the databases."""
         # Settings that a running server refuses are told once, not for every window.
         warnings.filterwarnings("ignore", module=r"pyspark\.sql\.connect\.conf")
-        _prepared(spark)
-        databases = any(given.url for given in project.config.connections.values())
-        if not databases or is_ours(spark):
-            return
-        row = spark.sql("SELECT reflect('java.time.ZoneId', 'systemDefault')").first()
-        if row is not None and row[0] != str(project.zone):
-            raise UsageError(
-                f"the Spark server's JVM is in the time zone {row[0]}, the project in "
-                f"{project.zone}, so times in its databases would be misread; start the server "
-                f"with -Duser.timezone={project.zone} in spark.driver.extraJavaOptions"
-            )
+        prepared(spark)
+        if not is_ours(spark):
+            refuse_other_zone(spark, project)
 
     def application_id(self, spark: "SparkSession") -> str:
         return str(spark.conf.get("spark.app.id"))
@@ -58,14 +48,17 @@ class ConnectMode:
         builder = copy.deepcopy(client._builder)  # noqa: SLF001
         builder._params.pop(builder.PARAM_SESSION_ID, None)  # noqa: SLF001
         session_type: Any = type(spark)
-        return _prepared(session_type(builder, userId=client._user_id))  # noqa: SLF001
+        return prepared(session_type(builder, userId=client._user_id))  # noqa: SLF001
 
     def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
         conf: Any = session.conf
         conf._set_all(dict(settings), silent=True)  # noqa: SLF001 - one request instead of many
 
     def release(self, session: "SparkSession") -> None:
+        client: Any = session.client
         session.stop()
+        # Otherwise every window's client lives as long as the process.
+        atexit.unregister(client._on_exit)  # noqa: SLF001
 
     def mark(self, spark: "SparkSession", mark: Mark) -> None:
         """The tag alone: each operation runs in a thread of the server, whose pool is its own."""
@@ -87,7 +80,27 @@ class ConnectMode:
         return False
 
 
-def _prepared(session: "SparkSession") -> "SparkSession":
+def refuse_other_zone(spark: "SparkSession", project: Project) -> None:
+    """UsageError for a server whose JVM is in another time zone than the project's databases.
+
+    JDBC drivers take times without a zone to be in the JVM's, which no session can change.
+    """
+    if not any(given.url for given in project.config.connections.values()):
+        return
+    zone = spark.conf.get(SERVER_ZONE, None)
+    if zone is None:
+        row = spark.sql("SELECT reflect('java.time.ZoneId', 'systemDefault')").first()
+        zone = None if row is None else row[0]
+    if zone != str(project.zone):
+        raise UsageError(
+            f"the Spark server's JVM is in the time zone {zone}, the project in {project.zone}, so "
+            "times in its databases would be misread; start the server with "
+            f"-Duser.timezone={project.zone} in spark.driver.extraJavaOptions"
+        )
+
+
+def prepared(session: "SparkSession") -> "SparkSession":
+    """The session with our patience, and with errors that tell their causes."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     client: Any = session.client

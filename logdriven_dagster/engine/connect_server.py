@@ -15,7 +15,7 @@ import psutil
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine import server_state
 from logdriven_dagster.engine.connect_metrics import status_pages
-from logdriven_dagster.engine.server_process import launched
+from logdriven_dagster.engine.server_process import SERVER_SETTINGS, launched
 from logdriven_dagster.engine.server_state import Server
 from logdriven_dagster.engine.spark_settings import project_settings
 
@@ -37,7 +37,7 @@ class Started:
 def settings_digest(project: Project) -> str:
     """Tells servers apart that would work differently."""
     told = [project.config.spark.master, sys.executable, version("pyspark")]
-    text = json.dumps([*told, project_settings(project)], sort_keys=True)
+    text = json.dumps([*told, SERVER_SETTINGS, project_settings(project)], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
 
 

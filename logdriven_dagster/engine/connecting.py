@@ -1,5 +1,6 @@
 """Which Spark Connect server a project's runs use, and a session on it."""
 
+import atexit
 import ipaddress
 import logging
 import os
@@ -82,11 +83,20 @@ def connect(project: Project, url: str) -> "SparkSession":
     require_packages()
     from pyspark.sql import SparkSession
 
+    from logdriven_dagster.engine.connect_metrics import is_ours
+    from logdriven_dagster.engine.connect_mode import prepared, refuse_other_zone
+
     place = urlsplit(url)
     try:
         socket.create_connection((place.hostname, place.port or _PORT), _PATIENCE_SECONDS).close()
-        session: SparkSession = SparkSession.builder.remote(url).getOrCreate()
-        _tell_what_stays(session, project)
+        session = prepared(SparkSession.builder.remote(url).getOrCreate())
+        # A server keeps what its clients leave behind for hours.
+        atexit.register(session.stop)
+        if not is_ours(session):
+            _tell_what_stays(session, project)
+        refuse_other_zone(session, project)
+    except UsageError:
+        raise
     except Exception as error:  # noqa: BLE001 - sockets, gRPC and PySpark have no common type
         told = f"no Spark Connect server answers at {place.netloc}: {redact(str(error))}"
         raise UsageError(told) from None

@@ -27,6 +27,7 @@ from logdriven_dagster.engine.connect_metrics import (
     PAGES_FILTER,
     PAGES_KEY,
     PAGES_PORT,
+    SERVER_ZONE,
     SETTINGS_DIGEST,
     pages_key,
     query_plan,
@@ -46,7 +47,7 @@ _POLL_SECONDS = 0.1
 _LOG_TAIL = 2000
 _LOG = "spark.log"
 
-_SETTINGS = {
+SERVER_SETTINGS = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
     # A long query of one run does not hold up the short ones of others.
     "spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri(),
@@ -101,13 +102,14 @@ def _settings(
 ) -> Mapping[str, str]:
     return {
         **launch_settings(project, "spark-connect"),
-        **_SETTINGS,
+        **SERVER_SETTINGS,
         "spark.master": project.config.spark.master,
         "spark.app.name": project.config.spark.app_name or project.name,
         _PORT: str(ports[0]),
         PAGES_PORT: str(ports[1]),
         PAGES_KEY: pages_key(token),
         SETTINGS_DIGEST: digest,
+        SERVER_ZONE: str(project.zone),
     }
 
 

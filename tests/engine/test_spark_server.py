@@ -113,6 +113,25 @@ def test_without_the_token_it_answers_nothing(server: Server):
         stranger.sql("SELECT 1").collect()
 
 
+def test_a_server_of_another_time_zone_is_refused_by_a_project_with_databases(
+    project: Project, server: Server, tmp_path: Path
+):
+    other = write(tmp_path)
+    settings = yaml.safe_load((tmp_path / "logdriven.yaml").read_text())
+    settings |= {"timezone": "Europe/Berlin", "connections": {"lite": {"url": "sqlite:///x.db"}}}
+    (tmp_path / "logdriven.yaml").write_text(yaml.safe_dump(settings))
+    code = "import sys; from logdriven_dagster.engine import spark_session as s;"
+    code += "from logdriven_dagster.config import load_project; s(load_project(sys.argv[1]))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, other.root],
+        env={**os.environ, REMOTE_VARIABLE: server.url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "the Spark server's JVM is in the time zone Asia/Tokyo" in ran.stderr
+
+
 def test_a_server_with_other_settings_is_left_alone_and_replaced_by_the_next_start(
     project: Project, server: Server, caplog: pytest.LogCaptureFixture
 ):
