@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.big_logs import Shape, make_project
+from benchmarks.big_projects import Shape, make_project
 
 _MEASURED = """
 import json, os, resource, sys, time, warnings

@@ -21,7 +21,8 @@ from typing import Any
 import sqlalchemy as sa
 from dagster import DagsterInstance, build_sensor_context
 
-from benchmarks.big_logs import Shape, fill, make_project
+from benchmarks.big_logs import fill, shape_of
+from benchmarks.big_projects import Shape, make_project
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.processes import registry_of
 from logdriven_dagster.execution.claiming import claim_window
@@ -135,7 +136,7 @@ def measure(urls: Sequence[str], rounds: int) -> list[dict[str, Any]]:
 def _shape(url: str) -> Shape:
     engine = sa.create_engine(url)
     try:
-        return Shape.of(engine)
+        return shape_of(engine)
     finally:
         engine.dispose()
 
