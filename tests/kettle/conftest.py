@@ -7,17 +7,18 @@ from sqlalchemy import create_engine, make_url
 
 from logdriven_dagster.runlog import RunLog
 from tests.kettle.kettle import Kettle
-from tests.servers import make_database
+from tests.servers import new_database
 
 
 @pytest.fixture(scope="module")
 def kettle_engine(server_urls):
     """A database with the guide's tables and views."""
-    engine = create_engine(make_database("mariadb", server_urls))
-    with engine.begin() as conn:
-        Kettle.create(conn)
-    yield engine
-    engine.dispose()
+    with new_database("mariadb", server_urls) as url:
+        engine = create_engine(url)
+        with engine.begin() as conn:
+            Kettle.create(conn)
+        yield engine
+        engine.dispose()
 
 
 @pytest.fixture
