@@ -62,16 +62,16 @@ def restartable_postgres() -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 @contextmanager
-def new_database(kind: str, server_urls: dict[str, str]) -> Iterator[URL]:
+def new_database(beside: str | URL) -> Iterator[URL]:
     """An empty database on a server, which goes with what is in it: thousands fill a disk."""
-    url = make_url(server_urls[_NAMES[kind]])
+    url = make_url(beside)
     name = f"t{uuid.uuid4().hex[:12]}"
     engine = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
     with engine.connect() as conn:
         conn.execute(text(f"CREATE DATABASE {name}"))
     yield url.set(database=name)
     # PostgreSQL ends the connections that a test left open only when it is told to.
-    force = " WITH (FORCE)" if kind == "postgresql" else ""
+    force = " WITH (FORCE)" if url.get_backend_name() == "postgresql" else ""
     with engine.connect() as conn:
         conn.execute(text(f"DROP DATABASE {name}{force}"))
 
@@ -82,19 +82,19 @@ def database_url(request, tmp_path) -> Iterator[URL]:
     if request.param == "sqlite":
         yield make_url(f"sqlite:///{tmp_path}/run_log.db")
         return
-    with new_database(request.param, request.getfixturevalue("server_urls")) as url:
+    with new_database(request.getfixturevalue("server_urls")[_NAMES[request.param]]) as url:
         yield url
 
 
 @pytest.fixture
 def postgres_url(server_urls) -> Iterator[URL]:
     """An empty PostgreSQL database."""
-    with new_database("postgresql", server_urls) as url:
+    with new_database(server_urls[_NAMES["postgresql"]]) as url:
         yield url
 
 
 @pytest.fixture
 def mariadb_url(server_urls) -> Iterator[URL]:
     """An empty MariaDB database."""
-    with new_database("mariadb", server_urls) as url:
+    with new_database(server_urls[_NAMES["mariadb"]]) as url:
         yield url

@@ -26,8 +26,8 @@ class Refreshing:
     run: Runs
     most: int
     """How many windows may run in one pass."""
-    alone: set[TimeWindow] = field(default_factory=set)
-    """Windows that were set back."""
+    alone: set[str] = field(default_factory=set)
+    """Keys of windows that were set back."""
 
     def passes(self) -> Iterator[tuple[TimeWindow, Generator[WindowEvent]]]:
         """The oldest window that is left, with what happens when it runs, maybe with others.
@@ -36,30 +36,31 @@ class Refreshing:
         """
         while self.orders:
             first = self.orders[0].window
-            ended: set[TimeWindow] = set()
+            ended: set[str] = set()
             before = len(self.alone)
             yield first, self._noted(ended)
             if not ended and len(self.alone) == before:
-                ended.add(first)
-            self.orders = [order for order in self.orders if order.window not in ended]
+                ended.add(first.key)
+            self.orders = [order for order in self.orders if order.window.key not in ended]
 
-    def _noted(self, ended: set[TimeWindow]) -> Generator[WindowEvent]:
+    def _noted(self, ended: set[str]) -> Generator[WindowEvent]:
+        """By keys, since a slice gets its end only when it runs."""
         for event in self.run(self._together()):
             match event:
                 case WindowSucceeded() | WindowFailed() | WindowLost():
-                    ended.add(event.attempt.window)
+                    ended.add(event.attempt.window.key)
                 case WindowSetBack(attempt=attempt):
-                    self.alone.add(attempt.window)
+                    self.alone.add(attempt.window.key)
             yield event
 
     def _together(self) -> list[Order]:
         """The oldest windows up to the first gap, or the first that was set back."""
         found = self.orders[:1]
-        if found[0].window in self.alone:
+        if found[0].window.key in self.alone:
             return found
         for order in self.orders[1 : self.most]:
             adjoins = order.window.start.timestamp() == found[-1].window.end.timestamp()
-            if not adjoins or order.window in self.alone:
+            if not adjoins or order.window.key in self.alone:
                 break
             found.append(order)
         return found

@@ -182,19 +182,17 @@ class Runner:
         arguments: RunArguments = RunArguments(),
     ) -> Generator[WindowEvent]:
         """The same for windows that are named one by one."""
+        left = {window.key: window for window in windows}
         for _, events in self.refreshes(table, windows, now, arguments):
             stopped: TimeWindow | None = None
-            left = list(windows)
             for event in events:
                 yield event
-                if isinstance(event, WindowSucceeded):
-                    left.remove(event.attempt.window)
-                elif isinstance(event, (WindowFailed, WindowLost)):
+                if isinstance(event, (WindowSucceeded, WindowFailed, WindowLost)):
+                    left.pop(event.attempt.window.key)
+                if isinstance(event, (WindowFailed, WindowLost)):
                     stopped = stopped or event.attempt.window
-                    left.remove(event.attempt.window)
-            windows = left
             if stopped is not None:
-                for later in windows:
+                for later in left.values():
                     yield WindowSkipped(table, later, f"{stopped} did not succeed")
                 return
 

@@ -136,13 +136,13 @@ def test_other_columns_of_sqlite_keep_their_values(lite: Table, kind: str, value
     assert lite.fill(kind, value).read() == read
 
 
-def test_a_window_of_sqlite_is_looked_for_in_the_database(lite: Table):
+def test_a_window_of_sqlite_is_looked_for_in_the_database(lite: Table, capsys):
     texts = [f"'2022-01-{n:02}T23:30:00-01:00'" for n in range(1, 10)]
     lite.fill("DATETIME", *texts)
     frame = lite.frame(window_column="v")  # the second of January, in UTC
     assert [str(row[0]) for row in frame.collect()] == ["2022-01-02 00:30:00"]
-    plan = frame._explain_string()
-    assert "2021-12-31" in plan.split("PushedFilters")[1]
+    frame.explain()
+    assert "2021-12-31" in capsys.readouterr().out.split("PushedFilters")[1]
     lite.fill("DATETIME", "'2022-01-02'", "1641092645")
     with pytest.raises(Exception, match="column v"):
         lite.frame(window_column="v").collect()

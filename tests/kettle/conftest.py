@@ -13,7 +13,7 @@ from tests.servers import new_database
 @pytest.fixture(scope="module")
 def kettle_engine(server_urls):
     """A database with the guide's tables and views."""
-    with new_database("mariadb", server_urls) as url:
+    with new_database(server_urls["LOGDRIVEN_TEST_MARIADB"]) as url:
         engine = create_engine(url)
         with engine.begin() as conn:
             Kettle.create(conn)

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -39,6 +38,7 @@ from logdriven_dagster.runlog.schema import (
     step_log_archive,
 )
 from tests.runlog.explaining import EXPLAIN, HISTORY, ROWS_READ
+from tests.servers import new_database
 
 SHAPE = Shape(tables=60, windows=400)
 Statement = tuple[str, Any]
@@ -206,13 +206,8 @@ def another_database(like: Any, folder: Path) -> Iterator[str]:
     if url.get_backend_name() == "sqlite":
         yield f"sqlite:///{folder / 'longer.db'}"
         return
-    admin, name = sa.create_engine(url, isolation_level="AUTOCOMMIT"), f"longer_{uuid4().hex[:8]}"
-    with admin.connect() as conn:
-        conn.execute(sa.text(f"CREATE DATABASE {name}"))
-    yield url.set(database=name).render_as_string(hide_password=False)
-    with admin.connect() as conn:
-        conn.execute(sa.text(f"DROP DATABASE {name}"))
-    admin.dispose()
+    with new_database(url) as beside:
+        yield beside.render_as_string(hide_password=False)
 
 
 def test_the_work_of_the_database_does_not_grow_with_the_history(world, longer):

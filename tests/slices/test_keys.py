@@ -192,6 +192,13 @@ def test_a_refreshed_last_slice_does_not_count_as_a_look(shop: Shop):
     assert [str(item.window) for item in shop.runner.plan(noon(1)).ready()] == ["(2, …]"]
 
 
+def test_a_slice_that_is_begun_by_hand_runs_once_though_its_end_was_open(shop: Shop):
+    shop.place(1, 2)
+    events = shop.runner.refresh_windows("ods.orders", shop.runner.slices("ods.orders"), noon(1))
+    assert sum(isinstance(event, WindowSucceeded) for event in events) == 1
+    assert shop.ranges() == [("0", "2", DONE)]
+
+
 def test_a_later_slice_waits_for_a_failed_refresh(shop: Shop):
     for day in (1, 2):
         shop.place(day)
