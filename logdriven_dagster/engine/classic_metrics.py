@@ -10,15 +10,19 @@ from logdriven_dagster.engine.metrics import ROWS, PlanNode, QueryPlan, number
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from logdriven_dagster.engine.modes import Mark
+
 _BUS_MILLISECONDS = 20_000
+_CLOCKS_SECONDS = 1
+"""By how much the machine's clock may be set back while a query runs."""
 
 
-def query_plan(spark: "SparkSession", description: str) -> QueryPlan | None:
-    """The latest query that ran under this job description."""
+def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
+    """The latest query that ran under this mark."""
     # Metrics reach the store through an asynchronous queue.
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_BUS_MILLISECONDS)  # noqa: SLF001 - Spark's own metrics have no public door
     store = spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001
-    executions = _executions(store, description)
+    executions = _executions(store, mark)
     if not executions:
         return None
     values = [store.executionMetrics(execution) for execution in executions]
@@ -30,13 +34,20 @@ def query_plan(spark: "SparkSession", description: str) -> QueryPlan | None:
     return QueryPlan.of(nodes, [(edge.fromId(), edge.toId()) for edge in _each(graph.edges())])
 
 
-def _executions(store: Any, description: str) -> list[int]:
-    """The executions under a description, in their order.
+def _executions(store: Any, mark: "Mark") -> list[int]:
+    """The executions under a mark, in their order. The store keeps a thousand of all.
 
     A JDBC write is several executions over one plan: each counts only the stages that it ran.
     """
-    found = _each(store.executionsList())
-    return [int(each.executionId()) for each in found if each.description() == description]
+    kept, found = store.executionsList(), []
+    began = 1000 * (mark.began - _CLOCKS_SECONDS)
+    for position in reversed(range(kept.size())):
+        each = kept.apply(position)
+        if each.submissionTime() < began:
+            break
+        if each.description() == mark.description:
+            found.append(int(each.executionId()))
+    return found[::-1]
 
 
 def _rows(metrics: Any, values: list[Any]) -> int | None:

@@ -49,7 +49,7 @@ class ClassicMode:
         spark.sparkContext.cancelJobsWithTag(mark.tag)
 
     def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
-        return query_plan(spark, mark.description)
+        return query_plan(spark, mark)
 
     def estimated_bytes(self, frame: "DataFrame") -> int:
         plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001

@@ -53,6 +53,8 @@ def conform(frame: "DataFrame", known: "StructType | None", table: str) -> "Data
     from pyspark.sql import functions as sf
 
     _refuse_duplicates(frame, table)
+    if _fits(frame.schema, known):
+        return frame
     known_fields = {field.name.lower(): field for field in known.fields} if known else {}
     given = {field.name.lower(): field for field in frame.schema.fields}
     columns = []
@@ -74,6 +76,16 @@ def conform(frame: "DataFrame", known: "StructType | None", table: str) -> "Data
         column = column if new.dataType == goal else column.cast(goal)
         columns.append(column.alias(old.name if old else new.name))
     return frame.select(*columns)
+
+
+def _fits(given: "StructType", known: "StructType | None") -> bool:
+    """Whether nothing is to be done: the same columns in the same order, each as it is stored."""
+    if known is not None:
+        goals = [(field.name, field.dataType) for field in known.fields]
+    else:
+        goals = [(field.name, _storable(field.dataType)) for field in given.fields]
+    typed = all(field.dataType.typeName() != "void" for field in given.fields)
+    return typed and goals == [(field.name, field.dataType) for field in given.fields]
 
 
 def merged(schemas: "list[StructType]", table: str) -> "StructType":
@@ -145,6 +157,6 @@ def ddl(schema: "StructType") -> str:
 
 
 def _refuse_duplicates(frame: "DataFrame", table: str) -> None:
-    names = [name.lower() for name in frame.columns]
+    names = [field.name.lower() for field in frame.schema.fields]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise TerminalStepError(f"{table}: the result has two columns named {', '.join(twice)}")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models import TableConfig
@@ -23,6 +23,7 @@ from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.kafka_source import read_kafka
 from logdriven_dagster.engine.keys import key_range, lies_in_keys, read_keys
 from logdriven_dagster.engine.rendering import render
+from logdriven_dagster.engine.source_schemas import SourceSchemas
 from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
@@ -38,6 +39,7 @@ class Reading:
     project: Project
     spark: "SparkSession"
     run: WindowRun
+    schemas: SourceSchemas = field(default_factory=SourceSchemas)
 
     @property
     def table(self) -> TableConfig:
@@ -91,7 +93,9 @@ def _load(reading: Reading, source: Any, options: dict[str, str]) -> "DataFrame"
     if source.columns:
         reader = reader.schema(source.columns)
     if reading.table.incremental_type != "files":
-        return reader.load(reading.project.path(render(source.path, reading.run)))
+        path = reading.project.path(render(source.path, reading.run))
+        key = (source.type, *sorted(options.items()))
+        return reader.load(path) if source.columns else reading.schemas.load(key, reader, path)
     if not reading.run.files:
         return reading.spark.createDataFrame([], source.columns)
     return reader.load([_literally(file.location) for file in reading.run.files])

@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from zoneinfo import ZoneInfo
@@ -13,6 +13,7 @@ from logdriven_dagster.engine.actions import Action
 from logdriven_dagster.engine.iceberg_files import parquet_rows
 from logdriven_dagster.engine.metrics import QueryCounts, query_counts
 from logdriven_dagster.engine.modes import mode_of
+from logdriven_dagster.engine.source_schemas import SourceSchemas
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
 from logdriven_dagster.model.quality import QualityReport
 from logdriven_dagster.model.runs import Published
@@ -36,6 +37,8 @@ class Place:
     spark: "SparkSession"
     catalog: Callable[[], Any]
     """The project's Iceberg catalog, opened at first use."""
+    schemas: SourceSchemas = field(default_factory=SourceSchemas)
+    """Of files that were read before."""
 
 
 @dataclass(frozen=True, slots=True)

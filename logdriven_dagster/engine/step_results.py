@@ -50,7 +50,7 @@ class StepResults:
     def _of_all_rows(self, step: StepConfig, loop: LoopOver) -> "tuple[DataFrame, tuple[str, ...]]":
         """One result of all rows of a loop. Source: Sharp ETL, loopOver."""
         run, spark = self._run, self._place.spark
-        rows = self._views.query(loop.sql) if loop.sql else spark.table(f"`{loop.step}`")
+        rows = self._views.query(loop.sql or f"SELECT * FROM `{loop.step}`")  # noqa: S608 - a step's name
         once, results = step.model_copy(update={"loop_over": None}), []
         try:
             for row in loop_rows(rows, loop, f"{run.table} {run.window} {step.step}"):
@@ -64,7 +64,8 @@ class StepResults:
     def _source(self, step: StepConfig) -> "DataFrame | None":
         if step.source is None:
             return None
-        reading = Reading(self._place.project, self._place.spark, self._run)
+        place = self._place
+        reading = Reading(place.project, place.spark, self._run, place.schemas)
         source = self._seen(step.source.window_column, read_source(reading, step.source))
         self._views.register("source", source)
         return source
@@ -86,6 +87,7 @@ class StepResults:
 
     def values(self) -> dict[str, Callable[[], Any]]:
         """What the parameters of a Python transform can name."""
+        self._views.take_offers()  # the function has the session, too, and any view in it
         frames, own = self._views.parameters(), self._run.table.replace(".", "_")
         return frames | {
             "spark": lambda: self._place.spark,

@@ -117,7 +117,7 @@ class StretchSession:
         keeper = self._stores[step.step]
         done = keeper.stage_windows(ready, [_stamp(run, step.step) for run in self._runs])
         self._staged[step.step] = rows = self._counted(done)
-        self._views.register(step.step, keeper.windows_frame(rows).drop(WINDOW_START))
+        self._views.offer(step.step, lambda: keeper.windows_frame(rows).drop(WINDOW_START))
         return tuple(_told(each, target, source_type, files) for each in rows)
 
     def _seen(self, column: str | None, frame: "DataFrame") -> "DataFrame":

@@ -29,6 +29,7 @@ class Views:
     ) -> None:
         self._spark, self._run, self._read, self._configured = spark, run, tables, configured
         self._frames: dict[str, DataFrame] = {}
+        self._offered: dict[str, Callable[[], DataFrame]] = {}
         self._readable = {name.lower(): name for name in (*run.reads, run.table)}
         self.opened: set[str] = set()
         """Configured tables that were read since the last `clear_opened`."""
@@ -40,7 +41,19 @@ class Views:
     def register(self, name: str, frame: "DataFrame") -> None:
         """Let `name` mean this frame in later steps and checks."""
         self._frames[name] = frame
+        self._offered.pop(name, None)
         frame.createOrReplaceTempView(f"`{name}`")
+
+    def offer(self, name: str, frame: "Callable[[], DataFrame]") -> None:
+        """The same for a frame that is made only if something names it."""
+        self._frames.pop(name, None)
+        self._offered[name] = frame
+
+    def take_offers(self, sql: str | None = None) -> None:
+        """Register what is offered and that a query may name; without one, all."""
+        plain = None if sql is None else sql.lower().replace("`", "")
+        for name in [name for name in self._offered if plain is None or name.lower() in plain]:
+            self.register(name, self._offered[name]())
 
     def table(self, name: str) -> "DataFrame":
         """A configured table, restricted to the windows that this window reads."""
@@ -52,6 +65,7 @@ class Views:
     def query(self, sql: str) -> "DataFrame":
         """The query's result, its variables replaced and its tables opened."""
         text = render(sql, self._run)
+        self.take_offers(text)
         try:
             names = self._mentioned(text)
             for name in names:

@@ -24,6 +24,7 @@ from logdriven_dagster.engine.quality import Inspector
 from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of
 from logdriven_dagster.engine.session import fresh_session, quieten
+from logdriven_dagster.engine.source_schemas import SourceSchemas
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, Store, in_few_files
 from logdriven_dagster.engine.step_results import StepResults
 from logdriven_dagster.engine.stores import store
@@ -44,6 +45,7 @@ class Engine:
     def __init__(self, project: Project, spark: "SparkSession") -> None:
         self._project, self._spark = project, spark
         self._opening = Lock()
+        self._schemas = SourceSchemas()
         quieten()
         mode_of(spark).adopt(spark, project)
 
@@ -99,7 +101,7 @@ class Engine:
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def _place(self, spark: "SparkSession", project: Project) -> Place:
-        return Place(project, spark, self._open_catalog)
+        return Place(project, spark, self._open_catalog, self._schemas)
 
     def _open_catalog(self) -> Any:
         with self._opening:  # windows side by side share one
@@ -240,7 +242,7 @@ class WindowSession:
             "source_type": source_type,
             "current_files": list(files),
         }
-        self._views.register(step_id, keeper.staged_frame(staged).drop(WINDOW_START))
+        self._views.offer(step_id, lambda: keeper.staged_frame(staged).drop(WINDOW_START))
         return Staged(
             step_id,
             Counts(staged.source_rows, staged.rows, staged.rows, failure=rejected),

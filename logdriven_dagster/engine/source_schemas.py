@@ -1,0 +1,58 @@
+"""Schemas of files whose readers would otherwise look into them again for every window."""
+
+import os
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader
+    from pyspark.sql.types import StructType
+
+_PATTERN = set("*?[]{}\\")
+_MOST_FILES = 10_000
+
+Fingerprint: TypeAlias = frozenset[tuple[str, int, int]]
+"""Path, size and time of the last change, in nanoseconds, of every file."""
+
+
+class SourceSchemas:
+    """What Spark found in local files, while each of them is the same and none is added."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[Fingerprint, StructType]] = {}
+
+    def load(self, key: Hashable, reader: "DataFrameReader", path: str) -> "DataFrame":
+        """The files below a path; `key` tells readers with other settings apart."""
+        found = fingerprint(path)
+        known = self._known.get((key, path))
+        if known is not None and known[0] == found:
+            return reader.schema(known[1]).load(path)
+        frame = reader.load(path)
+        if found is not None:
+            self._known[key, path] = found, frame.schema
+        return frame
+
+
+def fingerprint(path: str) -> Fingerprint | None:
+    """Of a local file, or of all below a folder; None where that is not known, or takes long."""
+    text = path.removeprefix("file://") if path.startswith("file:///") else path
+    if ":" in text or _PATTERN & set(text):
+        return None
+    root = Path(text)
+    try:
+        if root.is_file():
+            return frozenset([_told(root)])
+        found: set[tuple[str, int, int]] = set()
+        for folder, _, names in os.walk(root):
+            if len(found) + len(names) > _MOST_FILES:
+                return None
+            found |= {_told(Path(folder, name)) for name in names}
+    except OSError:
+        return None
+    return frozenset(found) or None
+
+
+def _told(file: Path) -> tuple[str, int, int]:
+    stat = file.stat()
+    return str(file), stat.st_size, stat.st_mtime_ns
