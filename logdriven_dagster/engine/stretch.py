@@ -101,6 +101,7 @@ class StretchSession:
                 # What is left over does no harm; what went wrong before must stay visible.
                 with suppress(Exception):
                     self._stores[step_id].discard_windows(staged)
+        self._views.withdraw_offers()
         self._staged.clear()
         self._published.clear()
 

@@ -55,6 +55,10 @@ class Views:
         for name in [name for name in self._offered if plain is None or name.lower() in plain]:
             self.register(name, self._offered[name]())
 
+    def withdraw_offers(self) -> None:
+        """What nothing has named so far is not there any more."""
+        self._offered.clear()
+
     def table(self, name: str) -> "DataFrame":
         """A configured table, restricted to the windows that this window reads."""
         self.opened.add(name)

@@ -206,6 +206,7 @@ class WindowSession:
                 # What is left over does no harm; what went wrong before must stay visible.
                 with suppress(Exception):
                     keeper.discard(staged)
+        self._views.withdraw_offers()
         self._staged.clear()
         self._published.clear()
 

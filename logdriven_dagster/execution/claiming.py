@@ -44,10 +44,12 @@ def claim_window(conn: Connection, registry: Registry, order: Order, owner: Owne
 
     The first step is RUNNING with it.
     """
-    _bury_dead(conn, order.table)
-    claim = _claim(order, owner)
-    attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
-    return _claim_by(conn, registry, order, owner, _logs(conn, order))
+    logs = _logs_without_dead(conn, order)
+    if order.passed_over:
+        claim = _claim(order, owner)
+        attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
+        logs = _logs(conn, order)
+    return _claim_by(conn, registry, order, owner, logs)
 
 
 def claim_stretch(
@@ -59,7 +61,7 @@ def claim_stretch(
     RefusedError if it is the first, which changes nothing.
     """
     started = [claim_window(conn, registry, orders[0], owner)]
-    if not is_fresh(started[0]):
+    if len(orders) == 1 or not is_fresh(started[0]):
         return started
     logs, name = _logs(conn, orders[0]), orders[0].table.table
     for order in orders[1:]:
@@ -96,6 +98,19 @@ def _logs(conn: Connection, order: Order) -> dict[str, TableLog]:
     return history.table_logs(conn, with_upstreams(order.table, tables))
 
 
+def _logs_without_dead(conn: Connection, order: Order) -> dict[str, TableLog]:
+    """The logs after the attempts of this machine's dead runners at the table have ended."""
+    logs = _logs(conn, order)
+    dead = [
+        (item.job_id, item.owner)
+        for item in logs[order.table.table].open
+        if item.owner and item.status is Status.RUNNING and is_dead(item.owner)
+    ]
+    for job_id, runner in dead:
+        leases.bury(conn, job_id, runner)  # now, without waiting for their leases
+    return _logs(conn, order) if dead else logs
+
+
 def _claim_by(
     conn: Connection,
     registry: Registry,
@@ -129,8 +144,7 @@ def record_inapplicable(
     """
     table = order.table
     tables = {**order.project.tables, table.table: table}
-    _bury_dead(conn, table)
-    logs = history.table_logs(conn, with_upstreams(table, tables))
+    logs = _logs_without_dead(conn, order)
     first = obstacle(table, order.window, tables, logs, order.now)
     if not isinstance(first, NotApplying):
         text = f"{table.table} {order.window} may apply after all; it is planned anew"
@@ -213,13 +227,6 @@ def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dic
         name: replace(log, open=tuple(map(_as_failed_if_dead, log.open)))
         for name, log in logs.items()
     }
-
-
-def _bury_dead(conn: Connection, table: TableConfig) -> None:
-    """End the attempts of this machine's dead runners now, without waiting for their leases."""
-    for item in history.open_windows(conn, [table]).get(table.table, ()):
-        if item.owner and item.status is Status.RUNNING and is_dead(item.owner):
-            leases.bury(conn, item.job_id, item.owner)
 
 
 def _as_failed_if_dead(item: OpenWindow) -> OpenWindow:

@@ -224,7 +224,8 @@ def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(ba
     bare.write("tables/b.yaml", text.replace("python: slow.py:rows", f'sql: "{STUCK}"'))
 
     def interrupt():
-        time.sleep(1.5)
+        while bare.statuses("a") != [("01", "SUCCESS")]:
+            time.sleep(0.1)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
 
     def handler(*_):
