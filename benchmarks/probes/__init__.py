@@ -9,12 +9,16 @@ from typing import Any
 from benchmarks import data, machine
 from benchmarks.settings import WORK, Scale, own_environment, own_python
 
-PROBES = {"G": "benchmarks.probes.overhead", "H": "benchmarks.probes.counts"}
+PROBES = {
+    "G": "benchmarks.probes.overhead",
+    "H": "benchmarks.probes.counts",
+    "J": "benchmarks.probes.click",
+}
 
 
 def run(name: str, scale: Scale, rounds: int) -> dict[str, Any]:
     """Run a probe in a process of its own; what it found."""
-    shape = scale.tiny if name == "G" else scale.small
+    shape = scale.small if name == "H" else scale.tiny
     source = data.make(shape, WORK / "data")
     folder = WORK / "state" / f"probe-{name}"
     shutil.rmtree(folder, ignore_errors=True)

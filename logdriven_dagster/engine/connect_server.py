@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
@@ -93,13 +93,22 @@ def jobs_running(server: Server) -> int:
 def _end(project: Project, server: Server) -> None:
     """Let it finish its own way, if that takes no longer than half a minute."""
     if (process := server.process) is not None:
-        process.terminate()
-        try:
-            process.wait(_STOP_SECONDS)
-        except psutil.TimeoutExpired:
-            process.kill()
-            process.wait(_STOP_SECONDS)
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+            if not _has_ended(server):
+                process.kill()
+                _has_ended(server)
     server_state.forget(project)
+
+
+def _has_ended(server: Server) -> bool:
+    """Whether it ends in time. Where nobody fetches its exit code its process stays a zombie."""
+    deadline = time.monotonic() + _STOP_SECONDS
+    while server.process is not None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS / 5)
+    return True
 
 
 @contextmanager

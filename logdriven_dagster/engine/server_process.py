@@ -46,6 +46,12 @@ _READY_SECONDS = 180.0
 _POLL_SECONDS = 0.1
 _LOG_TAIL = 2000
 _LOG = "spark.log"
+_WARM_UPS = 4
+_WARM_UP = """
+    SELECT id, id % 7 AS k, CAST(id AS STRING) AS text, CAST(id / 3 AS DECIMAL(12, 2)) AS amount,
+           TIMESTAMP_SECONDS(id * 10) AS at
+    FROM range(300000)
+"""
 
 SERVER_SETTINGS = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -187,7 +193,7 @@ def _wait_for(process: psutil.Popen, port: int, log: Path) -> None:
 
 
 def _warm(server: Server) -> Server:
-    """Let a new server do once what every window does, which loads its classes."""
+    """Let a new server do what every window does, until its classes are loaded and compiled."""
     from pyspark.sql.connect.session import SparkSession
 
     session: Any = SparkSession(server.url)
@@ -195,9 +201,13 @@ def _warm(server: Server) -> Server:
     try:
         mode.mark(session, mark)
         with TemporaryDirectory() as folder:
-            session.sql("SELECT id, id % 7 AS k FROM range(1000)").write.parquet(f"{folder}/rows")
-            query_plan(session, mark.tag)
-            session.read.parquet(f"{folder}/rows").where("id > 10").groupBy("k").count().collect()
+            for n in range(_WARM_UPS):
+                rows = session.sql(_WARM_UP)
+                rows.write.parquet(f"{folder}/{n}")
+                query_plan(session, mark.tag)
+                day = session.read.parquet(f"{folder}/{n}").where("at < TIMESTAMP '1970-01-08'")
+                day.coalesce(1).write.parquet(f"{folder}/day{n}")
+                day.groupBy("k").count().collect()
         return replace(server, application=mode.application_id(session))
     finally:
         mode.release(session)

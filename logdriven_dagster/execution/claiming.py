@@ -19,7 +19,7 @@ from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.execution.versions import recorded_version
 from logdriven_dagster.model.attempts import Claim, Owner, Status, Trigger
-from logdriven_dagster.model.batches import Registry
+from logdriven_dagster.model.batches import Registry, Taken
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union
@@ -35,7 +35,7 @@ from logdriven_dagster.planning import (
     read_range,
     upstream_obstacle,
 )
-from logdriven_dagster.runlog import attempts, history, leases, lifecycle, refreshes
+from logdriven_dagster.runlog import attempts, history, leases, lifecycle, refreshes, together
 from logdriven_dagster.runlog.lifecycle import Started
 
 
@@ -63,12 +63,10 @@ def claim_stretch(
     started = [claim_window(conn, registry, orders[0], owner)]
     if len(orders) == 1 or not is_fresh(started[0]):
         return started
-    logs, name = _logs(conn, orders[0]), orders[0].table.table
-    for order in orders[1:]:
-        done = started[-1].attempt.window
-        # Of the windows before, this one waits for nothing: they succeed together.
-        log = replace(logs[name], finished=tuple(union(logs[name].finished, (done,))))
-        logs = {**logs, name: log}
+    logs = _logs(conn, orders[0])
+    started += _claim_untried(conn, registry, orders, owner, logs)
+    for order in orders[len(started) :]:
+        logs = _logs_before(order, orders, logs)
         if recorded_version(conn, order) is not None:
             break
         try:
@@ -82,6 +80,36 @@ def claim_stretch(
             break
         started.append(one)
     return started
+
+
+def _claim_untried(
+    conn: Connection,
+    registry: Registry,
+    orders: Sequence[Order],
+    owner: Owner,
+    logs: Mapping[str, TableLog],
+) -> list[Started]:
+    """Those behind the first, all at once, as far as nobody has tried them and they may run."""
+    if registry.exchanges(orders[0].table.table):
+        return []
+    claims: list[Claim] = []
+    for order in orders[1:]:
+        try:
+            _refuse_unready(order, _logs_before(order, orders, logs))
+        except RefusedError:
+            break
+        claims.append(_claim(order, owner))
+    return [Started(attempt, Taken(None)) for attempt in together.claim(conn, claims)]
+
+
+def _logs_before(
+    order: Order, orders: Sequence[Order], logs: Mapping[str, TableLog]
+) -> dict[str, TableLog]:
+    """The logs as an order finds them that waits for none of those before it in a stretch."""
+    name = order.table.table
+    done = TimeWindow(orders[0].window.start, order.window.start)
+    finished = tuple(union(logs[name].finished, (done,)))
+    return {**logs, name: replace(logs[name], finished=finished)}
 
 
 def is_fresh(started: Started) -> bool:
@@ -118,20 +146,26 @@ def _claim_by(
     owner: Owner,
     logs: Mapping[str, TableLog],
 ) -> Started:
-    table, window = order.table, order.window
+    _refuse_unready(order, logs)
+    table, claim = order.table, _claim(order, owner)
     tables = {**order.project.tables, table.table: table}
-    claim = _claim(order, owner)
-    finished = any(done.contains(window) for done in logs[table.table].finished)
-    if finished and order.trigger is Trigger.PENDING:
-        raise AlreadyDoneError(f"{table.table} {window} is done already")
-    if not finished and (blocked := _obstacle(order, tables, logs)):
-        raise _refusal(table.table, window, blocked)
     # A table of files takes what it finds when it looks; after a failure, what it had.
     most = 0 if table.incremental_type == "files" else most_batches(table)
     started = lifecycle.init_job(conn, registry, claim, most)
     refreshes.settle(conn, table, with_upstreams(table, tables))
     lifecycle.init_step(conn, registry, started.attempt, claim.steps[0])
     return started
+
+
+def _refuse_unready(order: Order, logs: Mapping[str, TableLog]) -> None:
+    """RefusedError if the window of an order is done, or may not run yet."""
+    table, window = order.table, order.window
+    finished = any(done.contains(window) for done in logs[table.table].finished)
+    if finished and order.trigger is Trigger.PENDING:
+        raise AlreadyDoneError(f"{table.table} {window} is done already")
+    tables = {**order.project.tables, table.table: table}
+    if not finished and (blocked := _obstacle(order, tables, logs)):
+        raise _refusal(table.table, window, blocked)
 
 
 def record_inapplicable(

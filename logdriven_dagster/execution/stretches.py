@@ -33,7 +33,7 @@ from logdriven_dagster.execution.timeouts import Timeout
 from logdriven_dagster.execution.verdicts import refuse
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Status, StepOutcome
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
-from logdriven_dagster.runlog import RunLog, leases
+from logdriven_dagster.runlog import RunLog, leases, together
 
 MOST = 1000
 """The most windows of a stretch: each has a row in the transactions of all."""
@@ -123,7 +123,7 @@ class StretchChain:
             session.fence(again)
         for step in self.table.steps:
             self._stage(session, step)
-        self._together(lambda part, conn: part.journal.log_staged(conn, part.staged))
+        self.run_log.write(self._log_staged)
         self.current_step = [step.step for step in self.table.steps if step.target][-1]
         for check in self.table.checks:
             session.check(check)
@@ -150,6 +150,15 @@ class StretchChain:
             for part in self.parts:
                 part.journal.ended.add(step.step)
 
+    def _log_staged(self, conn: Connection) -> None:
+        states = [
+            (part.attempt.job_id, step_id, staged.state)
+            for part in self.parts
+            for step_id, staged in part.staged.items()
+            if staged.state is not None and step_id not in part.journal.durable
+        ]
+        together.stage(conn, self._attempts, states)
+
     def _begin(self, step_id: str) -> None:
         self._together(lambda part, conn: part.journal.log_begin(conn, step_id, part.staged))
         for part in self.parts:
@@ -167,10 +176,24 @@ class StretchChain:
     def _finish(self) -> list[WindowEvent]:
         """All attempts succeed together; if one was lost in the last moment, one by one."""
         try:
-            self._together(self._succeed)
+            self.run_log.write(self._succeed_together)
         except AttemptLostError:
             return [self._finished_alone(part) for part in self.parts]
         return [self._succeeded(part) for part in self.parts]
+
+    def _succeed_together(self, conn: Connection) -> None:
+        if self.parts[0].journal.registry.exchanges(self.table.table):
+            for part in self.parts:
+                self._succeed(part, conn)
+            return
+        outcomes = {
+            (part.attempt.job_id, done.step_id): succeeded(part.staged[done.step_id])
+            for part in self.parts
+            for done in part.published
+        }
+        together.succeed(conn, self._attempts, outcomes, self._ended(self.parts[0]))
+        for part in self.parts:
+            part.journal.announcer.attempt_ended(conn, part.attempt, Status.SUCCESS)
 
     def _finished_alone(self, part: Part) -> WindowEvent:
         try:
@@ -180,9 +203,12 @@ class StretchChain:
         return self._succeeded(part)
 
     def _succeed(self, part: Part, conn: Connection) -> None:
+        part.journal.log_success(conn, part.published, part.staged, self._ended(part))
+
+    def _ended(self, part: Part) -> AttemptOutcome:
+        """How an attempt succeeded; all have read the same files."""
         files = [name for staged in part.staged.values() for name in staged.current_files]
-        ended = AttemptOutcome(Status.SUCCESS, self.application_id, ",".join(files) or None)
-        part.journal.log_success(conn, part.published, part.staged, ended)
+        return AttemptOutcome(Status.SUCCESS, self.application_id, ",".join(files) or None)
 
     def _succeeded(self, part: Part) -> WindowSucceeded:
         seconds = (time.monotonic() - self.started) / len(self.parts)

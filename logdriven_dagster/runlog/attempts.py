@@ -21,6 +21,7 @@ from logdriven_dagster.model.attempts import (
 )
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.runlog import coverage, leases, steps
+from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import microseconds, utc_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive
 from logdriven_dagster.runlog.texts import stored
@@ -144,23 +145,28 @@ def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
     """
     done = outcome.status is Status.SUCCESS
     empty = attempt.window.is_empty
-    files = outcome.current_file
-    ended = {
-        "status": outcome.status.value,
-        "job_end_time": utc_now(),
-        "last_update_time": utc_now(),
-        "application_id": outcome.application_id,
-        "current_file": None if files is None else stored(files, _FILES_LENGTH),
-        "error_count": outcome.error_count,
-        "covered": int(not empty) if done else None,
-        "lease_expires_at": None,  # released; what somebody else ends keeps its expiry
-    }
+    ended = ending(outcome, covered=not empty)
     leases.write_held(conn, attempt, update(job_log).where(leases.held(attempt)).values(**ended))
     if done and not empty:
         coverage.cover(conn, attempt.table, Status.SUCCESS, attempt.window)
     if not done:
         steps.close_steps(conn, attempt.job_id, outcome.status)
     steps.forget_staged(conn, attempt.job_id)
+
+
+def ending(outcome: AttemptOutcome, *, covered: bool) -> dict[str, Any]:
+    """The columns of an attempt that has ended so; `covered` if a range holds its window."""
+    files = outcome.current_file
+    return {
+        "status": outcome.status.value,
+        "job_end_time": utc_now(),
+        "last_update_time": utc_now(),
+        "application_id": outcome.application_id,
+        "current_file": None if files is None else stored(files, _FILES_LENGTH),
+        "error_count": outcome.error_count,
+        "covered": int(covered) if outcome.status is Status.SUCCESS else None,
+        "lease_expires_at": None,  # released; what somebody else ends keeps its expiry
+    }
 
 
 def schedule_id(request: Claim) -> str:
@@ -294,34 +300,60 @@ def _newer_inputs(conn: Connection, request: Claim, previous: Row[Any]) -> bool:
     return False
 
 
+def insert_first(conn: Connection, requests: Sequence[Claim], token: int) -> list[int]:
+    """The first attempts at windows, RUNNING with leases of one duration; their jobs, in order."""
+    began = _times(Status.RUNNING) | leases.lease_for(requests[0].lease)
+    more = {"status": Status.RUNNING.value, "fencing_token": token, "failures": 0}
+    rows = [_columns(request, 1) | more for request in requests]
+    conn.execute(insert(job_log).values(**began), rows)
+    mine = [schedule_id(request) for request in requests]
+    jobs: dict[str, int] = {}
+    for part in chunks(mine):
+        found = select(job_log.c.job_schedule_id, job_log.c.job_id).where(
+            job_log.c.job_schedule_id.in_(part), job_log.c.latest == 1
+        )
+        jobs |= {row.job_schedule_id: row.job_id for row in conn.execute(found)}
+    return [jobs[each] for each in mine]
+
+
 def _insert(conn: Connection, request: Claim, status: Status, number: int, **fields: Any) -> int:
-    row = insert(job_log).values(
-        job_name=request.table,
-        job_period=request.period_minutes,
-        job_schedule_id=schedule_id(request),
-        data_range_start=request.window.range_start,
-        data_range_end=request.window.range_end,
-        job_start_time=utc_now(),
-        job_end_time=None if status is Status.RUNNING else utc_now(),
-        status=status.value,
-        create_time=utc_now(),
-        incremental_type=request.incremental_type,
-        project_name=request.project,
-        run_trigger=request.trigger.value,
-        attempt_number=number,
-        again=1 if number > 1 else None,
-        owner=str(request.owner),
-        dagster_run_id=request.owner.dagster_run_id,
-        runtime_args=json.dumps(dict(request.runtime_args)) if request.runtime_args else None,
-        window_start=int(request.window.start.timestamp()),
-        window_end=int(request.window.end.timestamp()),
-        latest=1,
-        definition=request.definition,
-        table_version=request.version,
-        parameters=json.dumps(dict(request.parameters), ensure_ascii=False),
-        job_run_id=request.job_run_id,
-        **{"last_update_time": utc_now(), "data_now": int(request.now.timestamp()), **fields},
-    )
-    key = conn.execute(row).inserted_primary_key
+    values = _columns(request, number) | _times(status) | {"status": status.value} | fields
+    key = conn.execute(insert(job_log).values(**values)).inserted_primary_key
     assert key is not None
     return int(key[0])
+
+
+def _columns(request: Claim, number: int) -> dict[str, Any]:
+    """What of a row is known without the database."""
+    return {
+        "job_name": request.table,
+        "job_period": request.period_minutes,
+        "job_schedule_id": schedule_id(request),
+        "data_range_start": request.window.range_start,
+        "data_range_end": request.window.range_end,
+        "incremental_type": request.incremental_type,
+        "project_name": request.project,
+        "run_trigger": request.trigger.value,
+        "attempt_number": number,
+        "again": 1 if number > 1 else None,
+        "owner": str(request.owner),
+        "dagster_run_id": request.owner.dagster_run_id,
+        "runtime_args": json.dumps(dict(request.runtime_args)) if request.runtime_args else None,
+        "data_now": int(request.now.timestamp()),
+        "window_start": int(request.window.start.timestamp()),
+        "window_end": int(request.window.end.timestamp()),
+        "latest": 1,
+        "definition": request.definition,
+        "table_version": request.version,
+        "parameters": json.dumps(dict(request.parameters), ensure_ascii=False),
+        "job_run_id": request.job_run_id,
+    }
+
+
+def _times(status: Status) -> dict[str, Any]:
+    return {
+        "job_start_time": utc_now(),
+        "job_end_time": None if status is Status.RUNNING else utc_now(),
+        "create_time": utc_now(),
+        "last_update_time": utc_now(),
+    }

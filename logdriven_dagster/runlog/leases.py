@@ -4,7 +4,7 @@ Source: Kylin, distributed job lock: one lock for each segment, its owner readab
 the owner is gone. The token is ours, since a lock alone cannot stop an owner that wakes up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -63,9 +63,7 @@ def verify(conn: Connection, attempt: Attempt) -> None:
 def renew_all(conn: Connection, together: Sequence[Attempt]) -> None:
     """The same for attempts with leases of one duration, in one statement."""
     lease = lease_for(together[0].claim.lease) | {"last_update_time": utc_now()}
-    renewed = conn.execute(update(job_log).where(all_held(together)).values(**lease))
-    if renewed.rowcount != len(together):
-        raise lost(conn, _first_lost(conn, together))
+    write_all_held(conn, together, lease)
 
 
 def verify_all(conn: Connection, together: Sequence[Attempt]) -> None:
@@ -97,6 +95,15 @@ def write_held(conn: Connection, attempt: Attempt, statement: Update) -> None:
     """Execute a write on the attempt's row, or raise AttemptLostError."""
     if conn.execute(statement).rowcount != 1:
         raise lost(conn, attempt)
+
+
+def write_all_held(
+    conn: Connection, together: Sequence[Attempt], values: Mapping[str, Any]
+) -> None:
+    """Set the same values in the rows of all attempts, or raise AttemptLostError."""
+    written = update(job_log).where(all_held(together)).values(**values)
+    if conn.execute(written).rowcount != len(together):
+        raise lost(conn, _first_lost(conn, together))
 
 
 def lost(conn: Connection, attempt: Attempt) -> AttemptLostError:

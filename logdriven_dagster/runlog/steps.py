@@ -7,15 +7,18 @@ functions are called in a transaction that has proved that the attempt is ours.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, insert, select, union_all, update
+from sqlalchemy import ColumnElement, and_, bindparam, insert, select, union_all, update
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import Status, StepOutcome, before
+from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import job_log, step_log
 from logdriven_dagster.runlog.texts import stored
 
+_EACH = (step_log.c.job_id == bindparam("job")) & (step_log.c.step_id == bindparam("step"))
+_UNENDED = [Status.RUNNING.value, Status.FAILURE.value]
 _ERROR_LENGTH = 5000
 """Source: Sharp ETL, error texts are cut to 5,000 characters."""
 _OUTPUT_LENGTH = 16_000
@@ -29,6 +32,17 @@ def add(conn: Connection, job_id: int, step_ids: Sequence[str]) -> None:
         for step_id in step_ids
     ]
     conn.execute(insert(step_log).values(rows))
+
+
+def add_begun(conn: Connection, jobs: Sequence[int], step_ids: Sequence[str]) -> None:
+    """The same for several attempts, whose first steps are RUNNING."""
+    first = {step_ids[0]: Status.RUNNING.value}
+    rows = [
+        {"job_id": job_id, "step_id": step_id, "status": first.get(step_id, Status.READY.value)}
+        for job_id in jobs
+        for step_id in step_ids
+    ]
+    conn.execute(insert(step_log).values(**_fresh()), rows)
 
 
 def add_skipped(conn: Connection, job_id: int, step_ids: Sequence[str], reason: str) -> None:
@@ -49,23 +63,41 @@ def stage(conn: Connection, job_id: int, step_id: str, state: str) -> None:
     _move(conn, job_id, step_id, Status.RUNNING, {"staged": state})
 
 
+def stage_all(conn: Connection, states: Sequence[tuple[int, str, str]]) -> None:
+    """The same for several attempts: (job, step, state)."""
+    staged = update(step_log).where(_EACH, step_log.c.status == Status.RUNNING.value)
+    rows = [{"job": job, "step": step, "state": state} for job, step, state in states]
+    conn.execute(staged.values(staged=bindparam("state")), rows)
+
+
 def finish(conn: Connection, job_id: int, step_id: str, outcome: StepOutcome) -> None:
     """How a step ended; AttemptLostError if it has ended before."""
-    counts = outcome.counts
-    ended = {
-        "status": outcome.status.value,
-        "end_time": utc_now(),
-        "duration": _seconds_since_start(conn, _row(job_id, step_id)),
-        "output": stored(outcome.output, _OUTPUT_LENGTH),
-        "source_count": counts.source,
-        "target_count": counts.target,
-        "success_count": counts.success,
-        "failure_count": counts.failure,
-        "error": None if outcome.error is None else stored(outcome.error, _ERROR_LENGTH),
-        "source_type": outcome.source_type,
-        "target_type": outcome.target_type,
-    }
+    seconds = _seconds_since_start(conn, _row(job_id, step_id))
+    ended = _columns(outcome) | {"end_time": utc_now(), "duration": seconds}
     _move(conn, job_id, step_id, outcome.status, ended)
+
+
+def finish_all(conn: Connection, outcomes: Mapping[tuple[int, str], StepOutcome]) -> None:
+    """How the running steps of several attempts succeeded: (job, step) → how.
+
+    AttemptLostError if they are not these. What was staged is published.
+    """
+    running: dict[tuple[int, str], int] = {}
+    for jobs in chunks(sorted({job for job, _ in outcomes})):
+        query = select(
+            step_log.c.job_id, step_log.c.step_id, step_log.c.start_time, utc_now().label("now")
+        ).where(step_log.c.job_id.in_(jobs), step_log.c.status.in_(_UNENDED))
+        for row in conn.execute(query):
+            seconds = max(0, round((row.now - row.start_time).total_seconds()))
+            running[row.job_id, row.step_id] = seconds
+    if running.keys() != outcomes.keys():
+        other = min(running.keys() ^ outcomes.keys())
+        raise AttemptLostError(f"step {other[1]} of job {other[0]}: somebody else changed it")
+    rows = [
+        {"job": job, "step": step, "duration": running[job, step], **_columns(outcome)}
+        for (job, step), outcome in outcomes.items()
+    ]
+    conn.execute(update(step_log).where(_EACH).values(end_time=utc_now(), staged=None), rows)
 
 
 def close_steps(conn: Connection, job_id: int, status: Status, reason: str | None = None) -> None:
@@ -126,6 +158,22 @@ def forget_staged(conn: Connection, job_id: int) -> None:
     """What the attempt staged is published, or about to be removed: nobody may rely on it."""
     mine = (step_log.c.job_id == job_id) & step_log.c.staged.is_not(None)
     conn.execute(update(step_log).where(mine).values(staged=None))
+
+
+def _columns(outcome: StepOutcome) -> dict[str, Any]:
+    """What of a step's end is known without the database."""
+    counts = outcome.counts
+    return {
+        "status": outcome.status.value,
+        "output": stored(outcome.output, _OUTPUT_LENGTH),
+        "source_count": counts.source,
+        "target_count": counts.target,
+        "success_count": counts.success,
+        "failure_count": counts.failure,
+        "error": None if outcome.error is None else stored(outcome.error, _ERROR_LENGTH),
+        "source_type": outcome.source_type,
+        "target_type": outcome.target_type,
+    }
 
 
 def _fresh() -> dict[str, Any]:

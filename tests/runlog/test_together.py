@@ -1,0 +1,105 @@
+"""Attempts of a stretch, written together: the same log as one by one, in a few statements."""
+
+import pytest
+import sqlalchemy as sa
+
+from logdriven_dagster.errors import AttemptLostError
+from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Owner, Status, StepOutcome
+from logdriven_dagster.runlog import attempts, leases, steps, together
+from logdriven_dagster.runlog.schema import job_log, step_log
+from tests.builders import day, days, hours
+from tests.runlog.logbook import fail, request, rows, start, succeed, table_log
+
+THREE = [day(n) for n in (1, 2, 3)]
+ENDED = AttemptOutcome(Status.SUCCESS, "app-1", "a.csv")
+
+
+def claim(log, *windows, **fields):
+    return log.write(lambda conn: together.claim(conn, [request(w, **fields) for w in windows]))
+
+
+def outcome(n):
+    return StepOutcome(Status.SUCCESS, Counts(n, n, n, 0), "csv", "iceberg", f"{n} rows")
+
+
+def finish(log, attempts_, step="load"):
+    outcomes = {(each.job_id, step): outcome(n) for n, each in enumerate(attempts_)}
+    log.write(lambda conn: together.succeed(conn, attempts_, outcomes, ENDED))
+
+
+def written(log, prefix):
+    """All rows of tables, without what tells two moments apart."""
+    moments = {"job_id", "fencing_token", "data_now", "job_name", "job_schedule_id"}
+    found = []
+    for table in (job_log, step_log):
+        kept = [c for c in table.columns if c.name not in moments and not c.name.endswith("_time")]
+        kept = [c for c in kept if c.name not in ("heartbeat_at", "lease_expires_at")]
+        query = sa.select(*kept).order_by(table.c.job_id)
+        if table is step_log:
+            query = query.join(job_log, job_log.c.job_id == step_log.c.job_id)
+        with log.read() as conn:
+            found.append(conn.execute(query.where(job_log.c.job_name == prefix)).all())
+    return found
+
+
+def test_the_log_is_the_same_as_one_by_one(log):
+    mine = claim(log, *THREE, name="ods.together")
+    states = [(each.job_id, "load", "{}") for each in mine]
+    log.write(lambda conn: together.stage(conn, mine, states))
+    finish(log, mine)
+    for n, window in enumerate(THREE):
+        one = start(log, window, name="ods.alone")
+
+        def end(conn, one=one, n=n):
+            attempts.stage_step(conn, one, "load", "{}")
+            steps.finish(conn, one.job_id, "load", outcome(n))
+            attempts.finish(conn, one, ENDED)
+
+        log.write(end)
+    assert written(log, "ods.together") == written(log, "ods.alone")
+    ranges = "SELECT job_name, status, window_start, window_end FROM log_range ORDER BY job_name"
+    alone, side = (list(row.values())[1:] for row in rows(log, ranges))
+    assert alone == side
+
+
+def test_each_window_has_a_lease_of_its_own_and_its_first_step_runs(log):
+    mine = claim(log, *THREE, steps=("load", "sum"))
+    assert [each.window for each in mine] == THREE
+    for each in mine:
+        log.write(lambda conn, each=each: leases.verify(conn, each))
+    states = rows(log, "SELECT step_id, status FROM step_log ORDER BY job_id, step_id")
+    assert [tuple(row.values()) for row in states] == [("load", "RUNNING"), ("sum", "READY")] * 3
+
+
+def test_only_those_before_the_first_that_was_tried_are_claimed(log):
+    fail(log, day(3))
+    assert [each.window for each in claim(log, *THREE)] == THREE[:2]
+    succeed(log, day(1), name="ods.other")
+    assert claim(log, *THREE, name="ods.other") == []
+
+
+def test_none_is_claimed_where_a_window_of_another_period_runs(log):
+    start(log, hours(5, 6, of_day=2), owner=Owner("there", 1, 2))
+    assert claim(log, *THREE) == []
+
+
+def test_all_end_or_none(log):
+    mine = claim(log, *THREE)
+    log.write(lambda conn: leases.discard(conn, mine[1].job_id, Owner("there", 1, 2)))
+    with pytest.raises(AttemptLostError, match="2022-01-02"):
+        finish(log, mine)
+    assert table_log(log).finished == ()
+
+
+def test_a_step_that_somebody_else_has_ended_ends_none(log):
+    mine = claim(log, *THREE)
+    log.write(lambda conn: steps.finish(conn, mine[2].job_id, "load", outcome(1)))
+    with pytest.raises(AttemptLostError, match=f"job {mine[2].job_id}"):
+        finish(log, mine)
+    assert table_log(log).finished == ()
+
+
+def test_what_they_finished_is_one_range(log):
+    finish(log, claim(log, *THREE))
+    assert table_log(log).finished == (days(1, 4),)
+    assert {row["n"] for row in rows(log, "SELECT count(*) AS n FROM log_range")} == {1}
