@@ -101,7 +101,7 @@ def _start_mariadb(folder: Path) -> str:
     _run([installer, "--no-defaults", f"--datadir={data}", normal, "--skip-test-db"], user)
     options = [f"--datadir={data}", f"--socket={sock}", f"--port={port}", "--skip-name-resolve"]
     options += ["--bind-address=127.0.0.1", f"--pid-file={folder / 'server.pid'}"]
-    options += ["--max-connections=200", "--innodb-flush-log-at-trx-commit=2"]
+    options += ["--max-connections=200", "--innodb-flush-log-at-trx-commit=2", "--debug-no-sync"]
     _spawn([server, "--no-defaults", *options], folder, user)
     _wait("MariaDB", folder, lambda: _answers(port))
     return f"mysql+pymysql://root@127.0.0.1:{port}/mysql"
