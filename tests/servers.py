@@ -1,58 +1,47 @@
 """Fixtures: an empty database on each kind of server that a run log may live on."""
 
-import importlib.util
 import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from typing import TypeVar
 
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
 
-_SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "servers.py"
+from scripts import servers
+
 _NAMES = {"postgresql": "LOGDRIVEN_TEST_POSTGRES", "mariadb": "LOGDRIVEN_TEST_MARIADB"}
+Started = TypeVar("Started")
 
 
 @pytest.fixture(scope="session")
-def server_urls(tmp_path_factory) -> Iterator[dict[str, str]]:
+def server_urls() -> Iterator[dict[str, str]]:
     """URLs of the servers: those of the environment, or private ones for this session."""
     if all(name in os.environ for name in _NAMES.values()):
         yield {name: os.environ[name] for name in _NAMES.values()}
         return
-    servers = _servers()
-    # Not below pytest's folder: the servers' own accounts may not enter it.
-    root = Path(f"/tmp/logdriven-servers-{os.getpid()}")
-    try:
-        yield servers.start(root)
-    except servers.MissingServerError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
-    finally:
-        servers.stop(root)
-
-
-def _servers() -> ModuleType:
-    """`scripts/servers.py`, which is no module of a package."""
-    spec = importlib.util.spec_from_file_location("servers", _SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    servers = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(servers)
-    return servers
+    with _private("servers", servers.start) as (_, urls):
+        yield urls
 
 
 @pytest.fixture
 def restartable_postgres() -> Iterator[tuple[str, Callable[[], None]]]:
     """The URL of a PostgreSQL server of one's own, and how to restart it."""
-    servers, root = _servers(), Path(f"/tmp/logdriven-restarted-{os.getpid()}")
-    try:
-        url = servers.start_postgres(root)
+    with _private("restarted", servers.start_postgres) as (root, url):
         yield url, lambda: servers.restart_postgres(root, url)
+
+
+@contextmanager
+def _private(name: str, start: Callable[[Path], Started]) -> Iterator[tuple[Path, Started]]:
+    """A folder with what was started in it; its tests are skipped where the package is missing."""
+    # Not below pytest's folder: the servers' own accounts may not enter it.
+    root = Path(f"/tmp/logdriven-{name}-{os.getpid()}")
+    try:
+        yield root, start(root)
     except servers.MissingServerError as error:
         if os.environ.get("CI"):
             raise

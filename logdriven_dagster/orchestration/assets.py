@@ -1,7 +1,7 @@
 """One Dagster asset per table: a definition from its configuration, and one thin body for all."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from dagster import (
     AssetDep,
@@ -34,8 +34,8 @@ from logdriven_dagster.orchestration.endings import (
 )
 from logdriven_dagster.orchestration.metadata import kinds, table_metadata
 from logdriven_dagster.orchestration.partitions import (
+    Partitions,
     SlicePartitions,
-    TablePartitions,
     partition_mapping,
     table_partitions,
 )
@@ -45,8 +45,6 @@ from logdriven_dagster.orchestration.reporting import (
     errors_as_failures,
 )
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
-
-Partitions: TypeAlias = TablePartitions | SlicePartitions
 
 IO_MANAGER = "logdriven"
 """The key of the IO manager through which hand-written assets read and write tables."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from typing import TypeAlias
 
 from dagster import (
     AllPartitionMapping,
@@ -109,7 +110,11 @@ class SlicePartitions:
         return isinstance(window, Slice)
 
 
-def table_partitions(table: TableConfig) -> TablePartitions | SlicePartitions:
+Partitions: TypeAlias = TablePartitions | SlicePartitions
+"""How the windows of a table are shown as partitions."""
+
+
+def table_partitions(table: TableConfig) -> Partitions:
     """The partitions of a table; tables with equal grids of time share one definition."""
     if table.is_sliced:
         return SlicePartitions(DynamicPartitionsDefinition(name=f"slices of {table.table}"))
@@ -222,8 +227,8 @@ def _after(moment: datetime, step: timedelta) -> datetime:
 
 
 def partition_mapping(
-    upstream: TablePartitions | SlicePartitions,
-    downstream: TablePartitions | SlicePartitions,
+    upstream: Partitions,
+    downstream: Partitions,
     dependency: Dependency,
 ) -> PartitionMapping:
     """How the windows of two tables meet, for Dagster's lineage; readiness is the planner's.

@@ -126,7 +126,7 @@ def test_only_standard_jobs_have_a_view(folder):
         (["{from: a, to: a}"], "a → a"),
     ],
 )
-def test_a_cycle_of_relations_is_refused_d09(folder, relations, cycle):
+def test_a_cycle_of_relations_is_refused_d08(folder, relations, cycle):
     folder.job(*relations)
     names = set(cycle.split(" → "))
     told = folder.mistakes()
@@ -134,7 +134,7 @@ def test_a_cycle_of_relations_is_refused_d09(folder, relations, cycle):
     assert all(name in told.partition("a cycle of relations: ")[2] for name in names)
 
 
-def test_relations_and_dependencies_together_make_no_cycle_d09(folder):
+def test_relations_and_dependencies_together_make_no_cycle_d08(folder):
     folder.tables(b="depends_on: [a]").job("{from: b, to: a, condition: always}")
     assert "a cycle of relations: " in folder.mistakes()
 
