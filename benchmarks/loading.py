@@ -116,7 +116,7 @@ definitions = Definitions(
 )
 """,
 }
-_FIGURES = ("processor seconds", "of definitions", "megabytes")
+FIGURES = ("processor seconds", "of definitions", "megabytes")
 
 
 def main() -> None:
@@ -125,24 +125,29 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
+    sys.stdout.write(json.dumps(_summary(measure(given.tables, given.rounds)), indent=2) + "\n")
+
+
+def measure(tables: int, rounds: int) -> dict[str, list[list[float]]]:
+    """`by hand` and `ours` → the figures of each round."""
     programs = {"by hand": _MEASURED.format(**_BY_HAND), "ours": _MEASURED.format(**_OURS)}
     found: dict[str, list[list[float]]] = {name: [] for name in programs}
     with tempfile.TemporaryDirectory() as folder:
-        shape = Shape(given.tables, 100)
+        shape = Shape(tables, 100)
         make_project(Path(folder), shape, f"sqlite:///{folder}/log.db")
-        arguments = [folder, f"{shape.start:%Y-%m-%dT%H:%M:%S}", str(given.tables)]
-        for number in range(given.rounds + 1):
+        arguments = [folder, f"{shape.start:%Y-%m-%dT%H:%M:%S}", str(tables)]
+        for number in range(rounds + 1):
             for name, program in programs.items():
                 command = [sys.executable, "-c", program, *arguments]
                 done = subprocess.run(command, check=True, capture_output=True, text=True)
                 if number:  # the first one registers the tables
                     found[name].append(json.loads(done.stdout))
-    sys.stdout.write(json.dumps(_summary(found), indent=2) + "\n")
+    return found
 
 
 def _summary(found: dict[str, list[list[float]]]) -> dict[str, object]:
     figures = {
-        name: {figure: [round(row[n], 2) for row in rows] for n, figure in enumerate(_FIGURES)}
+        name: {figure: [round(row[n], 2) for row in rows] for n, figure in enumerate(FIGURES)}
         for name, rows in found.items()
     }
     ratios = {
@@ -151,7 +156,7 @@ def _summary(found: dict[str, list[list[float]]]) -> dict[str, object]:
             / statistics.median(figures["by hand"][figure]),
             2,
         )
-        for figure in _FIGURES
+        for figure in FIGURES
     }
     return {"figures": figures, "ours over by hand": ratios}
 

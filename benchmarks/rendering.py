@@ -108,6 +108,8 @@ def _probe(probe: dict[str, Any]) -> list[str]:
         calls = probe["calls"]
         rows = [(name, f"{ms:,.1f}", f"{calls[name]:,}") for name, ms in parts.items()]
         told.append(table(("what", "ms a window, median", "calls to Java"), rows))
+    if shown := probe.get("table"):
+        told.append(table(shown["head"], shown["rows"]))
     return told
 
 

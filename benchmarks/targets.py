@@ -77,5 +77,8 @@ TARGETS: tuple[Target | Limit, ...] = (
     Limit("a window ≤ 60 ms over a bare write", ("G", "overhead_ms"), 60, "ms"),
     Limit("a click, warm: materialized ≤ 3 s", ("J", "materialized_ms"), 3000, "ms"),
     Limit("source counts ≤ 5 % of the write", ("H", "source_counts_percent"), 5, "%"),
+    Limit("a tick over 10 M attempts ≤ 1 s", ("K", "tick_ms"), 1000, "ms"),
+    Limit("1,000 tables load in ≤ 1.5 × the time", ("L", "seconds_ratio"), 1.5, "×"),
+    Limit("1,000 tables load in ≤ 1.5 × the memory", ("L", "megabytes_ratio"), 1.5, "×"),
     Target("two workers ≤ 1.2 × local[2]", "I", "logdriven-standalone", ("logdriven",), 1.2),
 )

@@ -1,4 +1,4 @@
-"""What is measured inside one Spark session: the cost of a window by itself, and of counting."""
+"""What is no race between contestants: the parts of a window, clicks, ticks, code locations."""
 
 import json
 import shutil
@@ -13,6 +13,8 @@ PROBES = {
     "G": "benchmarks.probes.overhead",
     "H": "benchmarks.probes.counts",
     "J": "benchmarks.probes.click",
+    "K": "benchmarks.probes.ticks",
+    "L": "benchmarks.probes.code_location",
 }
 
 

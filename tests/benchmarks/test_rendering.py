@@ -55,3 +55,20 @@ def test_results_are_the_same_after_they_were_kept(tmp_path: Path):
     found.save(path)
     assert Results.load(path, "full") == found
     assert Results.load(path, "quick") == Results("quick")
+
+
+def test_a_probe_shows_its_table_and_its_limit():
+    found = Results("quick")
+    shown = {"head": ["what", "ms"], "rows": [["sensor tick", "90.0"]]}
+    found.probes["K"] = {
+        "title": "Ticks",
+        "machine": "now",
+        "table": shown,
+        "tick_ms": [80, 90, 95],
+    }
+    text = markdown(found)
+    assert "| sensor tick | 90.0 |" in text
+    assert (
+        "| a tick over 10 M attempts ≤ 1 s (K) | 90.00 (80.00–95.00) ms | 1000.00 ms | yes |"
+        in text
+    )
