@@ -25,11 +25,7 @@ class Shape:
 
     tables: int
     windows: int
-    now: datetime = field(
-        default_factory=lambda: datetime.now(timezone.utc).replace(
-            minute=0, second=0, microsecond=0
-        )
-    )
+    now: datetime = field(default_factory=_last_hour)
 
     @property
     def start(self) -> datetime:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from logdriven_dagster.engine.modes import Mark
 
 _BUS_MILLISECONDS = 20_000
-_CLOCKS_SECONDS = 1
-"""By how much the machine's clock may be set back while a query runs."""
 
 
 def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
@@ -35,18 +33,19 @@ def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
 
 
 def _executions(store: Any, mark: "Mark") -> list[int]:
-    """The executions under a mark, in their order. The store keeps a thousand of all.
+    """The executions of the latest query under a mark, in their order.
 
-    A JDBC write is several executions over one plan: each counts only the stages that it ran.
+    A JDBC write is several executions below one root, which began first: each counts only the
+    stages that it ran. The query is among the newest of those that the store keeps.
     """
-    kept, found = store.executionsList(), []
-    began = 1000 * (mark.began - _CLOCKS_SECONDS)
+    kept, found, root = store.executionsList(), list[int](), -1
     for position in reversed(range(kept.size())):
         each = kept.apply(position)
-        if each.submissionTime() < began:
+        if each.executionId() < root:
             break
         if each.description() == mark.description:
             found.append(int(each.executionId()))
+            root = int(each.rootExecutionId())
     return found[::-1]
 
 

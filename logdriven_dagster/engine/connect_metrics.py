@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 from logdriven_dagster.config.secrets import remember
-from logdriven_dagster.engine.metrics import ROWS, PlanNode, QueryPlan, number
+from logdriven_dagster.engine.metrics import ROWS, PlanNode, QueryPlan, is_write, number
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,16 +133,11 @@ def _plan(executions: Sequence[Json]) -> QueryPlan:
             node["nodeName"].strip(),
             node.get("desc", ""),
             # The pages leave out what has no value: the counts of nodes that never ran.
-            max(rows[node["nodeId"]], default=None if _writes(node) else 0),
+            max(rows[node["nodeId"]], default=None if is_write(node["nodeName"]) else 0),
         )
         for node in latest["nodes"]
     ]
     return QueryPlan.of(nodes, [(edge["fromId"], edge["toId"]) for edge in latest["edges"]])
-
-
-def _writes(node: Json) -> bool:
-    name: str = node["nodeName"]
-    return name.startswith("Execute ")
 
 
 def _key(token: str) -> bytes:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.connections import Connection
+from logdriven_dagster.engine.quoting import plain, quoted
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def read_exactly(
     if not exact:
         return ExactFrame(frame, dict(options), {}, zone)
     given = [text] if (text := options.get("customSchema")) else []
-    schema = ", ".join([*given, *(f"{_quoted(n)} {e.read_as}" for n, e in exact.items())])
+    schema = ", ".join([*given, *(f"{quoted(n)} {e.read_as}" for n, e in exact.items())])
     wanted = {**options, "customSchema": schema}
     return ExactFrame(_load(spark, wanted), wanted, exact, zone)
 
@@ -81,7 +82,7 @@ class ExactFrame:
         frame = self.raw if raw is None else raw
         changes = {
             name: sf.expr(
-                exact.converted.replace("{zone}", str(self.zone)).replace("{v}", _quoted(name))
+                exact.converted.replace("{zone}", str(self.zone)).replace("{v}", quoted(name))
             )
             for name, exact in self.exact.items()
             if exact.converted
@@ -99,7 +100,7 @@ class ExactFrame:
         name = next((name for name in self.exact if name.lower() == column.lower()), None)
         if name is None or not _is_moment(self.exact[name]):
             return self.raw
-        text = self.raw[_quoted(name)]
+        text = self.raw[quoted(name)]
         first, last = window.start - timedelta(days=2), window.end + timedelta(days=2)
         near = (text >= sf.lit(f"{first:%Y-%m-%d}")) & (text < sf.lit(f"{last:%Y-%m-%d}"))
         # In SQLite a number comes before every text, and ":" follows the digits.
@@ -119,7 +120,7 @@ def stored(connection: Connection, frame: "DataFrame") -> "DataFrame":
         return frame
     changes = {}
     for field in frame.schema.fields:
-        kind, v = field.dataType.simpleString(), _quoted(field.name)
+        kind, v = field.dataType.simpleString(), quoted(field.name)
         if kind == "timestamp":
             text = f"date_format({v}, 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
             changes[field.name] = sf.expr(f"regexp_replace({text}, '000$', '')")
@@ -136,8 +137,8 @@ def _survivors(field: "StructField", condition: str) -> "Column":
     from pyspark.sql import functions as sf
 
     kind = field.dataType.simpleString()
-    text = f"column {_plain(field.name)}: SQLite cannot hold this {kind}; write it as text"
-    v = _quoted(field.name)
+    text = f"column {plain(field.name)}: SQLite cannot hold this {kind}; write it as text"
+    v = quoted(field.name)
     return sf.expr(f"CASE WHEN {v} IS NULL OR {condition} THEN {v} ELSE raise_error('{text}') END")
 
 
@@ -227,7 +228,7 @@ def _checked(
     field: "StructField", kind: str, condition: str, problem: str, value: str = "{v}"
 ) -> str:
     """The cast of a value that meets the condition; an error naming the column for any other."""
-    name = _plain(field.name)
+    name = plain(field.name)
     hint = f"read it with options.customSchema: `{name}` STRING, or convert it in query"
     text = f"column {name} ({_declared(field).strip('_')}) holds {problem}; {hint}"
     return (
@@ -247,12 +248,3 @@ def _is_moment(exact: Exact) -> bool:
 
 def _declared(field: "StructField") -> str:
     return str(field.metadata.get("jdbcClientType", "")).upper()
-
-
-def _plain(name: str) -> str:
-    """A column's name as it may stand in a text of SQL, and in an expression of `Exact`."""
-    return name.replace("'", "’").replace("\\", "/").replace("{", "(").replace("}", ")")
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

@@ -48,6 +48,11 @@ def number(text: str) -> int:
     return int(text.replace(",", ""))
 
 
+def is_write(name: str) -> bool:
+    """Whether a node of this name executes a write command."""
+    return name.startswith("Execute ")
+
+
 @dataclass(frozen=True, slots=True)
 class PlanNode:
     """One node of a physical plan."""
@@ -77,7 +82,7 @@ class QueryPlan:
     def written_rows(self) -> int | None:
         """Rows of the node that executes the write command."""
         for node in self.nodes.values():
-            if node.name.startswith("Execute "):
+            if is_write(node.name):
                 return node.rows
         return None
 

@@ -5,9 +5,8 @@ there is no `sparkContext`, no `_jvm`, no static configuration. Everything else 
 either, and asks `mode_of` for the few things that need to know.
 """
 
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ class Mark:
     """Unique."""
     pool: str | None = None
     """The scheduler pool that its jobs belong to."""
-    began: float = field(default_factory=time.time)
-    """In seconds since 1970; nothing of this work is older."""
 
     @property
     def description(self) -> str:

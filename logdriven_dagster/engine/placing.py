@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.steps import Target
 from logdriven_dagster.engine.instants import instant, instant_text
+from logdriven_dagster.engine.quoting import plain, quoted
 from logdriven_dagster.engine.schemas import WINDOW_START, window_column
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
@@ -21,10 +22,10 @@ def placed(frame: "DataFrame", target: Target, window: TimeWindow) -> "DataFrame
         if name.lower() not in (column.lower() for column in frame.columns):
             raise TerminalStepError(f"the result has no column {name}, the window_column")
         # One expression in text is one call to Java, where built from columns it is sixty.
-        value = f"`{name}`"
+        value = quoted(name)
         inside = f"{value} >= {instant_text(window.start)} AND {value} < {instant_text(window.end)}"
         shown = f"coalesce(cast({value} AS STRING), 'NULL')"
-        outside = f"concat('{name} = ', {shown}, ' lies outside the window {window}')"
+        outside = f"concat('{plain(name)} = ', {shown}, ' lies outside the window {window}')"
         checked = f"CASE WHEN {inside} THEN {value} ELSE raise_error({outside}) END"
         frame = frame.withColumn(name, sf.expr(checked))
     if window_column(target) == WINDOW_START:

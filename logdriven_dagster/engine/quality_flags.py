@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.quality import ROWS, QualityConfig, Rule
 from logdriven_dagster.engine.metrics import LOOKED_UP
+from logdriven_dagster.engine.quoting import quoted
 from logdriven_dagster.engine.rules import CONDITIONS
 from logdriven_dagster.engine.views import Views
 
@@ -113,7 +114,7 @@ def column(name: str) -> "Column":
     """A column by its name, whatever characters it has."""
     from pyspark.sql import functions as sf
 
-    return sf.col(f"`{name.replace('`', '``')}`")
+    return sf.col(quoted(name))
 
 
 def true_of(condition: "Column") -> "Column":

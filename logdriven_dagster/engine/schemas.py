@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.steps import Target
+from logdriven_dagster.engine.quoting import quoted
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Column
 
@@ -72,7 +73,7 @@ def conform(frame: "DataFrame", known: "StructType | None", table: str) -> "Data
                 f"{table}: column {new.name} is NULL without a type; cast it, as in "
                 f"CAST(NULL AS STRING) AS {new.name}"
             )
-        column = sf.col(f"`{new.name.replace('`', '``')}`")
+        column = sf.col(quoted(new.name))
         column = column if new.dataType == goal else column.cast(goal)
         columns.append(column.alias(old.name if old else new.name))
     return frame.select(*columns)

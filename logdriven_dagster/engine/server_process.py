@@ -16,7 +16,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TextIO
+from typing import Any
 
 import psutil
 
@@ -36,7 +36,7 @@ from logdriven_dagster.engine.connect_mode import ConnectMode
 from logdriven_dagster.engine.connecting import require_packages
 from logdriven_dagster.engine.java import ensure_java
 from logdriven_dagster.engine.modes import Mark
-from logdriven_dagster.engine.server_state import Server, is_open, started_at
+from logdriven_dagster.engine.server_state import Server, is_open, private_file, started_at
 from logdriven_dagster.engine.spark_settings import launch_settings
 from logdriven_dagster.errors import UsageError
 
@@ -137,7 +137,7 @@ def _settings_file(folder: Path, settings: Mapping[str, str]) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "spark.properties"
     try:
-        with _private(path) as file:
+        with private_file(path) as file:
             for name, value in settings.items():
                 file.write(f"{name}={_escaped(value)}\n")
         yield path
@@ -148,10 +148,6 @@ def _settings_file(folder: Path, settings: Mapping[str, str]) -> Iterator[Path]:
 def _escaped(value: str) -> str:
     """A value as Java's properties spell it."""
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-
-
-def _private(path: Path) -> TextIO:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w")
 
 
 def _spawned(project: Project, settings: Path, token: str) -> psutil.Popen:
@@ -168,7 +164,7 @@ def _spawned(project: Project, settings: Path, token: str) -> psutil.Popen:
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     submit = [str(home / "bin" / "spark-submit"), "--class", _CLASS]
-    with _private(server_state.folder(project) / _LOG) as log:
+    with private_file(server_state.folder(project) / _LOG) as log:
         return psutil.Popen(
             [*submit, "--properties-file", str(settings), "spark-internal"],
             env=environment,

@@ -9,6 +9,7 @@ import os
 import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TextIO
 from urllib.parse import quote
 
 import psutil
@@ -91,9 +92,14 @@ def running(project: Project) -> Server | None:
 def write(project: Project, server: Server) -> None:
     """Put up the state for whoever connects from now on."""
     draft = _file(project).with_suffix(".new")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+    with private_file(draft) as file:
         json.dump(asdict(server), file)
     draft.replace(_file(project))
+
+
+def private_file(path: Path) -> TextIO:
+    """An empty file that only its owner can read."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w")
 
 
 def forget(project: Project) -> None:

@@ -22,7 +22,8 @@ _CLASS_PATH = "spark.driver.extraClassPath"
 
 def launch_settings(project: Project, program: str) -> dict[str, str]:
     """What a JVM has to be started with. `program`: each has its own archive of classes."""
-    return project_settings(project) | _java_options(project, program)
+    settings = project_settings(project)
+    return settings | _java_options(project, program, settings.get(_CLASS_PATH, ""))
 
 
 def project_settings(project: Project) -> dict[str, str]:
@@ -80,7 +81,7 @@ def _defaults(project: Project) -> dict[str, str]:
     }
 
 
-def _java_options(project: Project, program: str) -> dict[str, str]:
+def _java_options(project: Project, program: str, class_path: str) -> dict[str, str]:
     """Options of the JVM, beside those that the project gives."""
     given = given_settings(project)
     # JDBC drivers take times without a zone to be in the JVM's, whatever the session says.
@@ -89,7 +90,7 @@ def _java_options(project: Project, program: str) -> dict[str, str]:
         "spark.driver.extraJavaOptions": [
             zone,
             _log_option(),
-            *archive_options(program, project_settings(project).get(_CLASS_PATH, "")),
+            *archive_options(program, class_path),
             *_sqlite_options(project),
         ],
         "spark.executor.extraJavaOptions": [zone],

@@ -87,7 +87,6 @@ class StepResults:
 
     def values(self) -> dict[str, Callable[[], Any]]:
         """What the parameters of a Python transform can name."""
-        self._views.take_offers()  # the function has the session, too, and any view in it
         frames, own = self._views.parameters(), self._run.table.replace(".", "_")
         return frames | {
             "spark": lambda: self._place.spark,

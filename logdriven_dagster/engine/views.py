@@ -32,7 +32,7 @@ class Views:
         self._offered: dict[str, Callable[[], DataFrame]] = {}
         self._readable = {name.lower(): name for name in (*run.reads, run.table)}
         self.opened: set[str] = set()
-        """Configured tables that were read since the last `clear_opened`."""
+        """Configured tables that were read since this was cleared."""
 
     def use(self, run: WindowRun) -> None:
         """Replace variables by those of this run from now on."""
@@ -49,12 +49,6 @@ class Views:
         self._frames.pop(name, None)
         self._offered[name] = frame
 
-    def take_offers(self, sql: str | None = None) -> None:
-        """Register what is offered and that a query may name; without one, all."""
-        plain = None if sql is None else sql.lower().replace("`", "")
-        for name in [name for name in self._offered if plain is None or name.lower() in plain]:
-            self.register(name, self._offered[name]())
-
     def withdraw_offers(self) -> None:
         """What nothing has named so far is not there any more."""
         self._offered.clear()
@@ -69,7 +63,7 @@ class Views:
     def query(self, sql: str) -> "DataFrame":
         """The query's result, its variables replaced and its tables opened."""
         text = render(sql, self._run)
-        self.take_offers(text)
+        self._take_offers(text)
         try:
             names = self._mentioned(text)
             for name in names:
@@ -81,15 +75,25 @@ class Views:
         return self._spark.sql(text, args=values) if values else self._spark.sql(text)
 
     def parameters(self) -> "dict[str, Callable[[], DataFrame]]":
-        """What a Python transform can ask for by name, besides the fixed names."""
+        """What a Python transform can ask for by name, besides the fixed names.
+
+        All that is offered is registered: it has the session, too, and any view in it.
+        """
+        self._take_offers()
         names = self._readable.values()
         known: dict[str, Callable[[], DataFrame]] = {}
         known |= {name.replace(".", "_"): partial(self.table, name) for name in names}
         return known | {name: partial(self._frames.__getitem__, name) for name in self._frames}
 
+    def _take_offers(self, sql: str | None = None) -> None:
+        """Register what is offered and that a query may name; without one, all."""
+        plain = None if sql is None else _plain(sql)
+        for name in [name for name in self._offered if plain is None or name.lower() in plain]:
+            self.register(name, self._offered[name]())
+
     def _mentioned(self, sql: str) -> list[str]:
         """The configured tables that a query reads, under their configured names."""
-        plain = sql.lower().replace("`", "")
+        plain = _plain(sql)
         if not any(name.lower() in plain for name in self._configured):
             return []
         steps = {name.lower() for name in self._frames} - set(self._readable)
@@ -100,3 +104,8 @@ class Views:
                     f"the query reads {name}, which is not in depends_on of {self._run.table}"
                 )
         return [self._readable[name] for name in sorted(names & set(self._readable))]
+
+
+def _plain(sql: str) -> str:
+    """For a first look at which names a query may hold."""
+    return sql.lower().replace("`", "")

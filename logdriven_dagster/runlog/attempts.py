@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import func, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
 from sqlalchemy.engine import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
@@ -50,7 +50,7 @@ def claim(conn: Connection, request: Claim) -> Attempt:
         job_id = _insert(conn, request, Status.RUNNING, number, **fields)
     except IntegrityError:
         raise _just_started(request) from None
-    steps.add(conn, job_id, request.steps)
+    steps.add(conn, [job_id], request.steps)
     staged = _resumable(conn, request, previous) if previous is not None else {}
     before = Status(previous.status) if previous is not None else None
     if before is Status.RUNNING:
@@ -169,6 +169,17 @@ def ending(outcome: AttemptOutcome, *, covered: bool) -> dict[str, Any]:
     }
 
 
+def runs_within(table: str, span: TimeWindow) -> ColumnElement[bool]:
+    """The rows of running attempts at windows of a table that overlap with a range."""
+    return and_(
+        job_log.c.job_name == table,
+        job_log.c.latest == 1,
+        job_log.c.status == Status.RUNNING.value,
+        job_log.c.window_start < int(span.end.timestamp()),
+        job_log.c.window_end > int(span.start.timestamp()),
+    )
+
+
 def schedule_id(request: Claim) -> str:
     """`job_log.job_schedule_id`: names the window that a row is an attempt at."""
     return f"{request.table}-{request.window.key}"
@@ -201,11 +212,7 @@ def _refuse_overlapping(conn: Connection, request: Claim) -> None:
     claims within the same milliseconds do not see each other; windows of one period always do.
     """
     overlapping = select(job_log, leases.is_expired()).where(
-        job_log.c.job_name == request.table,
-        job_log.c.latest == 1,
-        job_log.c.status == Status.RUNNING.value,
-        job_log.c.window_start < int(request.window.end.timestamp()),
-        job_log.c.window_end > int(request.window.start.timestamp()),
+        runs_within(request.table, request.window),
         job_log.c.job_schedule_id != schedule_id(request),
     )
     for row in conn.execute(overlapping).all():

@@ -25,22 +25,14 @@ _OUTPUT_LENGTH = 16_000
 """MariaDB's TEXT holds 65,535 bytes, four for a character."""
 
 
-def add(conn: Connection, job_id: int, step_ids: Sequence[str]) -> None:
-    """Log the steps that an attempt will take."""
+def add(
+    conn: Connection, jobs: Sequence[int], step_ids: Sequence[str], first: Status = Status.READY
+) -> None:
+    """Log the steps that attempts will take, the first one of each with this status."""
     rows = [
-        {"job_id": job_id, "step_id": step_id, "status": Status.READY.value} | _fresh()
-        for step_id in step_ids
-    ]
-    conn.execute(insert(step_log).values(rows))
-
-
-def add_begun(conn: Connection, jobs: Sequence[int], step_ids: Sequence[str]) -> None:
-    """The same for several attempts, whose first steps are RUNNING."""
-    first = {step_ids[0]: Status.RUNNING.value}
-    rows = [
-        {"job_id": job_id, "step_id": step_id, "status": first.get(step_id, Status.READY.value)}
+        {"job_id": job_id, "step_id": step_id, "status": (Status.READY if n else first).value}
         for job_id in jobs
-        for step_id in step_ids
+        for n, step_id in enumerate(step_ids)
     ]
     conn.execute(insert(step_log).values(**_fresh()), rows)
 

@@ -26,13 +26,17 @@ def claim(conn: Connection, requests: Sequence[Claim]) -> list[Attempt]:
     overlaps with one of them, or starts one at this moment.
     """
     requests = _untried(conn, requests)
-    if not requests or _is_run_elsewhere(conn, requests):
+    if not requests:
+        return []
+    whole = TimeWindow(requests[0].window.start, requests[-1].window.end)
+    elsewhere = select(job_log.c.job_id).where(attempts.runs_within(requests[0].table, whole))
+    if conn.execute(elsewhere.limit(1)).first() is not None:
         return []
     token = microseconds(conn.execute(select(utc_now())).scalar_one())
     try:
         with conn.begin_nested():
             jobs = attempts.insert_first(conn, requests, token)
-            steps.add_begun(conn, jobs, requests[0].steps)
+            steps.add(conn, jobs, requests[0].steps, Status.RUNNING)
     except IntegrityError:
         return []
     return [
@@ -77,15 +81,3 @@ def _untried(conn: Connection, requests: Sequence[Claim]) -> list[Claim]:
             rows = select(log.c.job_schedule_id).where(log.c.job_schedule_id.in_(part))
             tried.update(conn.execute(rows).scalars())
     return list(takewhile(lambda request: attempts.schedule_id(request) not in tried, requests))
-
-
-def _is_run_elsewhere(conn: Connection, requests: Sequence[Claim]) -> bool:
-    """Whether a window of another period is running in their range; see `attempts.claim`."""
-    overlapping = select(job_log.c.job_id).where(
-        job_log.c.job_name == requests[0].table,
-        job_log.c.latest == 1,
-        job_log.c.status == Status.RUNNING.value,
-        job_log.c.window_start < int(requests[-1].window.end.timestamp()),
-        job_log.c.window_end > int(requests[0].window.start.timestamp()),
-    )
-    return conn.execute(overlapping.limit(1)).first() is not None

@@ -1,0 +1,14 @@
+"""Names of columns in the text of SQL."""
+
+
+def quoted(name: str) -> str:
+    """The name where a column is meant."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def plain(name: str) -> str:
+    """The name within a text, whatever the parser makes of quotes and backslashes there.
+
+    Braces would be places of `exact_columns.Exact`.
+    """
+    return name.replace("'", "’").replace("\\", "/").replace("{", "(").replace("}", ")")
