@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / ".servers"
 URLS = ROOT / "urls.env"
-_PATIENCE_SECONDS = 60
+_PATIENCE_SECONDS = 300
 
 
 class MissingServerError(RuntimeError):

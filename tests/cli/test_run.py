@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.builders import day
 from tests.cli.shop_log import ShopLog
+from tests.patience import PATIENCE
 
 PROGRAM = [sys.executable, "-c", "from logdriven_dagster.cli import main; main()"]
 
@@ -94,7 +95,7 @@ def test_sigterm_discards_the_window_and_leaves_with_143(shop):
         _wait_for_a_running_step(shop)
         time.sleep(12)  # into the Spark job
         run.send_signal(signal.SIGTERM)
-        _, err = run.communicate(timeout=30)
+        _, err = run.communicate(timeout=PATIENCE)
     assert run.returncode == 143
     assert "interrupted; slow [2022-01-01, 2022-01-02) is logged as DISCARDED" in err
     assert "Traceback" not in err
@@ -104,12 +105,17 @@ def test_sigterm_discards_the_window_and_leaves_with_143(shop):
 
 def _logdriven(shop: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [*PROGRAM, *arguments], cwd=shop, check=False, capture_output=True, text=True, timeout=200
+        [*PROGRAM, *arguments],
+        cwd=shop,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
 
 
 def _wait_for_a_running_step(shop: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
             client = sqlite3.connect(f"file:{shop}/.logdriven/run_log.db?mode=ro", uri=True)

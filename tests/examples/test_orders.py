@@ -44,7 +44,6 @@ def test_the_history_has_what_the_example_is_about():
     assert rounds() == (FIRST, SECOND)
 
 
-@pytest.mark.timeout(120)
 def test_every_order_once_and_the_revenue_of_each_city_and_day(shop: Example):
     cities = city_of_each_order()
     loaded = {

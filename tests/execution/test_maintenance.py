@@ -14,6 +14,7 @@ from logdriven_dagster.execution.registering import register
 from logdriven_dagster.runlog import job_history
 from tests.execution.conftest import NOW
 from tests.execution.test_jobs import ended, run, runs
+from tests.patience import soon
 
 HEAD = "job: sweep\ntype: maintenance\n"
 CONNECTION = "project: world\nvariables: {{keep: 2}}\nconnections: {{shop: {{url: '{url}'}}}}\n"
@@ -219,9 +220,8 @@ def test_a_statement_that_takes_too_long_is_cancelled(world, sweep):
         f"exec_order: 10, step: slow, connection: shop, sql: '{endless}'",
         more="timeout: 1 s\nretries: 5\n",
     )
-    began = time.monotonic()
-    assert ended(run(world, "sweep")) == "FAILURE"
-    assert time.monotonic() - began < 10
+    with soon():
+        assert ended(run(world, "sweep")) == "FAILURE"
     assert "takes longer than its timeout" in runs(world, "sweep")[0]["error"]
 
 

@@ -23,6 +23,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.journal import Journal
 from tests.execution.conftest import NOW
+from tests.patience import PATIENCE, soon
 
 SLOW = """
     table: {name}
@@ -204,12 +205,10 @@ def test_all_windows_in_work_are_discarded_when_the_caller_stops(bare):
         slow(bare, name)
         text = (bare.root / f"tables/{name}.yaml").read_text()
         bare.write(f"tables/{name}.yaml", text.replace("python: slow.py:rows", f'sql: "{STUCK}"'))
-    began = time.monotonic()
-    with closing(bare.runner.catch_up(NOW, max_parallel=3)) as events:
+    with soon(), closing(bare.runner.catch_up(NOW, max_parallel=3)) as events:
         started = [next(events) for _ in range(3)]
         assert {type(event) for event in started} == {WindowStarted}
         time.sleep(1)
-    assert time.monotonic() - began < 15
     assert [row["status"] for row in bare.log()] == ["DISCARDED"] * 3
     assert {step["error"] for row in bare.log() for step in row["steps"]} == {
         "interrupted: GeneratorExit"
@@ -281,11 +280,9 @@ def test_a_retry_that_waits_is_interrupted_too(bare):
     bare.write("tables/a.yaml", text.replace("slow.py", "broken.py"))
     bare.write("tables/broken.py", "def rows(spark):\n    raise ConnectionError('away')")
     slow(bare, "b", end="2022-01-02")
-    with closing(bare.runner.catch_up(NOW, max_parallel=2)) as events:
+    with soon(), closing(bare.runner.catch_up(NOW, max_parallel=2)) as events:
         while not isinstance(next(events), WindowSucceeded):
             pass
-        began = time.monotonic()
-    assert time.monotonic() - began < 5
     assert bare.statuses("a") == [("01", "DISCARDED")]
 
 
@@ -302,7 +299,7 @@ def test_a_killed_process_with_several_windows_in_work_is_taken_over(bare):
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     with subprocess.Popen([sys.executable, "-c", program, str(bare.root)], env=environment) as run:
         try:
-            until = time.monotonic() + 120
+            until = time.monotonic() + PATIENCE
             while Counter(r["status"] for r in bare.log())["SUCCESS"] < 3:
                 assert time.monotonic() < until
                 time.sleep(0.2)

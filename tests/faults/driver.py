@@ -17,11 +17,11 @@ from logdriven_dagster.execution.local import open_runner
 from tests.faults.invariants import violations
 from tests.faults.projects import NOW, Scenario
 from tests.faults.victim import POINTS
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 TICK = 0.25
 """Seconds between two looks at the plan."""
-_PATIENCE = 120
 _SWITCH = "between verify and switch"
 _FROZEN = ["claimed", "staged", "persisted", "before publishing", _SWITCH]
 """Points at which a frozen runner holds no lock of a SQLite run log."""
@@ -106,7 +106,7 @@ class Driver:
         if fault == "freeze":
             self._freeze(victim, point)
             return
-        out, _ = victim.communicate(timeout=_PATIENCE)
+        out, _ = victim.communicate(timeout=PATIENCE)
         self._await_takeover()
         _end_group(victim.pid)
         reached = victim.returncode != 0 or "failed" in out
@@ -128,7 +128,7 @@ class Driver:
     def run(self) -> None:
         """One run that nobody hurts; it must end well."""
         done = self.start()
-        out, _ = done.communicate(timeout=_PATIENCE)
+        out, _ = done.communicate(timeout=PATIENCE)
         if done.returncode:
             self._violation(f"an undisturbed run ended with {done.returncode}", out)
         self._await_takeover()
@@ -157,7 +157,7 @@ class Driver:
             self.run()  # what is left, the zombie may rightly do
         before = self.scenario.actual()
         os.kill(zombie.pid, signal.SIGCONT)
-        out, _ = zombie.communicate(timeout=_PATIENCE)
+        out, _ = zombie.communicate(timeout=PATIENCE)
         self._await_takeover()
         self.report.zombies += len(held)
         for job_id in held:
@@ -172,7 +172,7 @@ class Driver:
         """How long it takes until nothing is held by a runner that is gone."""
         began = time.monotonic()
         while self._running():
-            if time.monotonic() - began > _PATIENCE:
+            if time.monotonic() - began > PATIENCE:
                 self._violation("a window stayed RUNNING", "")
                 return
             time.sleep(TICK)

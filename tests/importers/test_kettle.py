@@ -264,7 +264,6 @@ def test_without_a_repository_every_table_is_a_stub(kettle: Kettle, command: Com
     assert kettle.folder.tables == ["kettle.orders"]
 
 
-@pytest.mark.timeout(240)
 def test_what_kettle_did_is_done_on_every_database(
     server_folder: Folder, command: Command, spark: Any
 ):

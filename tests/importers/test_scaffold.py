@@ -213,7 +213,6 @@ KINDS = {
 ODD = {"sqlite": '{"a": 1}', "postgresql": "12:34:56", "mysql": "2021"}
 
 
-@pytest.mark.timeout(240)
 def test_what_is_written_runs_on_every_database(
     server_folder: Folder, command: Command, spark: Any
 ):

@@ -1,13 +1,12 @@
 """Asking a cluster how far it goes, over Kafka's protocol. Checklist S16–S18."""
 
-import time
-
 import pytest
 from confluent_kafka import Producer
 
 from logdriven_dagster.engine.kafka_offsets import Bounded, bound, parse
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from tests.kafka.peer import Peer, running_peer
+from tests.patience import soon
 
 
 def bounds(peer: Peer, topic: str, low: str | None, *rest: object) -> Bounded:
@@ -104,13 +103,11 @@ def test_the_records_that_end_transactions_lie_within_the_slice(peer: Peer, topi
     assert bounds(peer, topic, "earliest").messages == 2
 
 
-def test_a_cluster_that_is_gone_is_told_within_ten_seconds():
+def test_a_cluster_that_is_gone_is_told_soon():
     with running_peer() as gone:
         gone.kill()
-        started = time.monotonic()
-        with pytest.raises(TransientStepError, match="Connection refused"):
+        with soon(), pytest.raises(TransientStepError, match="Connection refused"):
             bounds(gone, "t", "earliest")
-        assert time.monotonic() - started < 10
 
 
 def test_a_setting_that_does_not_exist_is_the_users_mistake(peer: Peer):

@@ -9,6 +9,7 @@ import pytest
 from dagster import DagsterInstance
 
 from tests.orchestration.world import DAILY, EVENTS, World
+from tests.patience import PATIENCE
 
 MODULE = ["-m", "logdriven_dagster.definitions"]
 
@@ -32,7 +33,7 @@ def dagster(world: World, tmp_path: Path):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
         )
 

@@ -1,11 +1,14 @@
-"""5,000 tables: what did not change costs next to nothing."""
+"""5,000 tables: what did not change costs next to nothing. The time is in `benchmarks`."""
 
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Engine, event
 
 TABLES = 5_000
 
 
-def test_of_5000_tables_unchanged_ones_write_nothing_within_3_seconds_and_a_changed_one_once(shop):
+def test_of_5000_tables_unchanged_ones_write_nothing_and_a_changed_one_once(shop):
     shop.write("logdriven.yaml", "project: shop\ndefaults: {period: 1 day}")
     for n in range(TABLES):
         shop.write(
@@ -14,8 +17,23 @@ def test_of_5000_tables_unchanged_ones_write_nothing_within_3_seconds_and_a_chan
             "steps: [{step: load, sql: SELECT 1 AS one, target: {type: iceberg}}]",
         )
     assert len(shop.apply()) == TABLES + 2
-    began = time.process_time()
-    assert shop.apply() == []
-    assert time.process_time() - began < 3  # of the processor: tests share theirs
+    with statements() as sent:
+        assert shop.apply() == []
+    assert len(sent) < 20
     shop.edit("tables/t7.yaml", "AS one", "AS two")
     assert shop.apply() == [("ods.t7", "modify", 2)]
+
+
+@contextmanager
+def statements() -> Iterator[list[str]]:
+    """What is sent to any database meanwhile."""
+    sent: list[str] = []
+
+    def note(_conn: object, _cursor: object, statement: str, *_: object) -> None:
+        sent.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)

@@ -11,6 +11,7 @@ from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.runlog import RunLog, attempts
 from logdriven_dagster.runlog.store import UnreachableError
 from tests.builders import day
+from tests.patience import PATIENCE, soon
 from tests.runlog.logbook import request, rows
 
 WHO = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}
@@ -61,9 +62,9 @@ def test_a_server_that_stays_away_is_an_error_after_some_patience(log, monkeypat
     monkeypatch.setattr(RunLog, "patience", 0.3)
     monkeypatch.setattr(log.engine, "connect", _refused(log))
     began = time.monotonic()
-    with pytest.raises(UnreachableError):
+    with soon(), pytest.raises(UnreachableError):
         log.write(lambda conn: None)
-    assert 0.1 < time.monotonic() - began < 5
+    assert time.monotonic() - began > 0.1
 
 
 def _refused(log):
@@ -80,16 +81,14 @@ def test_a_frozen_transaction_does_not_keep_its_locks(log, monkeypatch):
         with suppress(RunLogError), frozen.begin() as conn:
             attempts.claim(conn, request(day(1)))
             held.set()
-            done.wait(10)
+            done.wait(PATIENCE)
             conn.execute(text("SELECT 1"))
 
     thread = threading.Thread(target=freeze)
     thread.start()
-    assert held.wait(10)
-    began = time.monotonic()
-    with log.begin() as conn:
+    assert held.wait(PATIENCE)
+    with soon(), log.begin() as conn:
         attempts.claim(conn, request(day(1)))
-    assert time.monotonic() - began < 5
     done.set()
-    thread.join(10)
+    thread.join(PATIENCE)
     frozen.engine.dispose()

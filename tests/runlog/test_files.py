@@ -11,6 +11,7 @@ from logdriven_dagster.model.batches import ALL_BATCHES, Enqueuer, Route, SubPro
 from logdriven_dagster.model.files import joined
 from logdriven_dagster.runlog import RunLog, files, lifecycle
 from tests.builders import UTC
+from tests.patience import PATIENCE
 from tests.runlog import bdre
 from tests.runlog.bdre import ACCESSED, NEW, a_file
 from tests.runlog.logbook import rows
@@ -167,7 +168,7 @@ def test_callers_at_once_queue_each_file_once(log, database_url):
 
     def work(route):
         each = RunLog.open(database_url)
-        barrier.wait(30)
+        barrier.wait(PATIENCE)
         try:
             for n in range(10):
                 enqueue(each, *(a_file(f"{n}-{k}.csv") for k in range(20)), route=route)

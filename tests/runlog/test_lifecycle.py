@@ -29,6 +29,7 @@ from logdriven_dagster.model.batches import (
 from logdriven_dagster.runlog import RunLog, leases
 from logdriven_dagster.runlog.schema import batch_archive, batch_queue, job_log, step_log
 from tests.builders import day, hours
+from tests.patience import PATIENCE
 from tests.runlog import bdre
 from tests.runlog.bdre import ACCESSED, FAILED, HIVE, NEW, PROCESSED, TRANSFER
 from tests.runlog.logbook import ME, execute, expire, rows
@@ -497,7 +498,7 @@ def at_once(url, *calls):
     def work(call):
         log = RunLog.open(url)
         try:
-            barrier.wait(30)
+            barrier.wait(PATIENCE)
             return call(log)
         except (AlreadyRunningError, AlreadyDoneError) as error:
             return error

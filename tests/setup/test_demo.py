@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 from logdriven_dagster.config import load_project
 from logdriven_dagster.examples import demo
 
@@ -40,7 +38,6 @@ def run_demo(folder):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.timeout(900)
 def test_every_flight_of_january_arrives_and_a_second_run_finds_nothing_to_do(tmp_path):
     folder = tmp_path / "demo"
     first = run_demo(folder)

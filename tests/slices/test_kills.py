@@ -23,6 +23,7 @@ from tests.faults.driver import ROOT
 from tests.faults.projects import NOW
 from tests.kafka.conftest import peer
 from tests.kafka.peer import Peer
+from tests.patience import PATIENCE
 
 __all__ = ["peer"]
 
@@ -91,7 +92,7 @@ def run(folder: Path, *hurt: str) -> int:
         start_new_session=True,
     )
     try:
-        return process.wait(timeout=120)
+        return process.wait(timeout=PATIENCE)
     finally:
         with_children(process.pid)
 

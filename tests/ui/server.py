@@ -15,6 +15,8 @@ from typing import Any
 import psutil
 from playwright.sync_api import Page
 
+from tests.patience import PATIENCE
+
 _STATES = """query States($path: [String!]!) {
   assetNodes(assetKeys: [{path: $path}]) {
     assetPartitionStatuses { ... on TimePartitionStatuses { ranges { status startKey endKey } } }
@@ -37,7 +39,7 @@ class DagsterDev:
         body = json.dumps({"query": query, "variables": variables}).encode()
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.url}/graphql", body, headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return json.load(answer)["data"]
 
     def states(self, table: str) -> dict[str, str]:
@@ -93,7 +95,7 @@ def start(project: Path, home: Path) -> DagsterDev:
             start_new_session=True,
         )
     dev = DagsterDev(f"http://127.0.0.1:{port}", process)
-    wait_for(lambda: _answers(dev), 90)
+    wait_for(lambda: _answers(dev))
     return dev
 
 
@@ -109,14 +111,14 @@ def launch(page: Page, dev: DagsterDev, table: str, partitions: str) -> None:
     page.get_by_text("Launch runs to materialize").wait_for(state="hidden")
 
 
-def wait_for(condition: Callable[[], Any], seconds: float) -> Any:
+def wait_for(condition: Callable[[], Any]) -> Any:
     """What the condition gives once it is true; AssertionError if it never is."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if result := condition():
             return result
         time.sleep(0.3)
-    raise AssertionError(f"not within {seconds} seconds")
+    raise AssertionError(f"not within {PATIENCE} seconds")
 
 
 def _answers(dev: DagsterDev) -> bool:
