@@ -1,6 +1,5 @@
 """Who runs: this process, and whether another one on this machine is still alive."""
 
-import os
 import socket
 from pathlib import Path
 
@@ -11,7 +10,12 @@ from logdriven_dagster.model.attempts import Owner
 
 def current_owner(dagster_run_id: str | None = None) -> Owner:
     """This process as an owner of attempts."""
-    return Owner(_host(), os.getpid(), _started(psutil.Process()), dagster_run_id)
+    return owner_of(psutil.Process(), dagster_run_id)
+
+
+def owner_of(process: psutil.Process, dagster_run_id: str | None = None) -> Owner:
+    """A process of this machine as an owner of attempts."""
+    return Owner(_host(), process.pid, _started(process), dagster_run_id)
 
 
 def is_dead(owner: Owner) -> bool:
@@ -19,15 +23,25 @@ def is_dead(owner: Owner) -> bool:
 
     Of a process elsewhere nothing is known here, so it counts as alive.
     """
-    if owner.host != _host():
-        return False
     try:
-        process = psutil.Process(owner.pid)
-        return _started(process) != owner.started or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+        return owner.host == _host() and process_of(owner) is None
     except psutil.AccessDenied:
         return False
+
+
+def process_of(owner: Owner) -> psutil.Process | None:
+    """The owner's process; None if it is gone or elsewhere.
+
+    psutil.AccessDenied: there is a process of this number, and nothing can be told of it.
+    """
+    if owner.host != _host():
+        return None
+    try:
+        process = psutil.Process(owner.pid)
+        ended = _started(process) != owner.started or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return None
+    return None if ended else process
 
 
 def _host() -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import yaml
 from playwright.sync_api import Page
 
 from tests.patience import PATIENCE
@@ -25,6 +26,22 @@ _STATES = """query States($path: [String!]!) {
 _RUNS = """query Runs {
   runsOrError { ... on Runs { results { runId status assetSelection { path } tags { key } } } }
 }"""
+_RUN = """query Run($id: ID!) {
+  runOrError(runId: $id) { ... on Run { status tags { key value } eventConnection { events {
+    __typename ... on MessageEvent { timestamp message }
+  } } } }
+}"""
+_PLACE = """query Place {
+  repositoriesOrError { ... on RepositoryConnection { nodes { name location { name } } } }
+}"""
+_LAUNCH = """mutation Launch($params: ExecutionParams!) {
+  launchPipelineExecution(executionParams: $params) {
+    __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on PythonError { message }
+  }
+}"""
+ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 
 
 @dataclass
@@ -62,6 +79,39 @@ class DagsterDev:
         ]
         return runs[0] if len(runs) > after else None
 
+    def launch(self, table: str, partition: str) -> str:
+        """Launch a table's partition, as the browser does on a click; the run's id."""
+        (place,) = self.ask(_PLACE)["repositoriesOrError"]["nodes"]
+        selector = {
+            "repositoryName": place["name"],
+            "repositoryLocationName": place["location"]["name"],
+            "pipelineName": "__ASSET_JOB",
+            "assetSelection": [{"path": table.split(".")}],
+        }
+        params = {
+            "selector": selector,
+            "mode": "default",
+            "runConfigData": "{}",
+            "executionMetadata": {"tags": [{"key": "dagster/partition", "value": partition}]},
+        }
+        launched = self.ask(_LAUNCH, params=params)["launchPipelineExecution"]
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+        return str(launched["run"]["runId"])
+
+    def look(self, run_id: str) -> dict[str, Any]:
+        """The status, the tags and the events of a run."""
+        run: dict[str, Any] = self.ask(_RUN, id=run_id)["runOrError"]
+        return run
+
+    def ended(self, run_id: str) -> dict[str, Any]:
+        """What a run looks like at its end."""
+
+        def look() -> dict[str, Any] | None:
+            return run if (run := self.look(run_id))["status"] in ENDED else None
+
+        run: dict[str, Any] = wait_for(look)
+        return run
+
     def stop(self) -> None:
         """End everything that was started: code servers live in process groups of their own."""
         server = psutil.Process(self.process.pid)
@@ -73,10 +123,11 @@ class DagsterDev:
         self.process.wait(10)
 
 
-def start(project: Path, home: Path) -> DagsterDev:
-    """Start `dagster dev` and wait until it answers."""
+def start(project: Path, home: Path, **settings: Any) -> DagsterDev:
+    """Start `dagster dev` with these settings of its instance and wait until it answers."""
     home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\nnux: {enabled: false}\n")
+    quiet = {"telemetry": {"enabled": False}, "nux": {"enabled": False}}
+    (home / "dagster.yaml").write_text(yaml.safe_dump(quiet | settings))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

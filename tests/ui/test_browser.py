@@ -4,9 +4,7 @@ from playwright.sync_api import Page, expect
 
 from tests.orchestration.world import World
 from tests.patience import PATIENCE, soon
-from tests.ui.server import DagsterDev, launch, wait_for
-
-ENDED = ("SUCCESS", "FAILURE", "CANCELED")
+from tests.ui.server import ENDED, DagsterDev, launch, wait_for
 
 
 def ended_run(dev: DagsterDev, table: str, *, after: int = 0) -> dict:

@@ -1,0 +1,138 @@
+"""Runs that start in a process which has loaded everything before it is needed.
+
+Dagster starts each run in a new process, whose first seconds go into loading modules. With this in
+`dagster.yaml`, the next process loads them after a run has ended, and waits for the next one:
+
+    run_launcher:
+      module: logdriven_dagster.orchestration.launcher
+      class: WarmRunLauncher
+"""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import psutil
+from dagster import DagsterRun, DagsterRunStatus
+from dagster._core.launcher import DefaultRunLauncher, LaunchRunContext
+from dagster._core.origin import JobPythonOrigin
+from dagster._core.remote_representation.code_location import GrpcServerCodeLocation
+from dagster._grpc.types import ExecuteRunArgs
+from dagster._serdes import ConfigurableClassData, serialize_value
+
+from logdriven_dagster.execution.owners import owner_of, process_of
+from logdriven_dagster.model.attempts import Owner
+
+PROCESS_TAG = "logdriven/process"
+"""The tag of a run that tells its process, as `job_log.owner` does."""
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+class WarmRunLauncher(DefaultRunLauncher):
+    """Gives each run a process of its own that is loaded already, if one waits.
+
+    The web server and the daemon keep one such process each, from the end of their first run on.
+    Runs of code that is served elsewhere, or by another Python, start as Dagster starts them.
+    """
+
+    def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
+        super().__init__(inst_data)
+        self._spare: subprocess.Popen[str] | None = None
+        self._working: dict[str, subprocess.Popen[str]] = {}
+        self._lock = threading.Lock()
+        self._disposed = False
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]
+    ) -> "WarmRunLauncher":
+        return cls(inst_data, **config_value)
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        """Hand a run over to a process; it works on when this one ends."""
+        origin = context.job_code_origin
+        if origin is None or not _is_ours(context, origin):
+            super().launch_run(context)
+            return
+        run_id, instance = context.dagster_run.run_id, self._instance
+        with self._lock:
+            process = self._take()
+            self._working[run_id] = process
+        owner = owner_of(psutil.Process(process.pid))
+        instance.add_run_tags(run_id, {PROCESS_TAG: str(owner)})
+        assert process.stdin is not None
+        wanted = ExecuteRunArgs(origin, run_id, instance.get_ref(), set_exit_code_on_failure=True)
+        process.stdin.write(serialize_value(wanted))
+        process.stdin.close()
+        threading.Thread(target=self._attend, args=(run_id, process), daemon=True).start()
+
+    def terminate(self, run_id: str) -> bool:
+        """Interrupt a run; False if it has ended or its process is out of reach."""
+        run = self._instance.get_run_by_id(run_id)
+        owner = _owner(run)
+        if run is None or run.is_finished or owner is None:
+            return bool(super().terminate(run_id))  # type: ignore[no-untyped-call]
+        self._instance.report_run_canceling(run)
+        process = process_of(owner)
+        if process is None:
+            return False
+        process.send_signal(signal.SIGTERM)
+        return True
+
+    def join(self, timeout: int = 30) -> None:
+        """Wait for the runs that were started here; TimeoutExpired after so many seconds."""
+        super().join(timeout)  # type: ignore[no-untyped-call]
+        for process in list(self._working.values()):
+            process.wait(timeout)
+
+    def dispose(self) -> None:
+        """End the process that waits. Runs work on."""
+        with self._lock:
+            self._disposed, spare, self._spare = True, self._spare, None
+        if spare is not None and spare.stdin is not None:
+            spare.stdin.close()
+
+    def _take(self) -> "subprocess.Popen[str]":
+        spare, self._spare = self._spare, None
+        return spare if spare is not None and spare.poll() is None else _started()
+
+    def _attend(self, run_id: str, process: "subprocess.Popen[str]") -> None:
+        """Wait for the end of a run's process and tell Dagster if the run itself could not."""
+        code = process.wait()
+        with self._lock:
+            del self._working[run_id]
+            if not self._disposed and self._spare is None and not self._working:
+                self._spare = _started()
+        run = self._instance.get_run_by_id(run_id) if self.has_instance else None
+        if run is None or run.is_finished:
+            return
+        if run.status is DagsterRunStatus.CANCELING:
+            self._instance.report_run_canceled(run)
+        else:
+            self._instance.report_run_failed(run, f"Its process ended with exit code {code}.")
+
+
+def _started() -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "logdriven_dagster.orchestration.run_worker"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
+
+
+def _is_ours(context: LaunchRunContext, origin: JobPythonOrigin) -> bool:
+    """Whether the run's code is served on this machine, by this Python."""
+    remote = context.dagster_run.remote_job_origin
+    if remote is None or context.workspace is None:
+        return False
+    if origin.repository_origin.executable_path != sys.executable:
+        return False
+    name = remote.repository_origin.code_location_origin.location_name
+    location = context.workspace.get_code_location(name)
+    return isinstance(location, GrpcServerCodeLocation) and (
+        location.socket is not None or location.host in _LOOPBACK
+    )
+
+
+def _owner(run: DagsterRun | None) -> Owner | None:
+    return Owner.parse(run.tags.get(PROCESS_TAG)) if run else None
