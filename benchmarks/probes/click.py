@@ -23,15 +23,21 @@ _WARM_UP = 1
 """Clicks at the beginning that are not counted: the server compiles."""
 _PAUSE_SECONDS = 10
 """Until the next click: a person looks at what came of it."""
-_LAUNCHERS: dict[str, dict[str, Any]] = {
-    "Dagster's": {},
-    "WarmRunLauncher": {
+_INSTANCES: dict[str, dict[str, Any]] = {
+    "Dagster's defaults": {},
+    "WarmRunLauncher, queue looked at every second": {
         "run_launcher": {
             "module": "logdriven_dagster.orchestration.launcher",
             "class": "WarmRunLauncher",
-        }
+        },
+        "run_coordinator": {
+            "module": "dagster.core.run_coordinator",
+            "class": "QueuedRunCoordinator",
+            "config": {"dequeue_interval_seconds": 1},
+        },
     },
 }
+"""What `dagster.yaml` says, as in docs/spark.md."""
 _KEYS = (
     """query Keys($path: [String!]!) { assetNodes(assetKeys: [{path: $path}]) { partitionKeys } }"""
 )
@@ -41,11 +47,11 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
     """Milliseconds from the click to the start of the step, to the window, and to the end."""
     task = Task("map", source, folder / "project", 0, days)
     write_project(task, Variant(spark=(("remote", "auto"),)))
-    clicks = min(days // len(_LAUNCHERS), _WARM_UP + rounds * _CLICKS)
+    clicks = min(days // len(_INSTANCES), _WARM_UP + rounds * _CLICKS)
     found: dict[str, list[list[int]]] = {}
     _spark(task.state, "start")
     try:
-        for n, (name, settings) in enumerate(_LAUNCHERS.items()):
+        for n, (name, settings) in enumerate(_INSTANCES.items()):
             dev = start(task.state, folder / f"home-{n}", **settings)
             try:
                 times = _clicks(dev, n * clicks, clicks)[_WARM_UP:]
@@ -57,11 +63,15 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
     rows = [
         [name, *(f"{median(each) / 1000:.1f}" for each in times)] for name, times in found.items()
     ]
+    *_, (_, materialized, _) = found.values()
     return {
         "title": "From a click in Dagster's web interface to a materialized window, warm server",
         "text": f"Seconds after the click, medians of {clicks - _WARM_UP} clicks.",
-        "table": {"head": ["launcher", "step begins", "materialized", "run ended"], "rows": rows},
-        "materialized_ms": found["WarmRunLauncher"][1],
+        "table": {
+            "head": ["Dagster instance", "step begins", "materialized", "run ended"],
+            "rows": rows,
+        },
+        "materialized_ms": materialized,
         "milliseconds": found,
     }
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 from dagster import DagsterRun, DagsterRunStatus
+from dagster._core.instance.ref import InstanceRef
 from dagster._core.launcher import DefaultRunLauncher, LaunchRunContext
 from dagster._core.origin import JobPythonOrigin
 from dagster._core.remote_representation.code_location import GrpcServerCodeLocation
@@ -63,10 +64,8 @@ class WarmRunLauncher(DefaultRunLauncher):
             self._working[run_id] = process
         owner = owner_of(psutil.Process(process.pid))
         instance.add_run_tags(run_id, {PROCESS_TAG: str(owner)})
-        assert process.stdin is not None
         wanted = ExecuteRunArgs(origin, run_id, instance.get_ref(), set_exit_code_on_failure=True)
-        process.stdin.write(serialize_value(wanted))
-        process.stdin.close()
+        _tell(process, wanted)
         threading.Thread(target=self._attend, args=(run_id, process), daemon=True).start()
 
     def terminate(self, run_id: str) -> bool:
@@ -97,7 +96,13 @@ class WarmRunLauncher(DefaultRunLauncher):
 
     def _take(self) -> "subprocess.Popen[str]":
         spare, self._spare = self._spare, None
-        return spare if spare is not None and spare.poll() is None else _started()
+        return spare if spare is not None and spare.poll() is None else self._started()
+
+    def _started(self) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "logdriven_dagster.orchestration.run_worker"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
+        _tell(process, self._instance.get_ref())
+        return process
 
     def _attend(self, run_id: str, process: "subprocess.Popen[str]") -> None:
         """Wait for the end of a run's process and tell Dagster if the run itself could not."""
@@ -105,7 +110,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         with self._lock:
             del self._working[run_id]
             if not self._disposed and self._spare is None and not self._working:
-                self._spare = _started()
+                self._spare = self._started()
         run = self._instance.get_run_by_id(run_id) if self.has_instance else None
         if run is None or run.is_finished:
             return
@@ -115,9 +120,10 @@ class WarmRunLauncher(DefaultRunLauncher):
             self._instance.report_run_failed(run, f"Its process ended with exit code {code}.")
 
 
-def _started() -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "logdriven_dagster.orchestration.run_worker"]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
+def _tell(process: "subprocess.Popen[str]", what: InstanceRef | ExecuteRunArgs) -> None:
+    assert process.stdin is not None
+    process.stdin.write(serialize_value(what) + "\n")
+    process.stdin.flush()
 
 
 def _is_ours(context: LaunchRunContext, origin: JobPythonOrigin) -> bool:

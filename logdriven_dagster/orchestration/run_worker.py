@@ -12,13 +12,19 @@ _NEEDED = (
 
 
 def main() -> None:
-    """Run what is told by `ExecuteRunArgs` on the standard input; nothing if that is empty."""
+    """Two lines on the standard input: the instance, and `ExecuteRunArgs` when there is a run."""
+    from dagster import DagsterInstance
     from dagster._cli.api import api_cli
+    from dagster._core.instance.ref import InstanceRef
+    from dagster._serdes import deserialize_value
 
     for module in _NEEDED:
         with suppress(ImportError):
             import_module(module)
-    if wanted := sys.stdin.read():
+    if instance := sys.stdin.readline():
+        with DagsterInstance.from_ref(deserialize_value(instance, InstanceRef)) as loaded:
+            loaded.get_runs(limit=1)  # the modules of its storages, too
+    if wanted := sys.stdin.readline():
         api_cli(["execute_run", wanted], prog_name="dagster api")
 
 
