@@ -57,7 +57,8 @@ check: $(VENV)/.installed-dev ## lint, types, direction of imports
 
 test: $(VENV)/.installed-dev check ## install what the tests need and run them all
 	scripts/test_packages.sh
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --durations=15
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder \
+		--durations=15
 	LOGDRIVEN_TEST_SPARK=connect $(BIN)/python -m pytest -m connect
 
 N ?= 200

@@ -1,7 +1,19 @@
 """Fixtures that several suites share."""
 
 import os
+from pathlib import Path
+
+import pytest
+
+_LONG = {"setup", "faults", "examples", "ui", "test_kills.py", "test_crashes.py"}
+"""Folders and files whose tests start whole processes: few tests that take long."""
 
 pytest_plugins = ["tests.servers"]
 
 os.environ.pop("COLUMNS", None)  # workers of xdist have it, and no terminal
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long comes first, so that no process of xdist is left with it at the end."""
+    root = Path(__file__).parent
+    items.sort(key=lambda item: not _LONG & set(item.path.relative_to(root).parts))
