@@ -55,11 +55,11 @@ check: $(VENV)/.installed-dev ## lint, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.installed-dev check ## install what the tests need and run them all
 	scripts/test_packages.sh
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder \
-		--durations=15
-	LOGDRIVEN_TEST_SPARK=connect $(BIN)/python -m pytest -m connect
+	$(BIN)/python -m pytest $(TWO) --durations=25
+	LOGDRIVEN_TEST_SPARK=connect $(BIN)/python -m pytest $(TWO) -m connect
 
 N ?= 200
 SEED ?= 1
