@@ -22,10 +22,7 @@ _CLASS_PATH = "spark.driver.extraClassPath"
 
 def launch_settings(project: Project, program: str) -> dict[str, str]:
     """What a JVM has to be started with. `program`: each has its own archive of classes."""
-    # Where in Python a frame's expression was built: an eighth of what a small window costs beside
-    # its write, and of use only if users build frames.
-    debugging = {"spark.python.sql.dataFrameDebugging.enabled": option_text(_has_python(project))}
-    settings = debugging | project_settings(project)
+    settings = project_settings(project)
     return settings | _java_options(project, program, settings.get(_CLASS_PATH, ""))
 
 
@@ -82,10 +79,6 @@ def _defaults(project: Project) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(project.warehouse / "spark"),
         "spark.sql.catalogImplementation": "in-memory",
     }
-
-
-def _has_python(project: Project) -> bool:
-    return any(step.python for table in project.tables.values() for step in table.steps)
 
 
 def _java_options(project: Project, program: str, class_path: str) -> dict[str, str]:

@@ -39,17 +39,6 @@ def test_the_projects_settings_win_except_over_its_time_zone(lab: Lab):
     assert settings["spark.sql.session.timeZone"] == "Asia/Tokyo"
 
 
-def test_spark_notes_where_frames_are_built_only_if_users_build_some(lab: Lab):
-    name, target = "spark.python.sql.dataFrameDebugging.enabled", {"type": "parquet"}
-    lab.table("ods.sql", {"sql": "SELECT 1 AS one", "target": target})
-    assert spark_settings.launch_settings(lab.project, "spark")[name] == "false"
-    lab.file("tables/loads.py", "def load(spark):\n    return spark.range(1)\n")
-    lab.table("ods.python", {"python": "loads.py:load", "target": target})
-    assert spark_settings.launch_settings(lab.project, "spark")[name] == "true"
-    lab.settings["spark"] = {"config": {name: False}}
-    assert spark_settings.launch_settings(lab.project, "spark")[name] == "false"
-
-
 def test_settings_of_a_window_do_not_change_the_users_session(lab: Lab):
     lab.settings["timezone"] = "Asia/Tokyo"
     before = lab.spark.conf.get("spark.sql.session.timeZone")
