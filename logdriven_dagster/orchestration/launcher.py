@@ -12,8 +12,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from typing import Any
 
 import psutil
 from dagster import DagsterRun, DagsterRunStatus
@@ -46,12 +44,6 @@ class WarmRunLauncher(DefaultRunLauncher):
         self._lock = threading.Lock()
         self._disposed = False
 
-    @classmethod
-    def from_config_value(
-        cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]
-    ) -> "WarmRunLauncher":
-        return cls(inst_data, **config_value)
-
     def launch_run(self, context: LaunchRunContext) -> None:
         """Hand a run over to a process; it works on when this one ends."""
         origin = context.job_code_origin
@@ -62,11 +54,15 @@ class WarmRunLauncher(DefaultRunLauncher):
         with self._lock:
             process = self._take()
             self._working[run_id] = process
-        owner = owner_of(psutil.Process(process.pid))
-        instance.add_run_tags(run_id, {PROCESS_TAG: str(owner)})
-        wanted = ExecuteRunArgs(origin, run_id, instance.get_ref(), set_exit_code_on_failure=True)
-        _tell(process, wanted)
         threading.Thread(target=self._attend, args=(run_id, process), daemon=True).start()
+        try:
+            owner = owner_of(psutil.Process(process.pid))
+            instance.add_run_tags(run_id, {PROCESS_TAG: str(owner)})
+            ref = instance.get_ref()
+            _tell(process, ExecuteRunArgs(origin, run_id, ref, set_exit_code_on_failure=True))
+        except BaseException:
+            process.kill()  # it would wait for ever, and Dagster is told that nothing was started
+            raise
 
     def terminate(self, run_id: str) -> bool:
         """Interrupt a run; False if it has ended or its process is out of reach."""
