@@ -7,13 +7,10 @@ from contextlib import contextmanager
 PATIENCE = 300
 """Seconds until a test gives up on what should have happened. pytest's own limit is longer."""
 
-SOON = 60
-"""Seconds: what a test calls soon. Without what it tests, it would take far longer or for ever."""
-
 
 @contextmanager
-def soon() -> Iterator[None]:
-    """AssertionError if the block takes longer than `SOON`."""
+def within(seconds: float) -> Iterator[None]:
+    """AssertionError if the block takes longer; for what would take far longer, or for ever."""
     began = time.monotonic()
     yield
-    assert time.monotonic() - began < SOON
+    assert time.monotonic() - began < seconds

@@ -268,11 +268,13 @@ def load(spark):
 def test_a_timeout_warns_or_fails_or_both_d12(world, caplog, strategy, status, warned):
     world.write("tables/slow.py", SLEEP)
     world.write("tables/slow.yaml", SLOW.format(strategy=strategy))
+    began = time.monotonic()
     event = world.catch_up(tables=["slow"], max_windows=1)[1]
     assert world.log("slow")[0]["status"] == status
     assert ("overdue: " in caplog.text) == warned
     if isinstance(event, WindowFailed):
         assert "longer than its timeout of 0:00:01" in event.error
+        assert time.monotonic() - began < 12
 
 
 def test_a_failing_window_rests_longer_and_longer_for_what_starts_by_itself(world):

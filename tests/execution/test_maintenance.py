@@ -14,7 +14,7 @@ from logdriven_dagster.execution.registering import register
 from logdriven_dagster.runlog import job_history
 from tests.execution.conftest import NOW
 from tests.execution.test_jobs import ended, run, runs
-from tests.patience import soon
+from tests.patience import within
 
 HEAD = "job: sweep\ntype: maintenance\n"
 CONNECTION = "project: world\nvariables: {{keep: 2}}\nconnections: {{shop: {{url: '{url}'}}}}\n"
@@ -220,7 +220,7 @@ def test_a_statement_that_takes_too_long_is_cancelled(world, sweep):
         f"exec_order: 10, step: slow, connection: shop, sql: '{endless}'",
         more="timeout: 1 s\nretries: 5\n",
     )
-    with soon():
+    with within(10):
         assert ended(run(world, "sweep")) == "FAILURE"
     assert "takes longer than its timeout" in runs(world, "sweep")[0]["error"]
 

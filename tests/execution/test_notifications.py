@@ -15,7 +15,7 @@ from logdriven_dagster.execution.notifications import told
 from logdriven_dagster.model.attempts import Status
 from tests.builders import day
 from tests.execution.conftest import NOW
-from tests.patience import soon
+from tests.patience import within
 from tests.recipients import free_port, mail_server, web_server
 
 GOOD = [f"2022-01-0{d},{d}" for d in range(1, 6)]
@@ -142,7 +142,7 @@ def test_a_slow_recipient_does_not_hold_the_end_of_a_run_for_long(notified):
         (world.root / "logdriven.yaml").write_text(
             config.replace(f"{world.web.url}/hook", f"http://127.0.0.1:{port}")
         )
-        with soon():
+        with within(15):
             world.catch_up(tables=["ods.numbers"], max_windows=1)
     assert world.statuses("ods.numbers") == [("01", "SUCCESS")]
 

@@ -19,7 +19,7 @@ from logdriven_dagster.model.windows import Slice
 from tests.builders import UTC, day
 from tests.engine.laboratory import Lab
 from tests.kafka.peer import Peer, running_peer
-from tests.patience import soon
+from tests.patience import within
 
 SECRET = "s3cr3t-" + "of-the-broker"
 COLUMNS = [
@@ -111,7 +111,7 @@ def test_the_records_that_end_transactions_are_passed(lab: Lab, peer: Peer, topi
     window = slice_of(peer, topic)
     assert window.high == f'{{"{topic}":{{"0":6}}}}'
     control_only = Slice.nth(0, window.high.replace("6", "5"), window.high, UTC)
-    with soon():
+    with within(10):
         assert values(lab, window) == [*"abc"]
         assert values(lab, control_only) == []
 

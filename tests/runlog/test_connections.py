@@ -11,7 +11,7 @@ from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.runlog import RunLog, attempts
 from logdriven_dagster.runlog.store import UnreachableError
 from tests.builders import day
-from tests.patience import PATIENCE, soon
+from tests.patience import PATIENCE, within
 from tests.runlog.logbook import request, rows
 
 WHO = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}
@@ -62,7 +62,7 @@ def test_a_server_that_stays_away_is_an_error_after_some_patience(log, monkeypat
     monkeypatch.setattr(RunLog, "patience", 0.3)
     monkeypatch.setattr(log.engine, "connect", _refused(log))
     began = time.monotonic()
-    with soon(), pytest.raises(UnreachableError):
+    with within(5), pytest.raises(UnreachableError):
         log.write(lambda conn: None)
     assert time.monotonic() - began > 0.1
 
@@ -87,7 +87,7 @@ def test_a_frozen_transaction_does_not_keep_its_locks(log, monkeypatch):
     thread = threading.Thread(target=freeze)
     thread.start()
     assert held.wait(PATIENCE)
-    with soon(), log.begin() as conn:
+    with within(5), log.begin() as conn:
         attempts.claim(conn, request(day(1)))
     done.set()
     thread.join(PATIENCE)

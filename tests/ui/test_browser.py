@@ -3,7 +3,7 @@
 from playwright.sync_api import Page, expect
 
 from tests.orchestration.world import World
-from tests.patience import PATIENCE, soon
+from tests.patience import PATIENCE, within
 from tests.ui.server import ENDED, DagsterDev, launch, wait_for
 
 
@@ -57,7 +57,7 @@ def test_terminating_stops_spark_within_seconds(
     page.goto(f"{dev.url}/runs/{run['runId']}")
     page.get_by_role("button", name="Terminate").click()
     page.get_by_role("button", name="Terminate 1 run").click()
-    with soon():
+    with within(10):
         wait_for(lambda: ui_world.log("ods.slow") == [("20220101", "DISCARDED")])
     assert ended_run(dev, "ods.slow")["status"] == "CANCELED"
     assert dev.states("ods.slow") == {"2022-01-01": "FAILED"}

@@ -12,7 +12,7 @@ from logdriven_dagster.execution.owners import process_of
 from logdriven_dagster.model.attempts import Owner
 from logdriven_dagster.orchestration.launcher import PROCESS_TAG, WarmRunLauncher
 from tests.orchestration.world import ALONE, World
-from tests.patience import soon
+from tests.patience import within
 from tests.ui.server import DagsterDev, start, wait_for
 
 LAUNCHER = {"module": WarmRunLauncher.__module__, "class": WarmRunLauncher.__name__}
@@ -74,7 +74,7 @@ def test_after_the_first_run_each_has_a_process_that_waited_for_it(warm: Dagster
 def test_termination_reaches_the_process(warm: DagsterDev, shop: World) -> None:
     run = warm.launch("ods.stuck", "2022-01-01")
     wait_for(lambda: shop.log("ods.stuck") == [("20220101", "RUNNING")])
-    with soon():
+    with within(60):
         warm.ask(f'mutation {{ terminateRun(runId: "{run}") {{ __typename }} }}')
         assert warm.ended(run)["status"] == "CANCELED"
     assert shop.log("ods.stuck") == [("20220101", "DISCARDED")]
@@ -83,7 +83,7 @@ def test_termination_reaches_the_process(warm: DagsterDev, shop: World) -> None:
 def test_a_run_whose_process_is_killed_fails_at_once(warm: DagsterDev, shop: World) -> None:
     run = warm.launch("ods.stuck", "2022-01-01")
     wait_for(lambda: shop.log("ods.stuck")[-1] == ("20220101", "RUNNING"))
-    with soon():
+    with within(60):
         process(warm, run).send_signal(signal.SIGKILL)
         ended = warm.ended(run)
     assert ended["status"] == "FAILURE"
