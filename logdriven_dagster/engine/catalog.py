@@ -106,7 +106,7 @@ class CatalogTable:
         frame = self._spark.table(self._target.name)
         if window is None or WINDOW_START not in frame.columns:
             return frame
-        return frame.where(lies_within(frame[WINDOW_START], window))
+        return frame.where(lies_within(WINDOW_START, window))
 
     def _exists(self) -> bool:
         return self._spark.catalog.tableExists(self._target.name)

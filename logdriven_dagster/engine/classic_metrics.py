@@ -3,6 +3,8 @@
 Spark keeps it in the driver whether there is a user interface or not.
 """
 
+import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.metrics import ROWS, PlanNode, QueryPlan, number
@@ -23,13 +25,13 @@ def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
     executions = _executions(store, mark)
     if not executions:
         return None
-    values = [store.executionMetrics(execution) for execution in executions]
-    graph = store.planGraph(executions[-1])
+    values = [_json(spark, store.executionMetrics(execution)) for execution in executions]
+    graph = _json(spark, store.planGraph(executions[-1]))
     nodes = [
-        PlanNode(node.id(), node.name().strip(), node.desc(), _rows(node.metrics(), values))
-        for node in _each(graph.allNodes())
+        PlanNode(node["id"], node["name"].strip(), node["desc"], _rows(node["metrics"], values))
+        for node in graph["allNodes"]
     ]
-    return QueryPlan.of(nodes, [(edge.fromId(), edge.toId()) for edge in _each(graph.edges())])
+    return QueryPlan.of(nodes, [(edge["fromId"], edge["toId"]) for edge in graph["edges"]])
 
 
 def _executions(store: Any, mark: "Mark") -> list[int]:
@@ -49,16 +51,23 @@ def _executions(store: Any, mark: "Mark") -> list[int]:
     return found[::-1]
 
 
-def _rows(metrics: Any, values: list[Any]) -> int | None:
-    for metric in _each(metrics):
-        if metric.name() == ROWS:
-            found = [each.get(metric.accumulatorId()) for each in values]
-            counts = [number(value.get()) for value in found if value.isDefined()]
+def _rows(metrics: list[dict[str, Any]], values: list[dict[str, str]]) -> int | None:
+    for metric in metrics:
+        if metric["name"] == ROWS:
+            key = str(metric["accumulatorId"])
             # A node that never ran has no value, and a scan of no partitions put out nothing.
-            return max(counts, default=0)
+            return max((number(each[key]) for each in values if key in each), default=0)
     return None
 
 
-def _each(sequence: Any) -> list[Any]:
-    """A Scala sequence as a list."""
-    return [sequence.apply(position) for position in range(sequence.size())]
+def _json(spark: "SparkSession", value: Any) -> Any:
+    """What a Scala value of Spark holds: one call, instead of one for each of its parts."""
+    return json.loads(_writer(spark._jvm).writeValueAsString(value))  # noqa: SLF001
+
+
+@lru_cache(maxsize=1)
+def _writer(machine: Any) -> Any:
+    jackson = machine.com.fasterxml.jackson
+    writer = jackson.databind.ObjectMapper()
+    writer.registerModule(jackson.module.scala.DefaultScalaModule())
+    return writer

@@ -41,6 +41,7 @@ from logdriven_dagster.engine.iceberg_history import (
 from logdriven_dagster.engine.iceberg_schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.parquet_staging import stage_parquet
+from logdriven_dagster.engine.quoting import quoted
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, window_column
 from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import (
@@ -266,7 +267,7 @@ class IcebergTable:
         frame = self._frame(matching_files(table, within(table.schema(), column, window)), schema)
         if is_partitioned_by(table, column):
             return frame  # each file lies in one window as a whole
-        return frame.where(lies_within(frame[column], window))
+        return frame.where(lies_within(quoted(column), window))
 
     def _frame(self, files: "list[DataFile]", schema: "StructType") -> "DataFrame":
         paths = [file.file_path for file in files]

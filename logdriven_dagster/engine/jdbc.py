@@ -39,6 +39,7 @@ from logdriven_dagster.engine.database_tables import (
 )
 from logdriven_dagster.engine.exact_columns import ExactFrame, read_exactly, stored
 from logdriven_dagster.engine.instants import lies_within
+from logdriven_dagster.engine.quoting import quoted
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl, window_column
 from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, write
@@ -248,10 +249,10 @@ class JdbcTable:
             return read.converted()
         name = window_column(self._target)
         frame = read.converted(read.near(name, window))
-        column, start, end = frame[name], utc_text(window.start), utc_text(window.end)
         if name == WINDOW_START:
+            column, start, end = frame[name], utc_text(window.start), utc_text(window.end)
             return frame.where((column >= start) & (column < end))
-        return frame.where(lies_within(column, window))
+        return frame.where(lies_within(quoted(name), window))
 
     def _read(self, table: str, schema: "StructType") -> "ExactFrame":
         options = reader_options(self._connection) | {"dbtable": table}

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.steps import Target
-from logdriven_dagster.engine.instants import instant, instant_text
+from logdriven_dagster.engine.instants import instant, lies_within
 from logdriven_dagster.engine.quoting import plain, quoted
 from logdriven_dagster.engine.schemas import WINDOW_START, window_column
 from logdriven_dagster.errors import TerminalStepError
@@ -21,9 +21,8 @@ def placed(frame: "DataFrame", target: Target, window: TimeWindow) -> "DataFrame
     if name is not None:
         if name.lower() not in (column.lower() for column in frame.columns):
             raise TerminalStepError(f"the result has no column {name}, the window_column")
-        # One expression in text is one call to Java, where built from columns it is sixty.
         value = quoted(name)
-        inside = f"{value} >= {instant_text(window.start)} AND {value} < {instant_text(window.end)}"
+        inside = lies_within(value, window)
         shown = f"coalesce(cast({value} AS STRING), 'NULL')"
         outside = f"concat('{plain(name)} = ', {shown}, ' lies outside the window {window}')"
         checked = f"CASE WHEN {inside} THEN {value} ELSE raise_error({outside}) END"

@@ -6,6 +6,11 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
+def reference(name: str) -> str:
+    """A column, or by dots a field of one: what `frame[name]` means."""
+    return name if "`" in name else ".".join(map(quoted, name.split(".")))
+
+
 def plain(name: str) -> str:
     """The name within a text, whatever the parser makes of quotes and backslashes there.
 

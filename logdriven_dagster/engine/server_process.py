@@ -36,7 +36,8 @@ from logdriven_dagster.engine.connect_mode import ConnectMode
 from logdriven_dagster.engine.connecting import require_packages
 from logdriven_dagster.engine.java import ensure_java
 from logdriven_dagster.engine.modes import Mark
-from logdriven_dagster.engine.server_state import Server, is_open, private_file, started_at
+from logdriven_dagster.engine.processes import started_at
+from logdriven_dagster.engine.server_state import Server, is_open, private_file
 from logdriven_dagster.engine.spark_settings import launch_settings
 from logdriven_dagster.errors import UsageError
 

@@ -16,6 +16,7 @@ import psutil
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import remember
+from logdriven_dagster.engine.processes import living
 
 _ANSWERS_WITHIN_SECONDS = 1.0
 
@@ -46,12 +47,7 @@ class Server:
     @property
     def process(self) -> psutil.Process | None:
         """Its process; None if it has ended."""
-        try:
-            process = psutil.Process(self.pid)
-            ended = process.status() == psutil.STATUS_ZOMBIE
-            return process if not ended and started_at(process) == self.started else None
-        except psutil.NoSuchProcess:
-            return None
+        return living(self.pid, self.started)
 
     def listens(self) -> bool:
         """Whether its port can be reached."""
@@ -65,11 +61,6 @@ def is_open(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def started_at(process: psutil.Process) -> int:
-    """When a process was started, in milliseconds of the epoch."""
-    return round(process.create_time() * 1000)
 
 
 def folder(project: Project) -> Path:

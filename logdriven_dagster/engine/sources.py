@@ -22,6 +22,7 @@ from logdriven_dagster.engine.exact_columns import read_exactly
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.kafka_source import read_kafka
 from logdriven_dagster.engine.keys import key_range, lies_in_keys, read_keys
+from logdriven_dagster.engine.quoting import reference
 from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.source_schemas import SourceSchemas
 from logdriven_dagster.engine.spark_settings import option_text
@@ -58,7 +59,7 @@ def read_source(reading: Reading, source: Source) -> "DataFrame":
     if source.key_column and not isinstance(source, JdbcSource):
         frame = frame.where(lies_in_keys(frame, source, key_range(reading.table, reading.slice)))
     if source.window_column:
-        frame = frame.where(lies_within(frame[source.window_column], reading.run.window))
+        frame = frame.where(lies_within(reference(source.window_column), reading.run.window))
     return frame
 
 

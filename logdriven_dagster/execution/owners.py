@@ -5,6 +5,7 @@ from pathlib import Path
 
 import psutil
 
+from logdriven_dagster.engine.processes import living, started_at
 from logdriven_dagster.model.attempts import Owner
 
 
@@ -15,7 +16,7 @@ def current_owner(dagster_run_id: str | None = None) -> Owner:
 
 def owner_of(process: psutil.Process, dagster_run_id: str | None = None) -> Owner:
     """A process of this machine as an owner of attempts."""
-    return Owner(_host(), process.pid, _started(process), dagster_run_id)
+    return Owner(_host(), process.pid, started_at(process), dagster_run_id)
 
 
 def is_dead(owner: Owner) -> bool:
@@ -36,12 +37,7 @@ def process_of(owner: Owner) -> psutil.Process | None:
     """
     if owner.host != _host():
         return None
-    try:
-        process = psutil.Process(owner.pid)
-        ended = _started(process) != owner.started or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return None
-    return None if ended else process
+    return living(owner.pid, owner.started)
 
 
 def _host() -> str:
@@ -55,7 +51,3 @@ def _host() -> str:
     except OSError:
         return socket.gethostname()
     return f"{socket.gethostname()}/{boot}.{namespace}"
-
-
-def _started(process: psutil.Process) -> int:
-    return round(process.create_time() * 1000)

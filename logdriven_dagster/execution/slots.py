@@ -15,6 +15,9 @@ from logdriven_dagster.execution.events import WindowEvent
 _PATIENCE = 30.0
 """Seconds in which windows that are stopped have to end; what cannot be stopped goes on alone."""
 
+_LOOK = 1.0
+"""Seconds between two looks for signals: one that comes just before a wait does not end it."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -63,7 +66,8 @@ class Slots:
 
     def wait(self) -> list[WindowEvent]:
         """How the next window ended; what it raised, if it came to no end of its own."""
-        ended = self._next(None)
+        while (ended := self._next(_LOOK)) is None:
+            pass
         if ended.error is not None:
             raise ended.error
         return ended.events
@@ -74,15 +78,19 @@ class Slots:
         until = time.monotonic() + _PATIENCE
         told: list[WindowEvent] = []
         while self.is_busy:
-            try:
-                told += self._next(max(0.0, until - time.monotonic())).events
-            except Empty:
+            ended = self._next(max(0.0, until - time.monotonic()))
+            if ended is None:
                 logger.warning("not_stopped: a window in work could not be stopped in time")
                 break
+            told += ended.events
         return told
 
-    def _next(self, timeout: float | None) -> _Ended:
-        ended = self._ended.get(timeout=timeout)
+    def _next(self, seconds: float) -> _Ended | None:
+        """The next that ends within so many seconds."""
+        try:
+            ended = self._ended.get(timeout=seconds)
+        except Empty:
+            return None
         heappush(self._free, ended.slot)
         return ended
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.engine.quoting import quoted
 from logdriven_dagster.importers.reflection import Column
 
 if TYPE_CHECKING:
@@ -32,16 +33,16 @@ class Reading:
 
     @property
     def custom_schema(self) -> str:
-        return ", ".join(f"{_quoted(name)} {kind}" for name, kind in self.schema.items())
+        return ", ".join(f"{quoted(name)} {kind}" for name, kind in self.schema.items())
 
     def query(self, columns: Iterable[Column]) -> str | None:
         """The query over `source` that casts; None if there is nothing to cast."""
         if not self.casts:
             return None
         parts = [
-            f"CAST({_quoted(c.name)} AS {self.casts[c.name]}) AS {_quoted(c.name)}"
+            f"CAST({quoted(c.name)} AS {self.casts[c.name]}) AS {quoted(c.name)}"
             if c.name in self.casts
-            else _quoted(c.name)
+            else quoted(c.name)
             for c in columns
             if c.name not in self.left_out
         ]
@@ -57,10 +58,6 @@ def reading_of(columns: Iterable[Column], dialect: str) -> Reading:
         else:
             _server(reading, column)
     return reading
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def _sqlite(reading: Reading, column: Column) -> None:

@@ -1,0 +1,21 @@
+"""Processes of this machine, told from later ones that have got the same number."""
+
+import psutil
+
+
+def started_at(process: psutil.Process) -> int:
+    """When a process was started, in milliseconds of the epoch."""
+    return round(process.create_time() * 1000)
+
+
+def living(pid: int, started: int) -> psutil.Process | None:
+    """The process of this number that was started then; None if it has ended.
+
+    psutil.AccessDenied: there is a process of this number, and nothing can be told of it.
+    """
+    try:
+        process = psutil.Process(pid)
+        ended = started_at(process) != started or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return None
+    return None if ended else process
