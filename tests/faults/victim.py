@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from threading import RLock
 from typing import Any
 
 import psutil
@@ -20,6 +21,7 @@ from logdriven_dagster.execution.chain import Chain
 from logdriven_dagster.execution.events import WindowFailed, WindowLost
 from logdriven_dagster.execution.leases import HeldLease
 from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.runlog import RunLog
 from tests.faults.projects import NOW
 
 POINTS: dict[str, tuple[Any, str, str]] = {
@@ -48,8 +50,27 @@ def kill_jvm() -> None:
 
 
 def freeze() -> None:
-    """The process stands still until somebody continues it."""
-    os.kill(os.getpid(), signal.SIGSTOP)
+    """The process stands still until somebody continues it; on SQLite outside of transactions.
+
+    Nobody can end one there while it stands still, as docs/reliability.md says.
+    """
+    with IN_TRANSACTION:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+IN_TRANSACTION = RLock()
+"""Held by the thread, be it the heartbeat's, that writes to an SQLite run log."""
+
+
+def note_transactions() -> None:
+    """Hold `IN_TRANSACTION` during each write to the run log."""
+    original = RunLog.write
+
+    def noted(*args: Any) -> Any:
+        with IN_TRANSACTION:
+            return original(*args)
+
+    RunLog.write = noted  # type: ignore[method-assign]
 
 
 def fill_disk() -> None:
@@ -94,7 +115,10 @@ def main(folder: str, fault: str, point: str, call: str, host: str) -> None:
         owners._host = lambda: host
     if fault:
         hurt_at(point, int(call), FAULTS[fault])
-    for event in open_runner(load_project(folder)).catch_up(NOW):
+    runner = open_runner(load_project(folder))
+    if runner.run_log.engine.dialect.name == "sqlite":
+        note_transactions()
+    for event in runner.catch_up(NOW):
         if isinstance(event, WindowLost):
             sys.stdout.write(f"lost {event.attempt.job_id}\n")
         if isinstance(event, WindowFailed):

@@ -29,7 +29,7 @@ def finish(log, attempts_, step="load"):
 
 def written(log, prefix):
     """All rows of tables, without what tells two moments apart."""
-    moments = {"job_id", "fencing_token", "data_now", "job_name", "job_schedule_id"}
+    moments = {"job_id", "fencing_token", "data_now", "job_name", "job_schedule_id", "duration"}
     found = []
     for table in (job_log, step_log):
         kept = [c for c in table.columns if c.name not in moments and not c.name.endswith("_time")]
