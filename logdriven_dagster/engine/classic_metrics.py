@@ -3,10 +3,9 @@
 Spark keeps it in the driver whether there is a user interface or not.
 """
 
-import json
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.engine.java_values import python_value
 from logdriven_dagster.engine.metrics import ROWS, PlanNode, QueryPlan, number
 
 if TYPE_CHECKING:
@@ -25,8 +24,9 @@ def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
     executions = _executions(store, mark)
     if not executions:
         return None
-    values = [_json(spark, store.executionMetrics(execution)) for execution in executions]
-    graph = _json(spark, store.planGraph(executions[-1]))
+    machine = spark._jvm  # noqa: SLF001
+    values = [python_value(machine, store.executionMetrics(each)) for each in executions]
+    graph = python_value(machine, store.planGraph(executions[-1]))
     nodes = [
         PlanNode(node["id"], node["name"].strip(), node["desc"], _rows(node["metrics"], values))
         for node in graph["allNodes"]
@@ -58,16 +58,3 @@ def _rows(metrics: list[dict[str, Any]], values: list[dict[str, str]]) -> int | 
             # A node that never ran has no value, and a scan of no partitions put out nothing.
             return max((number(each[key]) for each in values if key in each), default=0)
     return None
-
-
-def _json(spark: "SparkSession", value: Any) -> Any:
-    """What a Scala value of Spark holds: one call, instead of one for each of its parts."""
-    return json.loads(_writer(spark._jvm).writeValueAsString(value))  # noqa: SLF001
-
-
-@lru_cache(maxsize=1)
-def _writer(machine: Any) -> Any:
-    jackson = machine.com.fasterxml.jackson
-    writer = jackson.databind.ObjectMapper()
-    writer.registerModule(jackson.module.scala.DefaultScalaModule())
-    return writer

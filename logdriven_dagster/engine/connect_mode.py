@@ -70,6 +70,13 @@ class ConnectMode:
     def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
         return query_plan(spark, mark.tag)
 
+    def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":  # noqa: ARG002 - as SparkMode has it
+        """None: the server looks at the files whenever it is asked something about a frame."""
+        return None
+
+    def input_files(self, frame: "DataFrame") -> list[str]:
+        return frame.inputFiles()
+
     def estimated_bytes(self, frame: "DataFrame") -> int:
         plan: Any = frame
         told = _SIZE.search(plan._explain_string(mode="cost"))  # noqa: SLF001 - `explain` prints it

@@ -70,6 +70,14 @@ class SparkMode(Protocol):
         """The latest finished query under a mark with its row counts; None if nobody knows."""
         ...
 
+    def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":
+        """A frame over the files that another session has found; None where that cannot be had."""
+        ...
+
+    def input_files(self, frame: "DataFrame") -> list[str]:
+        """The locations of the files that the frame reads."""
+        ...
+
     def estimated_bytes(self, frame: "DataFrame") -> int:
         """How much the frame's result is, as far as Spark can tell before it runs."""
         ...

@@ -53,6 +53,10 @@ class Pointer:
         """The published window."""
         return _window(self.data_range_start, self.data_range_end, zone)
 
+    def span(self, zone: ZoneInfo) -> tuple[float, float]:
+        """Its bounds in seconds of the epoch, to be compared with those of thousands."""
+        return _span(self.data_range_start, self.data_range_end, zone)
+
     def schema(self) -> "StructType":
         """The columns of the files."""
         from pyspark.sql.types import StructType
@@ -97,7 +101,7 @@ class Pointers:
     def forget(self, name: str, keep: int) -> None:
         """Remove a name's pointers but the `keep` newest."""
         for path in self._by_rank().get(name, [])[keep:]:
-            path.unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)
 
     def folders(self) -> set[str]:
         """The folders that any pointer names, for readers of now or of a moment ago."""
@@ -106,11 +110,11 @@ class Pointers:
 
     def superseded(self) -> list[Path]:
         """The pointers that nobody looks at any more; the last one before each is kept."""
-        return [path for paths in self._by_rank().values() for path in paths[2:]]
+        return [Path(path) for paths in self._by_rank().values() for path in paths[2:]]
 
-    def _by_rank(self) -> dict[str, list[Path]]:
+    def _by_rank(self) -> dict[str, list[str]]:
         """Name → its pointers, the one that counts first."""
-        found: dict[str, list[tuple[tuple[str, int], Path]]] = {}
+        found: dict[str, list[tuple[tuple[str, int], str]]] = {}
         for name, path, pointer in self._listed():
             found.setdefault(name, []).append((pointer.rank, path))
         return {
@@ -121,7 +125,7 @@ class Pointers:
         """Where people find the pointers of a name."""
         return f"{self._folder}/{name}.*json"
 
-    def _listed(self) -> Iterator[tuple[str, Path, Pointer]]:
+    def _listed(self) -> Iterator[tuple[str, str, Pointer]]:
         for _ in range(_LISTINGS):
             try:
                 yield from list(self._read())
@@ -130,12 +134,12 @@ class Pointers:
             return
         raise TransientStepError(f"{self._folder} changes faster than it can be read")
 
-    def _read(self) -> Iterator[tuple[str, Path, Pointer]]:
+    def _read(self) -> Iterator[tuple[str, str, Pointer]]:
         for entry in os.scandir(self._folder) if self._folder.is_dir() else ():
             if match := _NAME.fullmatch(entry.name):
                 stat = entry.stat()
                 pointer = _pointer(entry.path, entry.inode(), stat.st_mtime_ns)
-                yield match[1], Path(entry.path), pointer
+                yield match[1], entry.path, pointer
 
 
 @lru_cache(maxsize=100_000)
@@ -148,3 +152,9 @@ def _pointer(path: str, _inode: int, _changed: int) -> Pointer:
 @lru_cache(maxsize=100_000)
 def _window(start: str, end: str, zone: ZoneInfo) -> TimeWindow:
     return TimeWindow(parse_range_text(start, zone), parse_range_text(end, zone))
+
+
+@lru_cache(maxsize=100_000)
+def _span(start: str, end: str, zone: ZoneInfo) -> tuple[float, float]:
+    window = _window(start, end, zone)
+    return window.start.timestamp(), window.end.timestamp()

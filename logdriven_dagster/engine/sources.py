@@ -22,9 +22,10 @@ from logdriven_dagster.engine.exact_columns import read_exactly
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.kafka_source import read_kafka
 from logdriven_dagster.engine.keys import key_range, lies_in_keys, read_keys
+from logdriven_dagster.engine.known_sources import KnownSources
+from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.quoting import reference
 from logdriven_dagster.engine.rendering import render
-from logdriven_dagster.engine.source_schemas import SourceSchemas
 from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
@@ -40,7 +41,7 @@ class Reading:
     project: Project
     spark: "SparkSession"
     run: WindowRun
-    schemas: SourceSchemas = field(default_factory=SourceSchemas)
+    known: KnownSources = field(default_factory=KnownSources)
 
     @property
     def table(self) -> TableConfig:
@@ -95,8 +96,8 @@ def _load(reading: Reading, source: Any, options: dict[str, str]) -> "DataFrame"
         reader = reader.schema(source.columns)
     if reading.table.incremental_type != "files":
         path = reading.project.path(render(source.path, reading.run))
-        key = (source.type, *sorted(options.items()))
-        return reader.load(path) if source.columns else reading.schemas.load(key, reader, path)
+        key = (source.type, source.columns, *sorted(options.items()))
+        return reading.known.load(key, reading.spark, reader, path)
     if not reading.run.files:
         return reading.spark.createDataFrame([], source.columns)
     return reader.load([_literally(file.location) for file in reading.run.files])
@@ -145,4 +146,5 @@ def source_files(source: Source | None, frame: "DataFrame") -> tuple[str, ...]:
 
     if not isinstance(source, FilesSource):
         return ()
-    return tuple(sorted({unquote(path.rsplit("/", 1)[-1]) for path in frame.inputFiles()}))
+    paths = mode_of(frame.sparkSession).input_files(frame)
+    return tuple(sorted({unquote(path.rsplit("/", 1)[-1]) for path in paths}))

@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.actions import Action
 from logdriven_dagster.engine.iceberg_files import parquet_rows
+from logdriven_dagster.engine.known_sources import KnownSources
 from logdriven_dagster.engine.metrics import QueryCounts, query_counts
 from logdriven_dagster.engine.modes import mode_of
-from logdriven_dagster.engine.source_schemas import SourceSchemas
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
 from logdriven_dagster.model.quality import QualityReport
 from logdriven_dagster.model.runs import Published
@@ -37,7 +37,7 @@ class Place:
     spark: "SparkSession"
     catalog: Callable[[], Any]
     """The project's Iceberg catalog, opened at first use."""
-    schemas: SourceSchemas = field(default_factory=SourceSchemas)
+    known: KnownSources = field(default_factory=KnownSources)
     """Of files that were read before."""
 
 

@@ -18,13 +18,13 @@ from logdriven_dagster.engine.checks import refuse_violations
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.iceberg_catalog import open_catalog
 from logdriven_dagster.engine.inspected_store import InspectedStore, rejected_target
+from logdriven_dagster.engine.known_sources import KnownSources
 from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.placing import placed
 from logdriven_dagster.engine.quality import Inspector
 from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of
 from logdriven_dagster.engine.session import fresh_session, quieten
-from logdriven_dagster.engine.source_schemas import SourceSchemas
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, Store, in_few_files
 from logdriven_dagster.engine.step_results import StepResults
 from logdriven_dagster.engine.stores import store
@@ -45,7 +45,7 @@ class Engine:
     def __init__(self, project: Project, spark: "SparkSession") -> None:
         self._project, self._spark = project, spark
         self._opening = Lock()
-        self._schemas = SourceSchemas()
+        self._known = KnownSources()
         quieten()
         mode_of(spark).adopt(spark, project)
 
@@ -101,7 +101,7 @@ class Engine:
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def _place(self, spark: "SparkSession", project: Project) -> Place:
-        return Place(project, spark, self._open_catalog, self._schemas)
+        return Place(project, spark, self._open_catalog, self._known)
 
     def _open_catalog(self) -> Any:
         with self._opening:  # windows side by side share one

@@ -1,12 +1,14 @@
-"""Schemas of files whose readers would otherwise look into them again for every window."""
+"""Sources of files that are the same for many windows: looked at once, not for every window."""
 
 import os
 from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from logdriven_dagster.engine.modes import mode_of
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
 _PATTERN = set("*?[]{}\\")
@@ -16,21 +18,24 @@ Fingerprint: TypeAlias = frozenset[tuple[str, int, int]]
 """Path, size and time of the last change, in nanoseconds, of every file."""
 
 
-class SourceSchemas:
+class KnownSources:
     """What Spark found in local files, while each of them is the same and none is added."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[Fingerprint, StructType]] = {}
+        self._known: dict[Hashable, tuple[Fingerprint, DataFrame, StructType]] = {}
 
-    def load(self, key: Hashable, reader: "DataFrameReader", path: str) -> "DataFrame":
+    def load(
+        self, key: Hashable, spark: "SparkSession", reader: "DataFrameReader", path: str
+    ) -> "DataFrame":
         """The files below a path; `key` tells readers with other settings apart."""
         found = fingerprint(path)
         known = self._known.get((key, path))
         if known is not None and known[0] == found:
-            return reader.schema(known[1]).load(path)
+            again = mode_of(spark).again(known[1], spark)
+            return reader.schema(known[2]).load(path) if again is None else again
         frame = reader.load(path)
         if found is not None:
-            self._known[key, path] = found, frame.schema
+            self._known[key, path] = found, frame, frame.schema
         return frame
 
 
