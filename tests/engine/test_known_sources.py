@@ -1,0 +1,85 @@
+"""Sources of files over many windows: looked at once, and again when they change."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.builders import day
+from tests.engine.laboratory import Lab, Ran
+
+pytestmark = pytest.mark.connect
+
+TARGET = {"type": "parquet"}
+Windows = Callable[[int], Ran]
+
+
+def windows(lab: Lab, *steps: dict[str, Any]) -> Windows:
+    """Runs days of a table with these steps, all by one engine."""
+    lab.table("ods.t", *steps)
+    engine = lab.engine
+
+    def run(n: int) -> Ran:
+        with engine.window(lab.window_run("ods.t", day(n))) as session:
+            return lab.finish(session, "ods.t")
+
+    return run
+
+
+def told(ran: Ran) -> tuple[int | None, int | None, tuple[str, ...]]:
+    """Rows of the source and of the target, and the files that were read."""
+    return ran.counts.source, ran.counts.target, ran.staged[-1].current_files
+
+
+@pytest.mark.parametrize("columns", [None, "a INT"])
+def test_a_file_that_is_added_changed_or_removed_is_seen(lab: Lab, columns: str | None):
+    source = {"type": "csv", "path": "in", "header": True, "columns": columns}
+    run = windows(lab, {"source": source, "target": TARGET})
+    lab.file("in/a.csv", "a\n1\n")
+    for n in (1, 2, 3):
+        assert told(run(n)) == (1, 1, ("a.csv",))
+    lab.file("in/b.csv", "a\n2\n")
+    for n in (4, 5):
+        assert told(run(n)) == (2, 2, ("a.csv", "b.csv"))
+    lab.file("in/a.csv", "a\n1\n3\n").with_name("b.csv").unlink()
+    for n in (6, 7):
+        assert told(run(n)) == (2, 2, ("a.csv",))
+    assert len(lab.rows("ods.t")) == 3 + 4 + 4
+
+
+def test_a_column_that_is_new_is_seen(lab: Lab):
+    run = windows(lab, {"source": {"type": "json", "path": "in.json"}, "target": TARGET})
+    lab.file("in.json", '{"a": 1}\n')
+    run(1)
+    run(2)
+    lab.file("in.json", '{"a": 1, "b": 2}\n')
+    run(3)
+    assert lab.rows("ods.t") == [(1, 2), (1, None), (1, None)]
+
+
+def test_two_steps_of_a_window_have_frames_of_their_own(lab: Lab):
+    lab.file("in.csv", "a\n1\n2\n")
+    source = {"type": "csv", "path": "in.csv", "columns": "a INT"}
+    lab.file("tables/both.py", BOTH)
+    run = windows(
+        lab,
+        {"step": "first", "source": source},
+        {"source": source, "python": "both.py:build", "target": TARGET},
+    )
+    for n in (1, 2):
+        assert run(n).counts.target == 1
+
+
+BOTH = """
+def build(source, first):
+    return source.join(first, source.a < first.a).select(source.a, first.a.alias("b"))
+"""
+
+
+def test_only_the_partitions_of_a_window_are_read(lab: Lab):
+    days = "SELECT DATE'2022-01-01' + cast(id AS INT) AS on_day, id FROM range(4)"
+    lab.spark.sql(days).write.partitionBy("on_day").parquet(str(lab.root / "in"))
+    source = {"type": "parquet", "path": "in", "window_column": "on_day"}
+    run = windows(lab, {"source": source, "target": TARGET})
+    assert [told(run(n))[:2] for n in (1, 2, 3)] == [(1, 1)] * 3
+    assert [row[0] for row in lab.rows("ods.t")] == [0, 1, 2]
