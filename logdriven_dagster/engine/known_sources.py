@@ -1,8 +1,10 @@
 """Sources of files that are the same for many windows: looked at once, not for every window."""
 
 import os
+from collections import OrderedDict
 from collections.abc import Hashable
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
 
 from logdriven_dagster.engine.modes import mode_of
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 _PATTERN = set("*?[]{}\\")
 _MOST_FILES = 10_000
+_MOST_SOURCES = 100
+"""A path may be another one for every window, and each frame keeps the session that made it."""
 
 Fingerprint: TypeAlias = frozenset[tuple[str, int, int]]
 """Path, size and time of the last change, in nanoseconds, of every file."""
@@ -22,7 +26,9 @@ class KnownSources:
     """What Spark found in local files, while each of them is the same and none is added."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[Fingerprint, DataFrame, StructType]] = {}
+        self._known: OrderedDict[Hashable, tuple[Fingerprint, DataFrame, StructType]]
+        self._known = OrderedDict()
+        self._adding = Lock()
 
     def load(
         self, key: Hashable, spark: "SparkSession", reader: "DataFrameReader", path: str
@@ -35,7 +41,11 @@ class KnownSources:
             return reader.schema(known[2]).load(path) if again is None else again
         frame = reader.load(path)
         if found is not None:
-            self._known[key, path] = found, frame, frame.schema
+            schema = frame.schema
+            with self._adding:  # windows side by side share the sources
+                self._known[key, path] = found, frame, schema
+                if len(self._known) > _MOST_SOURCES:
+                    self._known.popitem(last=False)
         return frame
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from logdriven_dagster.engine import known_sources
 from tests.builders import day
 from tests.engine.laboratory import Lab, Ran
 
@@ -15,12 +16,12 @@ Windows = Callable[[int], Ran]
 
 
 def windows(lab: Lab, *steps: dict[str, Any]) -> Windows:
-    """Runs days of a table with these steps, all by one engine."""
-    lab.table("ods.t", *steps)
+    """Runs days of a table with these steps, all by one engine; `${number}` is the day's."""
+    lab.table("ods.t", *steps, variables={"number": 0})
     engine = lab.engine
 
     def run(n: int) -> Ran:
-        with engine.window(lab.window_run("ods.t", day(n))) as session:
+        with engine.window(lab.window_run("ods.t", day(n), variables={"number": n})) as session:
             return lab.finish(session, "ods.t")
 
     return run
@@ -45,6 +46,16 @@ def test_a_file_that_is_added_changed_or_removed_is_seen(lab: Lab, columns: str 
     for n in (6, 7):
         assert told(run(n)) == (2, 2, ("a.csv",))
     assert len(lab.rows("ods.t")) == 3 + 4 + 4
+
+
+def test_paths_that_differ_for_every_window_do_not_pile_up(lab: Lab, monkeypatch):
+    monkeypatch.setattr(known_sources, "_MOST_SOURCES", 2)
+    source = {"type": "csv", "path": "${number}.csv", "header": True}
+    run = windows(lab, {"source": source, "target": TARGET})
+    for n in (1, 2, 3, 4, 1, 4):
+        file = lab.file(f"{n}.csv", f"a\n{n}\n")
+        assert told(run(n)) == (1, 1, (file.name,))
+    assert lab.rows("ods.t") == [("1",), ("2",), ("3",), ("4",)]
 
 
 def test_a_column_that_is_new_is_seen(lab: Lab):
