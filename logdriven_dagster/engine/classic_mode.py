@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class ClassicMode:
     """Through Py4J: what has no public door is reached by `_jvm` and its like, only here."""
 
+    lists_files = True
+
     def adopt(self, spark: "SparkSession", project: Project) -> None:
         """JDBC drivers take times without a zone to be in the JVM's, whatever the session says."""
         machine: Any = spark._jvm  # noqa: SLF001 - the only way to the Java side

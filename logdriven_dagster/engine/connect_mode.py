@@ -31,6 +31,8 @@ minutes, in which nobody else can have the window."""
 class ConnectMode:
     """Through PySpark's Connect client."""
 
+    lists_files = False
+
     def adopt(self, spark: "SparkSession", project: Project) -> None:
         """UsageError for a foreign server that would misread the times of the databases."""
         # Settings that a running server refuses are told once, not for every window.
@@ -71,7 +73,7 @@ class ConnectMode:
         return query_plan(spark, mark.tag)
 
     def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":  # noqa: ARG002 - as SparkMode has it
-        """None: the server looks at the files whenever it is asked something about a frame."""
+        """None: what is known of the files is the server's, for one question."""
         return None
 
     def input_files(self, frame: "DataFrame") -> list[str]:

@@ -184,22 +184,18 @@ class WindowFiles:
             self._pointers.forget(name, keep=2)
             if old.previous:
                 remove_folder(self._folder / "data" / old.previous)
-        start, end = window.start.timestamp(), window.end.timestamp()
         for other, pointer in pointers.items():
-            low, high = pointer.span(self._zone)
-            if other != name and (name == ALL or start <= low <= high <= end):
+            if other != name and (name == ALL or window.contains(pointer.window(self._zone))):
                 self._pointers.forget(other, keep=0)
 
     def _refuse_larger(self, pointers: dict[str, Pointer], name: str, window: TimeWindow) -> None:
         """A window cannot be cut out of a larger one, whose files hold other rows, too."""
-        start, end = window.start.timestamp(), window.end.timestamp()
         for other, pointer in pointers.items():
-            low, high = pointer.span(self._zone)
-            apart = name == ALL or high <= start or end <= low or start <= low <= high <= end
+            held = pointer.window(self._zone)
+            apart = name == ALL or not held.overlaps(window) or window.contains(held)
             if other != name and pointer.folder and (other == ALL or not apart):
-                held = pointer.window(self._zone) if other != ALL else "a table"
                 raise TerminalStepError(
-                    f"{self._table}: {window} is part of {held} "
+                    f"{self._table}: {window} is part of {held if other != ALL else 'a table'} "
                     f"that was published as a whole; move {self._pointers.place(other)} away "
                     "to publish smaller windows"
                 )

@@ -31,13 +31,25 @@ class KnownSources:
         self._adding = Lock()
 
     def load(
-        self, key: Hashable, spark: "SparkSession", reader: "DataFrameReader", path: str
+        self,
+        key: Hashable,
+        spark: "SparkSession",
+        reader: "DataFrameReader",
+        path: str,
+        *,
+        typed: bool,
     ) -> "DataFrame":
-        """The files below a path; `key` tells readers with other settings apart."""
+        """The files below a path; `key` tells readers with other settings apart.
+
+        `typed` readers know the columns, and look into no file for them.
+        """
+        mode = mode_of(spark)
+        if typed and not mode.lists_files:
+            return reader.load(path)
         found = fingerprint(path)
         known = self._known.get((key, path))
         if known is not None and known[0] == found:
-            again = mode_of(spark).again(known[1], spark)
+            again = mode.again(known[1], spark)
             return reader.schema(known[2]).load(path) if again is None else again
         frame = reader.load(path)
         if found is not None:

@@ -38,6 +38,9 @@ class Mark:
 class SparkMode(Protocol):
     """One way to reach Spark. Sessions are given with each call: a mode holds no state of them."""
 
+    lists_files: bool
+    """Whether a frame over files lists them when it is made, and not when it is asked something."""
+
     def adopt(self, spark: "SparkSession", project: "Project") -> None:
         """Make a session fit for a project's work; UsageError where it cannot be."""
         ...

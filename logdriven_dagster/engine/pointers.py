@@ -53,10 +53,6 @@ class Pointer:
         """The published window."""
         return _window(self.data_range_start, self.data_range_end, zone)
 
-    def span(self, zone: ZoneInfo) -> tuple[float, float]:
-        """Its bounds in seconds of the epoch, to be compared with those of thousands."""
-        return _span(self.data_range_start, self.data_range_end, zone)
-
     def schema(self) -> "StructType":
         """The columns of the files."""
         from pyspark.sql.types import StructType
@@ -152,9 +148,3 @@ def _pointer(path: str, _inode: int, _changed: int) -> Pointer:
 @lru_cache(maxsize=100_000)
 def _window(start: str, end: str, zone: ZoneInfo) -> TimeWindow:
     return TimeWindow(parse_range_text(start, zone), parse_range_text(end, zone))
-
-
-@lru_cache(maxsize=100_000)
-def _span(start: str, end: str, zone: ZoneInfo) -> tuple[float, float]:
-    window = _window(start, end, zone)
-    return window.start.timestamp(), window.end.timestamp()

@@ -41,7 +41,7 @@ class Reading:
     project: Project
     spark: "SparkSession"
     run: WindowRun
-    known: KnownSources = field(default_factory=KnownSources)
+    sources: KnownSources = field(default_factory=KnownSources)
 
     @property
     def table(self) -> TableConfig:
@@ -97,7 +97,8 @@ def _load(reading: Reading, source: Any, options: dict[str, str]) -> "DataFrame"
     if reading.table.incremental_type != "files":
         path = reading.project.path(render(source.path, reading.run))
         key = (source.type, source.columns, *sorted(options.items()))
-        return reading.known.load(key, reading.spark, reader, path)
+        typed = bool(source.columns)
+        return reading.sources.load(key, reading.spark, reader, path, typed=typed)
     if not reading.run.files:
         return reading.spark.createDataFrame([], source.columns)
     return reader.load([_literally(file.location) for file in reading.run.files])

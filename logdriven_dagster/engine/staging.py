@@ -37,8 +37,8 @@ class Place:
     spark: "SparkSession"
     catalog: Callable[[], Any]
     """The project's Iceberg catalog, opened at first use."""
-    known: KnownSources = field(default_factory=KnownSources)
-    """Of files that were read before."""
+    sources: KnownSources = field(default_factory=KnownSources)
+    """Files that were read before."""
 
 
 @dataclass(frozen=True, slots=True)

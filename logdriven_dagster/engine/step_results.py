@@ -65,7 +65,7 @@ class StepResults:
         if step.source is None:
             return None
         place = self._place
-        reading = Reading(place.project, place.spark, self._run, place.known)
+        reading = Reading(place.project, place.spark, self._run, place.sources)
         source = self._seen(step.source.window_column, read_source(reading, step.source))
         self._views.register("source", source)
         return source

@@ -45,7 +45,7 @@ class Engine:
     def __init__(self, project: Project, spark: "SparkSession") -> None:
         self._project, self._spark = project, spark
         self._opening = Lock()
-        self._known = KnownSources()
+        self._sources = KnownSources()
         quieten()
         mode_of(spark).adopt(spark, project)
 
@@ -101,7 +101,7 @@ class Engine:
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def _place(self, spark: "SparkSession", project: Project) -> Place:
-        return Place(project, spark, self._open_catalog, self._known)
+        return Place(project, spark, self._open_catalog, self._sources)
 
     def _open_catalog(self) -> Any:
         with self._opening:  # windows side by side share one

@@ -12,12 +12,16 @@ class TimeWindow:
 
     start: datetime
     end: datetime
+    span: tuple[float, float] = field(init=False, repr=False, compare=False)
+    """The bounds in seconds of the epoch: a window may be compared with thousands."""
 
     def __post_init__(self) -> None:
         if self.start.tzinfo is None or self.end.tzinfo is None:
             raise ValueError(f"a window needs aware bounds: {self.start} – {self.end}")
-        if self.start.timestamp() >= self.end.timestamp():
+        span = (self.start.timestamp(), self.end.timestamp())
+        if span[0] >= span[1]:
             raise ValueError(f"a window must not be empty: {self.start} – {self.end}")
+        object.__setattr__(self, "span", span)
 
     @property
     def range_start(self) -> str:
@@ -46,17 +50,13 @@ class TimeWindow:
 
     def overlaps(self, other: "TimeWindow") -> bool:
         """Whether the two ranges share an instant."""
-        return (
-            self.start.timestamp() < other.end.timestamp()
-            and other.start.timestamp() < self.end.timestamp()
-        )
+        (start, end), (low, high) = self.span, other.span
+        return start < high and low < end
 
     def contains(self, other: "TimeWindow") -> bool:
         """Whether `other` lies within this range, bounds included."""
-        return (
-            self.start.timestamp() <= other.start.timestamp()
-            and other.end.timestamp() <= self.end.timestamp()
-        )
+        (start, end), (low, high) = self.span, other.span
+        return start <= low and high <= end
 
     def __str__(self) -> str:
         return f"[{_brief(self.start)}, {_brief(self.end)})"

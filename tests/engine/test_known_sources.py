@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine import known_sources
+from logdriven_dagster.engine import known_sources, window
 from tests.builders import day
 from tests.engine.laboratory import Lab, Ran
 
@@ -50,11 +50,15 @@ def test_a_file_that_is_added_changed_or_removed_is_seen(lab: Lab, columns: str 
 
 def test_paths_that_differ_for_every_window_do_not_pile_up(lab: Lab, monkeypatch):
     monkeypatch.setattr(known_sources, "_MOST_SOURCES", 2)
+    kept = known_sources.KnownSources()
+    monkeypatch.setattr(window, "KnownSources", lambda: kept)
     source = {"type": "csv", "path": "${number}.csv", "header": True}
     run = windows(lab, {"source": source, "target": TARGET})
     for n in (1, 2, 3, 4, 1, 4):
         file = lab.file(f"{n}.csv", f"a\n{n}\n")
         assert told(run(n)) == (1, 1, (file.name,))
+        assert len(kept._known) <= 2
+    assert len(kept._known) == 2
     assert lab.rows("ods.t") == [("1",), ("2",), ("3",), ("4",)]
 
 

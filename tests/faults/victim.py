@@ -116,7 +116,7 @@ def main(folder: str, fault: str, point: str, call: str, host: str) -> None:
     if fault:
         hurt_at(point, int(call), FAULTS[fault])
     runner = open_runner(load_project(folder))
-    if runner.run_log.engine.dialect.name == "sqlite":
+    if fault == "freeze" and runner.run_log.engine.dialect.name == "sqlite":
         note_transactions()
     for event in runner.catch_up(NOW):
         if isinstance(event, WindowLost):

@@ -1,5 +1,7 @@
 """Attempts of a stretch, written together: the same log as one by one, in a few statements."""
 
+from datetime import timedelta
+
 import pytest
 import sqlalchemy as sa
 
@@ -8,6 +10,7 @@ from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Owner, Stat
 from logdriven_dagster.runlog import attempts, leases, steps, together
 from logdriven_dagster.runlog.schema import job_log, step_log
 from tests.builders import day, days, hours
+from tests.patience import PATIENCE
 from tests.runlog.logbook import fail, request, rows, start, succeed, table_log
 
 THREE = [day(n) for n in (1, 2, 3)]
@@ -60,6 +63,20 @@ def test_the_log_is_the_same_as_one_by_one(log):
     ranges = "SELECT job_name, status, window_start, window_end FROM log_range ORDER BY job_name"
     alone, side = (list(row.values())[1:] for row in rows(log, ranges))
     assert alone == side
+
+
+def test_a_step_has_lasted_since_its_start(log):
+    several, (one,) = claim(log, *THREE), [start(log, day(4), name="ods.alone")]
+    with log.begin() as conn:
+        began = conn.execute(sa.select(step_log.c.job_id, step_log.c.start_time)).all()
+        for job_id, moment in began:
+            earlier = sa.update(step_log).where(step_log.c.job_id == job_id)
+            conn.execute(earlier.values(start_time=moment - timedelta(seconds=1000)))
+    finish(log, several)
+    log.write(lambda conn: steps.finish(conn, one.job_id, "load", outcome(1)))
+    lasted = [row["duration"] for row in rows(log, "SELECT duration FROM step_log")]
+    assert len(lasted) == 4
+    assert all(1000 <= seconds <= 1000 + PATIENCE for seconds in lasted)
 
 
 def test_each_window_has_a_lease_of_its_own_and_its_first_step_runs(log):
