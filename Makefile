@@ -18,16 +18,21 @@ help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 # uv would keep a source, a build and a copy of PySpark for every clone: 2 GB each.
+UV_INSTALL := VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-cache --compile-bytecode \
+	--constraint constraints.txt
+
+# Hundreds of processes of the tests would compile our own modules, each for itself.
+unexport PYTHONDONTWRITEBYTECODE
+
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.10 to 3.13 is needed; set PYTHON=" >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-cache --constraint constraints.txt \
-		--editable '.[demo,postgres,mysql,kafka,connect$(JAVA)]'
+	$(UV_INSTALL) --editable '.[demo,postgres,mysql,kafka,connect$(JAVA)]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-cache --constraint constraints.txt --group dev
+	$(UV_INSTALL) --group dev
 	touch $@
 
 install: $(VENV)/.installed ## make .venv with the package and what it needs

@@ -24,8 +24,8 @@ def python_of(name: str) -> Path:
     if not _is_complete(folder):
         uv, requirements = _uv(), str(_requirements(name))
         _run(name, [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)])
-        install = [uv, "pip", "install", "--quiet", "--no-cache", "--python", str(python)]
-        _run(name, [*install, "-r", requirements])
+        install = [uv, "pip", "install", "--quiet", "--no-cache", "--compile-bytecode"]
+        _run(name, [*install, "--python", str(python), "-r", requirements])
         (folder / ".complete").touch()
     return python
 

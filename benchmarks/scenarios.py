@@ -44,6 +44,7 @@ def _one_more(shape: Shape) -> int:
 
 
 _CATCHING_UP = (*_PLAIN, *_OTHERS, *_OURS, "logdriven-warm", "logdriven-parallel")
+_ALIKE = tuple(f"{name}-alike" for name in (*_PLAIN, *_OTHERS))
 _KNOWING = tuple(name for name in _CATCHING_UP if name not in _PLAIN)
 
 COURSES = (
@@ -51,7 +52,7 @@ COURSES = (
         lambda scale: scale.month,
         "map",
         (
-            Stage("A", _zero, _days, _CATCHING_UP),
+            Stage("A", _zero, _days, (*_CATCHING_UP, *_ALIKE)),
             Stage("D", _days, _one_more, _CATCHING_UP),
             Stage("E", _one_more, _one_more, _KNOWING),
         ),

@@ -6,7 +6,8 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from threading import current_thread, main_thread
+from importlib import import_module
+from threading import Thread, current_thread, main_thread
 from typing import TYPE_CHECKING
 
 import psutil
@@ -44,6 +45,8 @@ def spark_session(project: Project) -> "SparkSession":
     for name, value in launch_settings(project, "spark").items():
         builder = builder.config(name, value)
     quieten()
+    # PySpark's first call of Java imports it, pandas included: here that goes beside Java's start.
+    Thread(target=import_module, args=("pyspark.testing.utils",), daemon=True).start()
     with _no_orphans(), _signals_as_they_were():
         return builder.getOrCreate()
 

@@ -19,6 +19,10 @@ _DEBIAN_JARS = Path("/usr/share/java")
 
 _CLASS_PATH = "spark.driver.extraClassPath"
 
+LARGE_REGIONS = "-XX:G1HeapRegionSize=32m"
+"""Spark's buffers are of a megabyte and more, for which G1 has a slow way of its own in heaps of
+small regions, its default: a sixth of the time of writing Parquet. Other collectors ignore it."""
+
 
 def launch_settings(project: Project, program: str) -> dict[str, str]:
     """What a JVM has to be started with. `program`: each has its own archive of classes."""
@@ -89,11 +93,12 @@ def _java_options(project: Project, program: str, class_path: str) -> dict[str, 
     java = {
         "spark.driver.extraJavaOptions": [
             zone,
+            LARGE_REGIONS,
             _log_option(),
             *archive_options(program, class_path),
             *_sqlite_options(project),
         ],
-        "spark.executor.extraJavaOptions": [zone],
+        "spark.executor.extraJavaOptions": [zone, LARGE_REGIONS],
     }
     return {
         name: " ".join([*options, given.get(name, "")]).strip() for name, options in java.items()

@@ -48,6 +48,15 @@ def test_settings_of_a_window_do_not_change_the_users_session(lab: Lab):
     assert lab.spark.conf.get("spark.sql.session.timeZone") == before
 
 
+def test_options_of_the_project_come_after_those_of_every_jvm(lab: Lab):
+    own = "-XX:+UseParallelGC -XX:G1HeapRegionSize=8m"
+    names = [f"spark.{which}.extraJavaOptions" for which in ("driver", "executor")]
+    lab.settings["spark"] = {"config": {names[0]: own}}
+    settings = spark_settings.launch_settings(lab.project, "spark")
+    assert settings[names[0]].endswith(f" {own}")
+    assert all("-XX:G1HeapRegionSize=32m" in settings[name].split() for name in names)
+
+
 def test_newer_javas_keep_an_archive_of_their_classes(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(class_sharing, "_java_release", lambda: 'JAVA_VERSION="25.0.1"')
