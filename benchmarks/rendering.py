@@ -20,8 +20,8 @@ DuckDB makes of the same data: counts by the day and a hash over all columns. Wr
 time. Seconds are medians with the least and the most of the rounds. A ratio is the median of the
 rounds' own ratios, so that a slow moment of the machine slows both sides of it. CPU is user and
 system time of all processes, JVMs included, but for a warm server or cluster, which is there before
-and after. "Our JVM option" is `-XX:G1HeapRegionSize=32m`: our projects start their JVMs with it, the
-others leave it to their users.
+and after. "Our JVM option" is `-XX:G1HeapRegionSize=32m`: our projects start their JVMs with it,
+the others leave it to their users.
 """
 
 
