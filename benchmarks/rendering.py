@@ -7,11 +7,12 @@ from typing import Any
 from benchmarks.figures import Spread, ratios
 from benchmarks.results import Results, Scenario, Times
 from benchmarks.targets import TARGETS, Limit, Target
+from logdriven_dagster.engine.spark_settings import LARGE_REGIONS
 
 _BASES = ("plain-pass", "plain-loop", "logdriven")
 """Whom a scenario's ratios compare with: the first that has times."""
 
-_HEAD = """# Benchmarks
+_HEAD = f"""# Benchmarks
 
 Written by `make bench` from `docs/benchmarks.json`; no number is typed by hand. Contestants run as
 whole processes, one after the other, in an order of chance that is new in each round, each from an
@@ -20,7 +21,7 @@ DuckDB makes of the same data: counts by the day and a hash over all columns. Wr
 time. Seconds are medians with the least and the most of the rounds. A ratio is the median of the
 rounds' own ratios, so that a slow moment of the machine slows both sides of it. CPU is user and
 system time of all processes, JVMs included, but for a warm server or cluster, which is there before
-and after. "Our JVM option" is `-XX:G1HeapRegionSize=32m`: our projects start their JVMs with it,
+and after. "Our JVM option" is `{LARGE_REGIONS}`: our projects start their JVMs with it,
 the others leave it to their users.
 """
 

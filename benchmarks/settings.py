@@ -79,10 +79,10 @@ SCALES = {
 def environment() -> dict[str, str]:
     """Variables for a contestant's process: those of this one without anybody's project.
 
-    Without what keeps Python from compiling a module once and for all, too.
+    And without what would make every process compile the modules that it imports.
     """
-    strangers = ("LOGDRIVEN_", "DAGSTER_", "DBT_", "SQLMESH_", "SPARK_", "PYSPARK_", "PYTHONPATH")
-    strangers += ("PYTHONDONTWRITEBYTECODE",)
+    projects = ("LOGDRIVEN_", "DAGSTER_", "DBT_", "SQLMESH_", "SPARK_", "PYSPARK_", "PYTHONPATH")
+    strangers = (*projects, "PYTHONDONTWRITEBYTECODE")
     kept = {name: text for name, text in os.environ.items() if not name.startswith(strangers)}
     return {**kept, "TZ": "UTC", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
 

@@ -45,7 +45,7 @@ def spark_session(project: Project) -> "SparkSession":
     for name, value in launch_settings(project, "spark").items():
         builder = builder.config(name, value)
     quieten()
-    # PySpark's first call of Java imports it, pandas included: here that goes beside Java's start.
+    # PySpark's first call of Java would import this and pandas, while Java waits.
     Thread(target=import_module, args=("pyspark.testing.utils",), daemon=True).start()
     with _no_orphans(), _signals_as_they_were():
         return builder.getOrCreate()

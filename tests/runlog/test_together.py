@@ -66,7 +66,8 @@ def test_the_log_is_the_same_as_one_by_one(log):
 
 
 def test_a_step_has_lasted_since_its_start(log):
-    several, (one,) = claim(log, *THREE), [start(log, day(4), name="ods.alone")]
+    several = claim(log, *THREE)
+    one = start(log, day(4), name="ods.alone")
     with log.begin() as conn:
         began = conn.execute(sa.select(step_log.c.job_id, step_log.c.start_time)).all()
         for job_id, moment in began:
