@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.steps import FileTarget
 from logdriven_dagster.engine.iceberg_files import location, parquet_rows
-from logdriven_dagster.engine.pointers import ALL, Pointer, Pointers
+from logdriven_dagster.engine.pointers import ALL, Pointer, Pointers, moment
 from logdriven_dagster.engine.schemas import conform, merged
 from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import (
@@ -58,7 +58,7 @@ class WindowFiles:
         self._place, self._table, self._target = place, table, target
         self._folder = files_folder(place.project, table, target)
         self._zone = place.project.zone
-        self._pointers = Pointers(self._folder)
+        self._pointers = Pointers(self._folder, self._zone)
         self._options = dict(_CSV) if target.type == "csv" else {}
         self._options |= {name: option_text(value) for name, value in target.options.items()}
 
@@ -162,14 +162,15 @@ class WindowFiles:
         self._refuse_superseded(old, stamp)
         start = range_text(stamp.window.start)
         if old is None:
-            nothing = Pointer(start, range_text(stamp.window.end), "", (), 0, stamp.step_id, 0, "")
-            self._pointers.put(name, replace(nothing, fencing_token=stamp.fencing_token))
-            return
-        self._pointers.put(
-            name,
-            replace(old, fencing_token=stamp.fencing_token, fences=max(start, old.fences or "")),
-        )
-        self._pointers.forget(name, keep=2)
+            end = range_text(stamp.window.end)
+            kept = Pointer(start, end, "", (), 0, stamp.step_id, 0, "", fences=start)
+        else:
+            texts = filter(None, (start, old.fences))
+            kept = replace(old, fences=max(texts, key=lambda text: moment(text, self._zone)))
+        fence = replace(kept, fencing_token=stamp.fencing_token)
+        if fence != old:
+            self._pointers.put(name, fence)
+            self._pointers.forget(name, keep=2)
 
     def _refuse_superseded(self, old: Pointer | None, stamp: Stamp) -> None:
         """AttemptLostError if a newer attempt at this very window has been here."""

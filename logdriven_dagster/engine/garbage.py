@@ -117,7 +117,7 @@ def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iter
 
 def _of_files(search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
     folder = files_folder(search.project, table, target)
-    idle, pointers = search.idle(folder / "data"), Pointers(folder)
+    idle, pointers = search.idle(folder / "data"), Pointers(folder, search.project.zone)
     needed = pointers.folders()
     for path in idle:
         if path.name not in needed:

@@ -1,9 +1,10 @@
 """The pointer files of a target of plain files: which folder holds which window's rows.
 
-A pointer `_windows/<data_range_start>.<fencing token>.json` is written once and never changed. Of a
-window's pointers the one with the greatest token counts, so that an attempt that was shut out can
-write what it likes: nobody looks at it. The one before stays until the next, for readers that have
-listed the folder at an unlucky moment. Pointers without a token were written by version 0.1.
+A pointer `_windows/<data_range_start>.<fencing token>.json` is never changed, only replaced: an
+attempt puts it up twice at most, as a fence and as its publication. Of a window's pointers the one
+with the greatest token counts, so that an attempt that was shut out can write what it likes: nobody
+looks at it. The one before stays until the next, for readers that have listed the folder at an
+unlucky moment. Pointers without a token were written by version 0.1.
 """
 
 import json
@@ -59,27 +60,24 @@ class Pointer:
 
         return StructType.fromJson(json.loads(self.columns))
 
-    @property
-    def rank(self) -> tuple[str, int]:
-        """What decides between two pointers of one name: the newer window, then the token.
-
-        The texts sort like the moments that they name.
-        """
-        return max(self.data_range_start, self.fences or ""), self.fencing_token
+    def rank(self, zone: ZoneInfo) -> tuple[float, int]:
+        """What decides between two pointers of one name: the newer window, then the token."""
+        texts = filter(None, (self.data_range_start, self.fences))
+        return max(moment(text, zone) for text in texts), self.fencing_token
 
 
 class Pointers:
-    """The pointer files of one target."""
+    """The pointer files of one target; `zone` is the project's."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder / "_windows"
+    def __init__(self, folder: Path, zone: ZoneInfo) -> None:
+        self._folder, self._zone = folder / "_windows", zone
 
     def current(self) -> dict[str, Pointer]:
         """Name → the pointer that counts, fences before the first publication included."""
         newest: dict[str, Pointer] = {}
         for name, _, pointer in self._listed():
             known = newest.get(name)
-            if known is None or pointer.rank > known.rank:
+            if known is None or pointer.rank(self._zone) > known.rank(self._zone):
                 newest[name] = pointer
         return newest
 
@@ -110,9 +108,9 @@ class Pointers:
 
     def _by_rank(self) -> dict[str, list[str]]:
         """Name → its pointers, the one that counts first."""
-        found: dict[str, list[tuple[tuple[str, int], str]]] = {}
+        found: dict[str, list[tuple[tuple[float, int], str]]] = {}
         for name, path, pointer in self._listed():
-            found.setdefault(name, []).append((pointer.rank, path))
+            found.setdefault(name, []).append((pointer.rank(self._zone), path))
         return {
             name: [path for _, path in sorted(paths, reverse=True)] for name, paths in found.items()
         }
@@ -133,16 +131,24 @@ class Pointers:
     def _read(self) -> Iterator[tuple[str, str, Pointer]]:
         for entry in os.scandir(self._folder) if self._folder.is_dir() else ():
             if match := _NAME.fullmatch(entry.name):
-                stat = entry.stat()
-                pointer = _pointer(entry.path, entry.inode(), stat.st_mtime_ns)
-                yield match[1], entry.path, pointer
+                yield match[1], entry.path, _pointer(entry.path, entry.inode())
 
 
 @lru_cache(maxsize=100_000)
-def _pointer(path: str, _inode: int, _changed: int) -> Pointer:
-    """The pointer in a file of this identity, read once: a table may have thousands."""
+def _pointer(path: str, _inode: int) -> Pointer:
+    """The pointer in a file of this identity, read once: a table may have thousands.
+
+    What replaces a file is there beside it before, so its number is another one; the listing tells
+    it, and no file is looked at by itself.
+    """
     values = json.loads(Path(path).read_text(encoding="utf-8"))
     return replace(Pointer(**values), files=tuple(values["files"]))
+
+
+@lru_cache(maxsize=100_000)
+def moment(text: str, zone: ZoneInfo) -> float:
+    """The bound of a window in seconds of the epoch. Texts of an hour that exists twice mislead."""
+    return parse_range_text(text, zone).timestamp()
 
 
 @lru_cache(maxsize=100_000)

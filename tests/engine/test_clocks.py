@@ -8,7 +8,7 @@ from tests.engine.laboratory import Lab
 
 pytestmark = pytest.mark.connect
 
-TARGETS = {
+TARGETS: dict[str, dict[str, str]] = {
     "iceberg": {"type": "iceberg"},
     "parquet": {"type": "parquet"},
     "csv": {"type": "csv"},
@@ -42,3 +42,18 @@ def test_an_hour_that_exists_twice_is_two_windows(berlin: Lab):
     assert [row[1:] for row in berlin.rows("ods.t", second)] == [
         ("2022-10-30 02:00:00+01:00", second.start.timestamp())
     ]
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_what_is_replaced_as_a_whole_holds_the_newer_of_two_equal_hours(
+    lab: Lab, target: dict[str, str]
+):
+    """02:30 of summer comes before 02:00 of winter, though not by their texts."""
+    lab.settings["timezone"] = "Europe/Berlin"
+    step = {"sql": QUERY, "target": {**target, "mode": "overwrite"}}
+    lab.table("ods.t", step, period=30, default_start="2022-10-30")
+    grid: Any = lab.project.table("ods.t").grid
+    older, newer = grid.window(5), grid.window(6)
+    for window in (older, newer, older):
+        lab.run("ods.t", window)
+    assert [row[0] for row in lab.rows("ods.t")] == [newer.start.timestamp()]

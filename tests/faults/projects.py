@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
@@ -135,7 +136,7 @@ class Scenario:
             except NoSuchTableError:
                 continue
         target: Any = project.table("dwd.twice").output
-        yield "dwd.twice", list(_pointed(files_folder(project, "dwd.twice", target)))
+        yield "dwd.twice", list(_pointed(files_folder(project, "dwd.twice", target), project.zone))
 
     def _database(self) -> Iterator[tuple[str, Rows]]:
         engine = sa.create_engine(self.project.connection("db").url)
@@ -158,10 +159,10 @@ def _tuples(table: Any) -> Rows:
     return [tuple(row.values()) for row in table.select(shown).to_pylist()]
 
 
-def _pointed(folder: Path) -> Iterator[tuple[Any, ...]]:
+def _pointed(folder: Path, zone: ZoneInfo) -> Iterator[tuple[Any, ...]]:
     from pyarrow.parquet import read_table
 
-    for pointer in Pointers(folder).current().values():
+    for pointer in Pointers(folder, zone).current().values():
         for name in pointer.files:
             yield from _tuples(read_table(folder / "data" / pointer.folder / name))
 
