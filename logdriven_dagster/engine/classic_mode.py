@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from logdriven_dagster.engine.metrics import QueryPlan
 
+_MODIFIABLE: dict[str, bool] = {}
+"""Setting → whether Spark takes it while it runs, which is the same for all sessions."""
+
 
 class ClassicMode:
     """Through Py4J: what has no public door is reached by `_jvm` and its like, only here."""
@@ -34,7 +37,9 @@ class ClassicMode:
 
     def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
         for name, value in settings.items():
-            if session.conf.isModifiable(name):
+            if name not in _MODIFIABLE:
+                _MODIFIABLE[name] = session.conf.isModifiable(name)
+            if _MODIFIABLE[name]:
                 session.conf.set(name, value)
 
     def release(self, session: "SparkSession") -> None:

@@ -151,9 +151,8 @@ def _claim_by(
     tables = {**order.project.tables, table.table: table}
     # A table of files takes what it finds when it looks; after a failure, what it had.
     most = 0 if table.incremental_type == "files" else most_batches(table)
-    started = lifecycle.init_job(conn, registry, claim, most)
+    started = lifecycle.init_job(conn, registry, claim, most, begins=True)
     refreshes.settle(conn, table, with_upstreams(table, tables))
-    lifecycle.init_step(conn, registry, started.attempt, claim.steps[0])
     return started
 
 

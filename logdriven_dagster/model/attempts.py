@@ -134,6 +134,8 @@ class Attempt:
     """Greater than that of any earlier attempt at the window; guards every later write."""
     previous: Status | None = None
     """How the attempt before this one ended."""
+    previous_id: int | None = None
+    """Its job."""
     replaced: Owner | None = None
     """Whose running attempt this one ended."""
     staged: Mapping[str, str] = field(default_factory=dict)

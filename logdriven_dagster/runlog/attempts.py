@@ -29,8 +29,10 @@ from logdriven_dagster.runlog.texts import stored
 _FILES_LENGTH = 1024
 
 
-def claim(conn: Connection, request: Claim) -> Attempt:
+def claim(conn: Connection, request: Claim, first: Status = Status.READY) -> Attempt:
     """Start an attempt at a window: its new latest `job_log` row, RUNNING, with its steps.
+
+    They are READY, but for the first one if it is said to be RUNNING.
 
     A running attempt whose lease is over is taken over: it ends as FAILURE, and the new attempt
     gets what it had staged. AlreadyRunningError if another attempt is running (unless the request
@@ -50,12 +52,13 @@ def claim(conn: Connection, request: Claim) -> Attempt:
         job_id = _insert(conn, request, Status.RUNNING, number, **fields)
     except IntegrityError:
         raise _just_started(request) from None
-    steps.add(conn, [job_id], request.steps)
+    steps.add(conn, [job_id], request.steps, first)
     staged = _resumable(conn, request, previous) if previous is not None else {}
     before = Status(previous.status) if previous is not None else None
     if before is Status.RUNNING:
         before = Status.FAILURE  # it has just been taken over or replaced
-    return Attempt(job_id, request, number, token, before, replaced, staged)
+    previous_id = previous.job_id if previous is not None else None
+    return Attempt(job_id, request, number, token, before, previous_id, replaced, staged)
 
 
 def latest(conn: Connection, request: Claim) -> Row[Any] | None:

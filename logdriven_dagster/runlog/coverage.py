@@ -8,7 +8,7 @@ running again, or that somebody has set to FAILURE, is taken out when they are r
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, delete, insert, select, union_all, update
+from sqlalchemy import Select, delete, insert, select, union_all, update
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.attempts import Status
@@ -21,6 +21,16 @@ OPEN = (Status.RUNNING.value, Status.FAILURE.value, Status.DISCARDED.value)
 _RANGES = select(
     log_range.c.job_name, log_range.c.status, log_range.c.window_start, log_range.c.window_end
 )
+
+_UNCOVERED = select(
+    job_log.c.job_name, job_log.c.status, job_log.c.window_start, job_log.c.window_end
+).where(
+    job_log.c.latest == 1,
+    job_log.c.covered.is_(None),  # 0: an empty slice, at whose place the next one begins
+    job_log.c.status.in_(DONE),
+    job_log.c.window_start.is_not(None),
+)
+"""Finished windows that no range holds yet."""
 
 
 def cover(conn: Connection, table: str, status: Status, window: TimeWindow) -> None:
@@ -65,21 +75,19 @@ def ranges(conn: Connection, names: Collection[str]) -> list[Row[Any]]:
     What was reopened is still in them.
     """
     kept = _RANGES.where(log_range.c.job_name.in_(names))
-    by_hand = _uncovered(job_log.c.job_name.in_(names))
+    by_hand = _UNCOVERED.where(job_log.c.job_name.in_(names))
     return _ascending(conn, kept, by_hand)
 
 
-def reopened(conn: Connection, names: Collection[str]) -> list[Row[Any]]:
+def reopened(conn: Connection, open_ones: Sequence[str]) -> list[Row[Any]]:
     """Rows (job_name, window_start, window_end) by ascending start: no longer finished windows.
 
-    They are in the ranges, but the latest attempts at them are running or did not succeed.
+    They are in the ranges, but the latest attempts at them, whose `job_schedule_id` is given, are
+    running or did not succeed.
     """
-    open_ones = select(job_log.c.job_schedule_id).where(
-        job_log.c.status.in_(OPEN), job_log.c.latest == 1, job_log.c.job_name.in_(names)
-    )
     found: list[Row[Any]] = []
-    # Two steps: PostgreSQL expects more open windows than there are, and would join whole logs.
-    for part in chunks(conn.execute(open_ones).scalars().all()):
+    # No join: PostgreSQL expects more open windows than there are, and would join whole logs.
+    for part in chunks(open_ones):
         for log in (job_log, job_log_archive):
             query = select(log.c.job_name, log.c.window_start, log.c.window_end)
             found += conn.execute(query.where(log.c.job_schedule_id.in_(part), log.c.covered == 1))
@@ -92,7 +100,7 @@ def absorb(conn: Connection) -> None:
     What others add or extend meanwhile stays as it is.
     """
     ranges = conn.execute(select(log_range).with_for_update()).all()
-    rows = conn.execute(_uncovered().add_columns(job_log.c.job_id)).all()
+    rows = conn.execute(_UNCOVERED.add_columns(job_log.c.job_id)).all()
     merged: list[dict[str, Any]] = []
     last: dict[tuple[str, str], dict[str, Any]] = {}
     for row in sorted([*ranges, *rows], key=lambda row: row.window_start):
@@ -115,16 +123,3 @@ def absorb(conn: Connection) -> None:
 def _ascending(conn: Connection, *queries: Select[Any]) -> list[Row[Any]]:
     rows: Sequence[Row[Any]] = conn.execute(union_all(*queries)).all()
     return sorted(rows, key=lambda row: row.window_start)
-
-
-def _uncovered(*conditions: ColumnElement[bool]) -> Select[Any]:
-    """Finished windows that no range holds yet."""
-    return select(
-        job_log.c.job_name, job_log.c.status, job_log.c.window_start, job_log.c.window_end
-    ).where(
-        job_log.c.latest == 1,
-        job_log.c.covered.is_(None),  # 0: an empty slice, at whose place the next one begins
-        job_log.c.status.in_(DONE),
-        job_log.c.window_start.is_not(None),
-        *conditions,
-    )

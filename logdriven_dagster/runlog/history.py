@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import bindparam, func, select
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.processes import process_of
@@ -42,6 +42,13 @@ _NEWEST_DONE = (
 )
 """So many finished windows of a table, the newest."""
 
+_OPEN = (
+    select(job_log, leases.is_expired(), utc_now().label("read_at"))
+    .where(job_log.c.status.in_(coverage.OPEN), job_log.c.latest == 1)
+    .order_by(job_log.c.window_start)
+)
+"""The latest attempts that run or did not succeed, by ascending start."""
+
 
 def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
     """What planning needs to know about each of the tables; an unknown one has an empty log.
@@ -55,10 +62,11 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
     covered: dict[tuple[str, str], list[TimeWindow]] = {}
     for row in coverage.ranges(conn, list(zones)):
         covered.setdefault((row.job_name, row.status), []).append(_window(row, zones[row.job_name]))
+    rows = _open_rows(conn, list(zones))
     reopened: dict[str, list[TimeWindow]] = {}
-    for row in coverage.reopened(conn, list(zones)):
+    for row in coverage.reopened(conn, [row.job_schedule_id for row in rows]):
         reopened.setdefault(row.job_name, []).append(_window(row, zones[row.job_name]))
-    opened = open_windows(conn, tables)
+    opened = _open_windows(conn, tables, rows)
     stale = refreshes.stale(conn, tables)
     lately = recent.ended(conn, tables)
     settled = _settled(conn, tables)
@@ -83,22 +91,22 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
 
 def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[OpenWindow]]:
     """The unfinished windows of the tables that have been tried, oldest first."""
+    return _open_windows(conn, tables, _open_rows(conn, [table.table for table in tables]))
+
+
+def _open_rows(conn: Connection, names: Sequence[str]) -> Sequence[Row[Any]]:
+    return conn.execute(_OPEN.where(job_log.c.job_name.in_(names))).all()
+
+
+def _open_windows(
+    conn: Connection, tables: Collection[TableConfig], rows: Sequence[Row[Any]]
+) -> dict[str, list[OpenWindow]]:
     by_name = {table.table: table for table in tables}
-    rows = conn.execute(
-        select(job_log, leases.is_expired(), utc_now().label("read_at"))
-        .where(
-            job_log.c.status.in_(coverage.OPEN),
-            job_log.c.latest == 1,
-            job_log.c.window_start.is_not(None),
-            job_log.c.job_name.in_(list(by_name)),
-        )
-        .order_by(job_log.c.window_start)
-    ).all()
     errors = _errors(conn, [row.job_id for row in rows])
     found: dict[str, list[OpenWindow]] = {}
     for row in rows:
         table = by_name[row.job_name]
-        if slices.is_of(table, row.incremental_type):
+        if row.window_start is not None and slices.is_of(table, row.incremental_type):
             item = _open_window(row, table, errors.get(row.job_id))
             found.setdefault(row.job_name, []).append(item)
     return found

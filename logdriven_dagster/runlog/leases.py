@@ -6,6 +6,7 @@ the owner is gone. The token is ours, since a lock alone cannot stop an owner th
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Table, and_, case, or_, select, update
@@ -33,11 +34,13 @@ def held(attempt: Attempt) -> ColumnElement[bool]:
     )
 
 
+@cache
 def expired(log: Table = job_log) -> ColumnElement[bool]:
     """Whether a RUNNING row's lease is over, by the database's clock; without an expiry it is."""
     return or_(log.c.lease_expires_at.is_(None), log.c.lease_expires_at < utc_now())
 
 
+@cache
 def is_expired(log: Table = job_log) -> ColumnElement[int]:
     """A column `expired` for rows of a log: 1 for one that is RUNNING without a lease."""
     over = (log.c.status == _RUNNING) & expired(log)

@@ -10,6 +10,7 @@ Where a run is meant, a runner gives its attempt, and AttemptLostError says that
 any more. Tools that know only the table give its name, which means the attempt that is running.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
@@ -46,6 +47,13 @@ StepInstance: TypeAlias = tuple[int, str]
 """The key of a `step_log` row: job_id and step_id."""
 
 
+_UNHALTED = {
+    Status.RUNNING: (110, "halt_step ends them"),
+    Status.FAILURE: (111, "end the job with term_job and run it again"),
+}
+_UNTERMINATED = {Status.RUNNING: (110, "term_step ends them")}
+
+
 @dataclass(frozen=True, slots=True)
 class Started:
     """A run that has begun."""
@@ -55,9 +63,16 @@ class Started:
 
 
 def init_job(
-    conn: Connection, registry: Registry, claim: Claim, max_batches: int | None = None
+    conn: Connection,
+    registry: Registry,
+    claim: Claim,
+    max_batches: int | None = None,
+    *,
+    begins: bool = False,
 ) -> Started:
     """Start an attempt and give it its batches; all of its steps are READY.
+
+    If it `begins`, the first one is RUNNING, as after an `init_step`.
 
     The slice of a table with enqueuers gets the first and last batch as its bounds. Nothing has
     changed if an error is raised and the transaction is rolled back: LifeCycleError 101, 102, 103,
@@ -66,17 +81,20 @@ def init_job(
     process = registry.parent(claim.table)
     for step in claim.steps:
         process.sub(step)
-    before = attempts.latest(conn, claim)
-    succeeded = _refuse_running_steps(conn, before)
-    attempt = attempts.claim(conn, claim)
+    attempt = attempts.claim(conn, claim, Status.RUNNING if begins else Status.READY)
+    succeeded = _refuse_running_steps(conn, attempt)
     again = attempt.previous not in (None, Status.SUCCESS, Status.SKIPPED)
     goes_on = recoverable(process, succeeded) if again else ()
-    if not process.routes:
+    if process.routes:
+        started = take(conn, process, attempt, max_batches, goes_on)
+    else:
         target = None
         if registry.consumers(claim.table):
             target = batches.take_none(conn, attempt).target_batch_id
-        return Started(attempt, Taken(target, last_recoverable_step=goes_on))
-    return take(conn, process, attempt, max_batches, goes_on)
+        started = Started(attempt, Taken(target, last_recoverable_step=goes_on))
+    if begins and registry.exchanges(claim.table):
+        batches.start(conn, started.attempt, claim.steps[0])
+    return started
 
 
 def take(
@@ -101,7 +119,7 @@ def take(
 def init_step(conn: Connection, registry: Registry, run: Run, step: str) -> StepInstance:
     """READY → RUNNING; the key of the step's row. LifeCycleError 103, 106, 108."""
     attempt = _of_step(conn, registry, run, step)
-    if _status(conn, attempt, step) is Status.RUNNING:
+    if _step(conn, attempt, step).status == Status.RUNNING.value:
         raise LifeCycleError(106, f"{step} of {attempt.table}; end it before it starts again")
     steps.start(conn, attempt.job_id, step)
     if registry.exchanges(attempt.table):
@@ -114,9 +132,10 @@ def halt_step(
 ) -> None:
     """End a running step as SUCCESS, or pass one over as SKIPPED. LifeCycleError 103, 107, 108."""
     attempt = _of_step(conn, registry, run, step)
+    row = _step(conn, attempt, step)
     if outcome.status is not Status.SKIPPED:
-        _refuse_idle(conn, attempt, step)
-    steps.finish(conn, attempt.job_id, step, outcome)
+        _refuse_idle(attempt, row)
+    steps.end(conn, row, outcome)
     if registry.exchanges(attempt.table):
         batches.processed(conn, attempt, step)
 
@@ -126,8 +145,9 @@ def term_step(
 ) -> None:
     """End a running step as FAILURE or DISCARDED. LifeCycleError 103, 107, 108."""
     attempt = _of_step(conn, registry, run, step)
-    _refuse_idle(conn, attempt, step)
-    steps.finish(conn, attempt.job_id, step, outcome)
+    row = _step(conn, attempt, step)
+    _refuse_idle(attempt, row)
+    steps.end(conn, row, outcome)
     if registry.exchanges(attempt.table):
         batches.failed(conn, attempt, step)
 
@@ -146,8 +166,7 @@ def halt_job(
     which there was nothing makes no batch. LifeCycleError 102, 105, 110, 111.
     """
     process, attempt = _of_job(conn, registry, run)
-    _refuse_steps(conn, attempt, Status.RUNNING, 110, "halt_step ends them")
-    _refuse_steps(conn, attempt, Status.FAILURE, 111, "end the job with term_job and run it again")
+    _refuse_steps(conn, attempt, _UNHALTED)
     if not registry.exchanges(attempt.table):
         attempts.finish(conn, attempt, outcome)
         return None
@@ -170,7 +189,7 @@ def term_job(conn: Connection, registry: Registry, run: Run, outcome: AttemptOut
     LifeCycleError 102, 105, 110.
     """
     _, attempt = _of_job(conn, registry, run)
-    _refuse_steps(conn, attempt, Status.RUNNING, 110, "term_step ends them")
+    _refuse_steps(conn, attempt, _UNTERMINATED)
     if registry.exchanges(attempt.table):
         batches.failed(conn, attempt)
     attempts.finish(conn, attempt, outcome)
@@ -188,19 +207,20 @@ def _intakes(conn: Connection, process: Process, chosen: batches.Chosen) -> tupl
     return tuple(intakes)
 
 
-def _refuse_running_steps(conn: Connection, before: Row[Any] | None) -> set[str]:
-    """LifeCycleError 110 if a step of an ended attempt is RUNNING; the steps that it had done.
+def _refuse_running_steps(conn: Connection, attempt: Attempt) -> set[str]:
+    """LifeCycleError 110 if a step of the attempt before is RUNNING; the steps that it had done.
 
     Only people who change the log by hand leave it so.
     """
-    if before is None:
+    if attempt.previous is None:
         return set()
-    query = select(step_log).where(step_log.c.job_id == before.job_id)
+    query = select(step_log).where(step_log.c.job_id == attempt.previous_id)
     rows = conn.execute(query).all()
     running = [row.step_id for row in rows if row.status == Status.RUNNING.value]
-    if running and before.status != Status.RUNNING.value:
-        what = f"{', '.join(running)} of job {before.job_id}, which is {before.status}"
-        raise LifeCycleError(110, f"{what}; set it to FAILURE in step_log")
+    if running:
+        what = f"{', '.join(running)} of job {attempt.previous_id}"
+        ended = f"which is {attempt.previous.value}; set it to FAILURE in step_log"
+        raise LifeCycleError(110, f"{what}, {ended}")
     done = Status.SUCCESS.value
     return {row.step_id for row in rows if row.status == done or row.staged is not None}
 
@@ -257,22 +277,27 @@ def _attempt(row: Row[Any], process: Process) -> Attempt:
     return Attempt(row.job_id, claim, row.attempt_number, row.fencing_token)
 
 
-def _status(conn: Connection, attempt: Attempt, step: str) -> Status:
-    mine = (step_log.c.job_id == attempt.job_id) & (step_log.c.step_id == step)
-    status = conn.execute(select(step_log.c.status).where(mine)).scalar()
-    if status is None:
+def _step(conn: Connection, attempt: Attempt, step: str) -> Row[Any]:
+    row = steps.find(conn, attempt.job_id, step)
+    if row is None:
         raise LifeCycleError(103, f"job {attempt.job_id} was started without the step {step}")
-    return Status(status)
+    return row
 
 
-def _refuse_idle(conn: Connection, attempt: Attempt, step: str) -> None:
-    status = _status(conn, attempt, step)
-    if status is not Status.RUNNING:
-        raise LifeCycleError(107, f"{step} of job {attempt.job_id} is {status.value}")
+def _refuse_idle(attempt: Attempt, row: Row[Any]) -> None:
+    if row.status != Status.RUNNING.value:
+        raise LifeCycleError(107, f"{row.step_id} of job {attempt.job_id} is {row.status}")
 
 
-def _refuse_steps(conn: Connection, attempt: Attempt, status: Status, code: int, fix: str) -> None:
-    mine = (step_log.c.job_id == attempt.job_id) & (step_log.c.status == status.value)
-    found = conn.execute(select(step_log.c.step_id).where(mine)).scalars().all()
-    if found:
-        raise LifeCycleError(code, f"{', '.join(found)} of job {attempt.job_id}; {fix}")
+def _refuse_steps(
+    conn: Connection, attempt: Attempt, refused: Mapping[Status, tuple[int, str]]
+) -> None:
+    """LifeCycleError for steps in one of these states: its code, and how to go on."""
+    query = select(step_log.c.step_id, step_log.c.status).where(
+        step_log.c.job_id == attempt.job_id,
+        step_log.c.status.in_([status.value for status in refused]),
+    )
+    rows = conn.execute(query).all()
+    for status, (code, fix) in refused.items():
+        if found := [row.step_id for row in rows if row.status == status.value]:
+            raise LifeCycleError(code, f"{', '.join(found)} of job {attempt.job_id}; {fix}")

@@ -7,8 +7,8 @@ functions are called in a transaction that has proved that the attempt is ours.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, bindparam, insert, select, union_all, update
-from sqlalchemy.engine import Connection
+from sqlalchemy import ColumnElement, Select, and_, bindparam, insert, select, union_all, update
+from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import Status, StepOutcome, before
@@ -18,6 +18,14 @@ from logdriven_dagster.runlog.schema import job_log, step_log
 from logdriven_dagster.runlog.texts import stored
 
 _EACH = (step_log.c.job_id == bindparam("job")) & (step_log.c.step_id == bindparam("step"))
+_DOING: Select[Any] = select(
+    step_log.c.job_id,
+    step_log.c.step_id,
+    step_log.c.status,
+    step_log.c.start_time,
+    utc_now().label("now"),
+)
+"""How far a step is, and for how long it has been."""
 _UNENDED = [Status.RUNNING.value, Status.FAILURE.value]
 _ERROR_LENGTH = 5000
 """Source: Sharp ETL, error texts are cut to 5,000 characters."""
@@ -62,11 +70,23 @@ def stage_all(conn: Connection, states: Sequence[tuple[int, str, str]]) -> None:
     conn.execute(staged.values(staged=bindparam("state")), rows)
 
 
+def find(conn: Connection, job_id: int, step_id: str) -> Row[Any] | None:
+    """How a step is doing: (job_id, step_id, status, start_time, now)."""
+    return conn.execute(_DOING.where(_row(job_id, step_id))).first()
+
+
 def finish(conn: Connection, job_id: int, step_id: str, outcome: StepOutcome) -> None:
     """How a step ended; AttemptLostError if it has ended before."""
-    seconds = _seconds_since_start(conn, _row(job_id, step_id))
-    ended = _columns(outcome) | {"end_time": utc_now(), "duration": seconds}
-    _move(conn, job_id, step_id, outcome.status, ended)
+    row = find(conn, job_id, step_id)
+    if row is None:
+        raise AttemptLostError(f"step {step_id} of job {job_id} is gone from the run log")
+    end(conn, row, outcome)
+
+
+def end(conn: Connection, row: Row[Any], outcome: StepOutcome) -> None:
+    """The same for a row that `find` has just found."""
+    ended = _columns(outcome) | {"end_time": utc_now(), "duration": _seconds_since_start(row)}
+    _move(conn, row.job_id, row.step_id, outcome.status, ended)
 
 
 def finish_all(conn: Connection, outcomes: Mapping[tuple[int, str], StepOutcome]) -> None:
@@ -76,12 +96,9 @@ def finish_all(conn: Connection, outcomes: Mapping[tuple[int, str], StepOutcome]
     """
     running: dict[tuple[int, str], int] = {}
     for jobs in chunks(sorted({job for job, _ in outcomes})):
-        query = select(
-            step_log.c.job_id, step_log.c.step_id, step_log.c.start_time, utc_now().label("now")
-        ).where(step_log.c.job_id.in_(jobs), step_log.c.status.in_(_UNENDED))
-        for row in conn.execute(query):
-            seconds = max(0, round((row.now - row.start_time).total_seconds()))
-            running[row.job_id, row.step_id] = seconds
+        unended = step_log.c.job_id.in_(jobs) & step_log.c.status.in_(_UNENDED)
+        for row in conn.execute(_DOING.where(unended)):
+            running[row.job_id, row.step_id] = _seconds_since_start(row)
     if running.keys() != outcomes.keys():
         other = min(running.keys() ^ outcomes.keys())
         raise AttemptLostError(f"step {other[1]} of job {other[0]}: somebody else changed it")
@@ -99,15 +116,14 @@ def close_steps(conn: Connection, job_id: int, status: Status, reason: str | Non
     """
     open_ones = [first.value for first in before(status)]
     mine = (step_log.c.job_id == job_id) & step_log.c.status.in_(open_ones)
-    for step_id in conn.execute(select(step_log.c.step_id).where(mine)).scalars().all():
-        row = _row(job_id, step_id)
+    for row in conn.execute(_DOING.where(mine)).all():
         ended = {
             "status": status.value,
             "end_time": utc_now(),
-            "duration": _seconds_since_start(conn, row),
+            "duration": _seconds_since_start(row),
             "error": None if reason is None else stored(reason, _ERROR_LENGTH),
         }
-        conn.execute(update(step_log).where(mine, row).values(**ended))
+        conn.execute(update(step_log).where(mine, _row(job_id, row.step_id)).values(**ended))
 
 
 def running(conn: Connection, job_id: int) -> Sequence[str]:
@@ -193,6 +209,6 @@ def _row(job_id: int, step_id: str) -> ColumnElement[bool]:
     return and_(step_log.c.job_id == job_id, step_log.c.step_id == step_id)
 
 
-def _seconds_since_start(conn: Connection, row: ColumnElement[bool]) -> int:
-    times = conn.execute(select(step_log.c.start_time, utc_now().label("now")).where(row)).first()
-    return max(0, round((times.now - times.start_time).total_seconds())) if times else 0
+def _seconds_since_start(row: Row[Any]) -> int:
+    seconds: float = (row.now - row.start_time).total_seconds()
+    return max(0, round(seconds))

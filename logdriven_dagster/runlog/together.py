@@ -40,8 +40,7 @@ def claim(conn: Connection, requests: Sequence[Claim]) -> list[Attempt]:
     except IntegrityError:
         return []
     return [
-        Attempt(job_id, request, 1, token, None, None, {})
-        for job_id, request in zip(jobs, requests, strict=True)
+        Attempt(job_id, request, 1, token) for job_id, request in zip(jobs, requests, strict=True)
     ]
 
 
