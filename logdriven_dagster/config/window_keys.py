@@ -10,9 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from logdriven_dagster.config.references import parse_query
+from logdriven_dagster.config.references import UnreadableSqlError, parse_query
 from logdriven_dagster.config.window_scopes import (
     END,
     SHARED,
@@ -28,6 +29,21 @@ _QUOTED_BOUND = re.compile(
     r"(?:\bTIMESTAMP\s*)?'\$\{(DATA_RANGE_START|DATA_RANGE_END)\}'", re.IGNORECASE
 )
 _WITHIN_DAYS = frozenset({"DAY", "HOUR", "MINUTE", "SECOND"})
+
+
+@lru_cache(maxsize=1000)
+def keys_of_source(sql: str, grid: Grid, column: str) -> frozenset[str]:
+    """The columns of a query's result that lie in the window because this one of `source` does.
+
+    Moments and days are meant, by the wall clock of the grid. None where that is not plain to see,
+    as where the query reads anything else.
+    """
+    keys = Keys(grid, {"source": Relation(frozenset({column.lower()}))})
+    try:
+        found = keys.of(sql).keys
+    except (TogetherError, UnreadableSqlError):
+        return frozenset()
+    return found if found and set(keys.reads) == {"source"} else frozenset()
 
 
 @dataclass

@@ -198,7 +198,9 @@ class Scope:
                     raise TogetherError("a window function looks at rows of all windows")
 
     def _refuse_group(self, group: Any) -> None:
-        if any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets")):
+        from sqlglot import exp
+
+        if next(group.find_all(exp.Rollup, exp.Cube, exp.GroupingSets), None) is not None:
             raise TogetherError("GROUP BY makes sums over all windows")
         projections = self._node.expressions
         named = {each.alias_or_name.lower(): each.unalias() for each in projections}

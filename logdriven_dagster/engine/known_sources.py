@@ -2,10 +2,12 @@
 
 import os
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from logdriven_dagster.engine.modes import mode_of
 
@@ -22,43 +24,64 @@ Fingerprint: TypeAlias = frozenset[tuple[str, int, int]]
 """Path, size and time of the last change, in nanoseconds, of every file."""
 
 
+class Key(NamedTuple):
+    """What is read, and by which reader."""
+
+    path: str
+    format: str
+    columns: str | None
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass
+class _Known:
+    found: Fingerprint
+    frame: "DataFrame"
+    schema: "StructType"
+    names: tuple[str, ...] | None = None
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether a window may read a part of the files."""
+        return any("=" in path for path, _, _ in self.found)
+
+
 class KnownSources:
     """What Spark found in local files, while each of them is the same and none is added."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Hashable, tuple[Fingerprint, DataFrame, StructType]]
-        self._known = OrderedDict()
+        self._known: OrderedDict[Key, _Known] = OrderedDict()
         self._adding = Lock()
 
     def load(
-        self,
-        key: Hashable,
-        spark: "SparkSession",
-        reader: "DataFrameReader",
-        path: str,
-        *,
-        typed: bool,
+        self, key: Key, spark: "SparkSession", reader: "DataFrameReader", *, typed: bool
     ) -> "DataFrame":
-        """The files below a path; `key` tells readers with other settings apart.
-
-        `typed` readers know the columns, and look into no file for them.
-        """
+        """The files below a path; `typed` readers know the columns, and look into no file."""
         mode = mode_of(spark)
         if typed and not mode.lists_files:
-            return reader.load(path)
-        found = fingerprint(path)
-        known = self._known.get((key, path))
-        if known is not None and known[0] == found:
-            again = mode.again(known[1], spark)
-            return reader.schema(known[2]).load(path) if again is None else again
-        frame = reader.load(path)
+            return reader.load(key.path)
+        found = fingerprint(key.path)
+        known = self._known.get(key)
+        if known is not None and known.found == found:
+            again = mode.again(known.frame, spark)
+            return reader.schema(known.schema).load(key.path) if again is None else again
+        frame = reader.load(key.path)
         if found is not None:
             schema = frame.schema
             with self._adding:  # windows side by side share the sources
-                self._known[key, path] = found, frame, schema
+                self._known[key] = _Known(found, frame, schema)
                 if len(self._known) > _MOST_SOURCES:
                     self._known.popitem(last=False)
         return frame
+
+    def names(self, key: Key, ask: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        """The files behind a frame that was loaded: asked for once, if windows read all of them."""
+        known = self._known.get(key)
+        if known is None or known.is_partitioned:
+            return ask()
+        if known.names is None:
+            known.names = ask()
+        return known.names
 
 
 def fingerprint(path: str) -> Fingerprint | None:
@@ -66,20 +89,22 @@ def fingerprint(path: str) -> Fingerprint | None:
     text = path.removeprefix("file://") if path.startswith("file:///") else path
     if ":" in text or _PATTERN & set(text):
         return None
-    root = Path(text)
     try:
-        if root.is_file():
-            return frozenset([_told(root)])
-        found: set[tuple[str, int, int]] = set()
-        for folder, _, names in os.walk(root):
-            if len(found) + len(names) > _MOST_FILES:
-                return None
-            found |= {_told(Path(folder, name)) for name in names}
+        if Path(text).is_dir():
+            found = frozenset(islice(_below(text), _MOST_FILES + 1))
+            return found if 0 < len(found) <= _MOST_FILES else None
+        stat = Path(text).stat()
+        return frozenset([(text, stat.st_size, stat.st_mtime_ns)])
     except OSError:
         return None
-    return frozenset(found) or None
 
 
-def _told(file: Path) -> tuple[str, int, int]:
-    stat = file.stat()
-    return str(file), stat.st_size, stat.st_mtime_ns
+def _below(folder: str) -> Iterator[tuple[str, int, int]]:
+    for entry in os.scandir(folder):
+        if not entry.is_dir():
+            stat = entry.stat()
+            yield entry.path, stat.st_size, stat.st_mtime_ns
+        elif entry.is_symlink():
+            raise OSError(f"{entry.path} may lead anywhere")
+        else:
+            yield from _below(entry.path)

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.steps import Target
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.steps import StepConfig, Target
+from logdriven_dagster.config.window_keys import keys_of_source
 from logdriven_dagster.engine.instants import instant, lies_within
 from logdriven_dagster.engine.quoting import plain, quoted
 from logdriven_dagster.engine.schemas import WINDOW_START, window_column
@@ -13,12 +15,44 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def placed(frame: "DataFrame", target: Target, window: TimeWindow) -> "DataFrame":
-    """The frame with what places its rows in the window, refusing rows that lie outside."""
+_MOMENTS = ("timestamp", "timestamp_ntz", "date")
+
+
+def chosen_by_source(
+    table: TableConfig,
+    step: StepConfig,
+    sql: str | None,
+    source: "DataFrame | None",
+    window: TimeWindow,
+) -> bool:
+    """Whether the source's filter lets no row through that could lie outside the window.
+
+    `sql` is the step's query; what it makes the target's `window_column` of is known by its text.
+    """
+    asked = step.source.window_column if step.source else None
+    name = step.target.window_column if step.target else None
+    if source is None or asked is None or name is None or step.python:
+        return False
+    if table.is_sliced or table.grid.covering(window) != window:
+        return False
+    kind = {column.lower(): kind for column, kind in source.dtypes}.get(asked.lower())
+    if kind not in _MOMENTS:
+        return False  # a text may tell the day of another zone
+    keys = {asked.lower()} if sql is None else keys_of_source(sql, table.grid, asked)
+    return name.lower() in keys
+
+
+def placed(
+    frame: "DataFrame", target: Target, window: TimeWindow, *, chosen: bool = False
+) -> "DataFrame":
+    """The frame with what places its rows in the window, refusing rows that lie outside.
+
+    `chosen` says that none can, by `chosen_by_source`.
+    """
     from pyspark.sql import functions as sf
 
     name = target.window_column
-    if name is not None:
+    if name is not None and not (chosen and name in frame.columns):
         if name.lower() not in (column.lower() for column in frame.columns):
             raise TerminalStepError(f"the result has no column {name}, the window_column")
         value = quoted(name)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models import TableConfig
@@ -22,11 +23,12 @@ from logdriven_dagster.engine.exact_columns import read_exactly
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.kafka_source import read_kafka
 from logdriven_dagster.engine.keys import key_range, lies_in_keys, read_keys
-from logdriven_dagster.engine.known_sources import KnownSources
+from logdriven_dagster.engine.known_sources import Key, KnownSources
 from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.quoting import reference
 from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.spark_settings import option_text
+from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
 
@@ -70,38 +72,36 @@ def read_whole(reading: Reading, source: Source) -> "DataFrame":
 
 
 def _read_files(reading: Reading, source: Any) -> "DataFrame":
-    return _load(reading, source, {})
-
-
-def _read_csv(reading: Reading, source: CsvSource) -> "DataFrame":
-    options = {
-        "header": option_text(source.header),
-        "sep": source.sep,
-        "nullValue": source.null_value,
-    }
-    if source.header and source.columns:
-        # Otherwise Spark matches columns by position and takes no notice of the header.
-        options["enforceSchema"] = "false"
-    return _load(reading, source, options)
-
-
-def _read_json(reading: Reading, source: JsonSource) -> "DataFrame":
-    return _load(reading, source, {"multiLine": option_text(source.multiline)})
-
-
-def _load(reading: Reading, source: Any, options: dict[str, str]) -> "DataFrame":
-    options |= {name: option_text(value) for name, value in source.options.items()}
+    options = _options(source)
     reader = reading.spark.read.format(source.type).options(**options)
     if source.columns:
         reader = reader.schema(source.columns)
     if reading.table.incremental_type != "files":
-        path = reading.project.path(render(source.path, reading.run))
-        key = (source.type, source.columns, *sorted(options.items()))
         typed = bool(source.columns)
-        return reading.sources.load(key, reading.spark, reader, path, typed=typed)
+        return reading.sources.load(_known_as(reading, source), reading.spark, reader, typed=typed)
     if not reading.run.files:
         return reading.spark.createDataFrame([], source.columns)
     return reader.load([_literally(file.location) for file in reading.run.files])
+
+
+def _options(source: Any) -> dict[str, str]:
+    """What Spark's reader of files is told, by us and then by the user."""
+    options = {}
+    if isinstance(source, CsvSource):
+        options["header"] = option_text(source.header)
+        options["sep"] = source.sep
+        options["nullValue"] = source.null_value
+        if source.header and source.columns:
+            # Otherwise Spark matches columns by position and takes no notice of the header.
+            options["enforceSchema"] = "false"
+    if isinstance(source, JsonSource):
+        options["multiLine"] = option_text(source.multiline)
+    return options | {name: option_text(value) for name, value in source.options.items()}
+
+
+def _known_as(reading: Reading, source: Any) -> Key:
+    path = reading.project.path(render(source.path, reading.run))
+    return Key(path, source.type, source.columns, tuple(sorted(_options(source).items())))
 
 
 def _literally(location: str) -> str:
@@ -133,19 +133,28 @@ def _read_catalog(reading: Reading, source: CatalogSource) -> "DataFrame":
 
 READERS: dict[type[Any], Callable[[Reading, Any], "DataFrame"]] = {
     FileSource: _read_files,
-    CsvSource: _read_csv,
-    JsonSource: _read_json,
+    CsvSource: _read_files,
+    JsonSource: _read_files,
     JdbcSource: _read_jdbc,
     CatalogSource: _read_catalog,
     KafkaSource: read_kafka,
 }
 
 
-def source_files(source: Source | None, frame: "DataFrame") -> tuple[str, ...]:
-    """Base names of the files behind a source, for `job_log.current_file`."""
-    from urllib.parse import unquote
-
+def source_files(reading: Reading, source: Source, frame: "DataFrame") -> tuple[str, ...]:
+    """Base names of the files behind a source, as many as `job_log.current_file` holds."""
     if not isinstance(source, FilesSource):
         return ()
+    if reading.table.incremental_type == "files":
+        return _file_names(frame)
+    return reading.sources.names(_known_as(reading, source), lambda: _file_names(frame))
+
+
+def _file_names(frame: "DataFrame") -> tuple[str, ...]:
+    from urllib.parse import unquote
+
     paths = mode_of(frame.sparkSession).input_files(frame)
-    return tuple(sorted({unquote(path.rsplit("/", 1)[-1]) for path in paths}))
+    names = sorted({unquote(path.rsplit("/", 1)[-1]) for path in paths})
+    starts = accumulate((len(name) + 1 for name in names), initial=0)  # with a comma each
+    last = CURRENT_FILE_LENGTH + 1  # one that does not fit any more says that some are missing
+    return tuple(name for name, start in zip(names, starts, strict=False) if start <= last)

@@ -1,7 +1,7 @@
 """What the steps of one window make: read, transform, and once for each row of a loop."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.looping import LoopOver
@@ -9,6 +9,7 @@ from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine.actions import run_action
 from logdriven_dagster.engine.looping import loop_rows, union
+from logdriven_dagster.engine.placing import chosen_by_source
 from logdriven_dagster.engine.sources import Reading, read_source, source_files
 from logdriven_dagster.engine.staging import Place
 from logdriven_dagster.engine.transforms import call, load_function
@@ -17,6 +18,17 @@ from logdriven_dagster.model.runs import WindowRun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step makes, and nobody has computed yet."""
+
+    frame: "DataFrame"
+    files: tuple[str, ...] = ()
+    """The names of the files that it reads."""
+    chosen: bool = False
+    """Whether no row can lie outside the window; see `placing.chosen_by_source`."""
 
 
 class StepResults:
@@ -39,15 +51,16 @@ class StepResults:
         self._run = run
         self._views.use(run)
 
-    def of(self, step: StepConfig) -> "tuple[DataFrame, tuple[str, ...]]":
-        """What the step makes, and the names of the files that it reads."""
-        if step.loop_over is None:
-            source = self._source(step)
-            files = source_files(step.source, source) if source is not None else ()
-            return self._transformed(step, source), files
-        return self._of_all_rows(step, step.loop_over)
+    def of(self, step: StepConfig) -> StepResult:
+        """What the step makes."""
+        if step.loop_over is not None:
+            return self._of_all_rows(step, step.loop_over)
+        source, sql = self._source(step), self._place.project.step_sql(self._table, step)
+        made = self._transformed(step, source, sql)
+        chosen = chosen_by_source(self._table, step, sql, source, self._run.window)
+        return StepResult(made, self._files(step, source), chosen)
 
-    def _of_all_rows(self, step: StepConfig, loop: LoopOver) -> "tuple[DataFrame, tuple[str, ...]]":
+    def _of_all_rows(self, step: StepConfig, loop: LoopOver) -> StepResult:
         """One result of all rows of a loop. Source: Sharp ETL, loopOver."""
         run, spark = self._run, self._place.spark
         rows = self._views.query(loop.sql or f"SELECT * FROM `{loop.step}`")  # noqa: S608 - a step's name
@@ -58,19 +71,31 @@ class StepResults:
                 results.append(self.of(once))
         finally:
             self.use(run)
-        files = tuple(dict.fromkeys(name for _, names in results for name in names))
-        return union([frame for frame, _ in results], loop, spark), files
+        files = tuple(dict.fromkeys(name for result in results for name in result.files))
+        made = union([result.frame for result in results], loop, spark)
+        return StepResult(made, files, all(result.chosen for result in results))
 
     def _source(self, step: StepConfig) -> "DataFrame | None":
         if step.source is None:
             return None
-        place = self._place
-        reading = Reading(place.project, place.spark, self._run, place.sources)
-        source = self._seen(step.source.window_column, read_source(reading, step.source))
-        self._views.register("source", source)
+        frame = read_source(self._reading, step.source)
+        source = self._seen(step.source.window_column, frame)
+        self._views.offer("source", lambda: source)
         return source
 
-    def _transformed(self, step: StepConfig, source: "DataFrame | None") -> "DataFrame":
+    def _files(self, step: StepConfig, source: "DataFrame | None") -> tuple[str, ...]:
+        if step.source is None or source is None:
+            return ()
+        return source_files(self._reading, step.source, source)
+
+    @property
+    def _reading(self) -> Reading:
+        place = self._place
+        return Reading(place.project, place.spark, self._run, place.sources)
+
+    def _transformed(
+        self, step: StepConfig, source: "DataFrame | None", sql: str | None
+    ) -> "DataFrame":
         if step.python:
             folder = self._place.project.files[self._run.table].parent
             function = load_function(step.python, folder)
@@ -79,7 +104,6 @@ class StepResults:
             return run_action(
                 self._place.spark, label, lambda: call(str(step.python), function, known)
             )
-        sql = self._place.project.step_sql(self._table, step)
         if sql is not None:
             return self._views.query(sql)
         assert source is not None  # the configuration refuses a step without an origin

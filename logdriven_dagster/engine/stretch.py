@@ -18,7 +18,7 @@ from logdriven_dagster.engine.checks import refuse_violations
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, in_few_files
-from logdriven_dagster.engine.step_results import StepResults
+from logdriven_dagster.engine.step_results import StepResult, StepResults
 from logdriven_dagster.engine.stores import store
 from logdriven_dagster.engine.stretch_index import count_by_window, placed_in_windows
 from logdriven_dagster.engine.stretch_staging import Pass, StretchStore
@@ -63,14 +63,13 @@ class StretchSession:
         """Read, transform and write one step of every window where no reader looks."""
         with step_errors():
             self._views.opened.clear()
-            frame, files = self._results.of(step)
-            source_type = self._results.origin(step)
+            made, source_type = self._results.of(step), self._results.origin(step)
             if step.target is None:
-                self._views.register(step.step, frame)
-                columns = columns_of(frame.schema)
-                view = Staged(step.step, Counts(), source_type, None, columns, files)
+                self._views.register(step.step, made.frame)
+                columns = columns_of(made.frame.schema)
+                view = Staged(step.step, Counts(), source_type, None, columns, made.files)
                 return (view,) * len(self._runs)
-            return self._write(step, step.target, frame, source_type, files)
+            return self._write(step, step.target, made, source_type)
 
     def check(self, check: CheckConfig) -> None:
         """Raise TerminalStepError if the check's query finds rows in any window."""
@@ -109,17 +108,17 @@ class StretchSession:
         self,
         step: StepConfig,
         target: Target,
-        frame: "DataFrame",
+        made: StepResult,
         source_type: str | None,
-        files: tuple[str, ...],
     ) -> tuple[Staged, ...]:
         windows = [run.window for run in self._runs]
-        ready = in_few_files(placed_in_windows(frame, target, windows))
+        placed = placed_in_windows(made.frame, target, windows, chosen=made.chosen)
+        ready = in_few_files(placed)
         keeper = self._stores[step.step]
         done = keeper.stage_windows(ready, [_stamp(run, step.step) for run in self._runs])
         self._staged[step.step] = rows = self._counted(done)
         self._views.offer(step.step, lambda: keeper.windows_frame(rows).drop(WINDOW_START))
-        return tuple(_told(each, target, source_type, files) for each in rows)
+        return tuple(_told(each, target, source_type, made.files) for each in rows)
 
     def _seen(self, column: str | None, frame: "DataFrame") -> "DataFrame":
         """Count on the way what a query reads window by window."""

@@ -26,14 +26,17 @@ _MICROSECONDS = 1_000_000
 
 
 def placed_in_windows(
-    frame: "DataFrame", target: Target, windows: Sequence[TimeWindow]
+    frame: "DataFrame", target: Target, windows: Sequence[TimeWindow], *, chosen: bool = False
 ) -> "DataFrame":
-    """The frame with the window of each row, refusing rows that lie outside of all of them."""
+    """The frame with the window of each row, refusing rows that lie outside of all of them.
+
+    `chosen` as in `placed`.
+    """
     from pyspark.sql import functions as sf
 
     assert target.window_column is not None
     whole = TimeWindow(windows[0].start, windows[-1].end)
-    frame = placed(frame, target, whole)
+    frame = placed(frame, target, whole, chosen=chosen)
     value = sf.col(f"`{target.window_column}`")
     kind = frame.select(value).dtypes[0][1]
     frame = frame.withColumn(WINDOW_INDEX, window_index(value, kind, windows))

@@ -26,7 +26,7 @@ from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of
 from logdriven_dagster.engine.session import fresh_session, quieten
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, Store, in_few_files
-from logdriven_dagster.engine.step_results import StepResults
+from logdriven_dagster.engine.step_results import StepResult, StepResults
 from logdriven_dagster.engine.stores import store
 from logdriven_dagster.engine.stretch import StretchSession
 from logdriven_dagster.engine.views import Views
@@ -136,12 +136,12 @@ class WindowSession:
         """Read, transform and write one step where no reader looks."""
         with step_errors():
             self._views.opened.clear()
-            frame, files = self._results.of(step)
+            made, source_type = self._results.of(step), self._results.origin(step)
             if step.target is None:
-                self._views.register(step.step, frame)
-                columns = columns_of(frame.schema)
-                return Staged(step.step, Counts(), self._results.origin(step), None, columns, files)
-            return self._write(step, step.target, frame, self._results.origin(step), files)
+                self._views.register(step.step, made.frame)
+                columns = columns_of(made.frame.schema)
+                return Staged(step.step, Counts(), source_type, None, columns, made.files)
+            return self._write(step, step.target, made, source_type)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
         """Of a table of files: what the steps read from now on."""
@@ -158,7 +158,7 @@ class WindowSession:
         """Write a frame that was made outside where no reader looks."""
         assert step.target is not None
         with step_errors():
-            return self._write(step, step.target, frame, "dataframe", ())
+            return self._write(step, step.target, StepResult(frame), "dataframe")
 
     def check(self, check: CheckConfig) -> None:
         """Raise TerminalStepError if the check's query finds rows: how many, and the first few."""
@@ -214,17 +214,17 @@ class WindowSession:
         self,
         step: StepConfig,
         target: Target,
-        frame: "DataFrame",
+        made: StepResult,
         source_type: str | None,
-        files: tuple[str, ...],
     ) -> Staged:
         keeper = self._store(step, target)
-        ready = frame if step.quality else self._finished(frame, target)
+        frame = made.frame
+        ready = frame if step.quality else self._finished(frame, target, chosen=made.chosen)
         staged = keeper.stage(ready, self._stamp(step.step))
-        return self._keep(keeper, staged, target, source_type, files)
+        return self._keep(keeper, staged, target, source_type, made.files)
 
-    def _finished(self, frame: "DataFrame", target: Target) -> "DataFrame":
-        return in_few_files(placed(frame, target, self._run.window))
+    def _finished(self, frame: "DataFrame", target: Target, *, chosen: bool = False) -> "DataFrame":
+        return in_few_files(placed(frame, target, self._run.window, chosen=chosen))
 
     def _keep(
         self,

@@ -172,6 +172,10 @@ class StepOutcome:
     error: str | None = None
 
 
+CURRENT_FILE_LENGTH = 1024
+"""How many characters of the names of files `job_log.current_file` holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptOutcome:
     """How an attempt ended; `job_log` holds it."""

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
 from logdriven_dagster.model.attempts import (
+    CURRENT_FILE_LENGTH,
     Attempt,
     AttemptOutcome,
     Claim,
@@ -25,8 +26,6 @@ from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import microseconds, utc_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive
 from logdriven_dagster.runlog.texts import stored
-
-_FILES_LENGTH = 1024
 
 
 def claim(conn: Connection, request: Claim, first: Status = Status.READY) -> Attempt:
@@ -165,7 +164,7 @@ def ending(outcome: AttemptOutcome, *, covered: bool) -> dict[str, Any]:
         "job_end_time": utc_now(),
         "last_update_time": utc_now(),
         "application_id": outcome.application_id,
-        "current_file": None if files is None else stored(files, _FILES_LENGTH),
+        "current_file": None if files is None else stored(files, CURRENT_FILE_LENGTH),
         "error_count": outcome.error_count,
         "covered": int(covered) if outcome.status is Status.SUCCESS else None,
         "lease_expires_at": None,  # released; what somebody else ends keeps its expiry

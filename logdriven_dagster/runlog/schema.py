@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import mysql
 
-from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH, Status
 from logdriven_dagster.runlog.clock import Moment
 
 metadata = MetaData()
@@ -67,7 +67,7 @@ job_log = Table(
     Column("create_time", Moment, nullable=False, server_default=NOW),
     Column("last_update_time", Moment, nullable=False, server_default=NOW),
     Column("incremental_type", String(16)),
-    Column("current_file", String(1024)),
+    Column("current_file", String(CURRENT_FILE_LENGTH)),
     Column("application_id", String(64)),
     Column("project_name", String(256)),
     # Ours from here on.

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from logdriven_dagster.engine import known_sources, window
+from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
 from tests.builders import day
 from tests.engine.laboratory import Lab, Ran
 
@@ -46,6 +47,31 @@ def test_a_file_that_is_added_changed_or_removed_is_seen(lab: Lab, columns: str 
     for n in (6, 7):
         assert told(run(n)) == (2, 2, ("a.csv",))
     assert len(lab.rows("ods.t")) == 3 + 4 + 4
+
+
+def test_a_file_behind_a_link_to_a_folder_is_seen(lab: Lab):
+    options = {"recursiveFileLookup": "true"}
+    source = {"type": "csv", "path": "in", "header": True, "options": options}
+    run = windows(lab, {"source": source, "target": TARGET})
+    lab.file("in/a.csv", "a\n1\n")
+    lab.file("elsewhere/b.csv", "a\n2\n")
+    (lab.root / "in/linked").symlink_to(lab.root / "elsewhere")
+    assert told(run(1)) == (2, 2, ("a.csv", "b.csv"))
+    lab.file("elsewhere/c.csv", "a\n3\n")
+    assert told(run(2)) == (3, 3, ("a.csv", "b.csv", "c.csv"))
+
+
+def test_of_thousands_of_files_as_many_names_are_told_as_the_log_holds(lab: Lab):
+    for n in range(300):
+        lab.file(f"in/{n:03}.csv", "a\n1\n")
+    run = windows(
+        lab, {"source": {"type": "csv", "path": "in", "columns": "a STRING"}, "target": TARGET}
+    )
+    for n in (1, 2):
+        source, _, names = told(run(n))
+        assert source == 600
+        assert names == tuple(f"{n:03}.csv" for n in range(129))  # 8 characters each, with a comma
+    assert len(",".join(names)) > CURRENT_FILE_LENGTH  # which the log tells by its note
 
 
 def test_paths_that_differ_for_every_window_do_not_pile_up(lab: Lab, monkeypatch):

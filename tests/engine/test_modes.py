@@ -127,6 +127,85 @@ def test_rows_outside_the_window_are_refused(lab: Lab):
     lab.run("ods.t", day(5))
 
 
+PARQUET = {"type": "parquet"}
+FILTERED = {"type": "csv", "path": "in.csv", "columns": "AT DATE, v INT", "window_column": "at"}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {},
+        {"sql": "SELECT * FROM source"},
+        {"sql": "SELECT v, at AS At FROM source s WHERE v < 9"},
+        {"sql_file": "kept.sql"},
+        {"python": "same.py:same"},
+        {"sql": "SELECT at, max(v) AS v FROM source GROUP BY at"},
+    ],
+)
+def test_a_source_that_is_asked_for_the_window_has_all_of_it_and_nothing_else(
+    lab: Lab, step: dict[str, str]
+):
+    lab.file("in.csv", "2022-01-01,1\n2022-01-02,2\n,3\n2022-01-03,4\n")
+    lab.file("tables/kept.sql", "SELECT v, `at` FROM source")
+    lab.file("tables/same.py", "def same(source): return source")
+    lab.table("ods.t", {**step, "source": FILTERED, "target": {**PARQUET, "window_column": "At"}})
+    for n in (1, 2, 3):
+        assert lab.run("ods.t", day(n)).counts.target == 1
+    read = lab.engine.read("ods.t").select("At", "v")
+    assert sorted((f"{row[0]:%d}", row[1]) for row in read.collect()) == [
+        ("01", 1),
+        ("02", 2),
+        ("03", 4),
+    ]
+    assert "At" in read.columns
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"sql": "SELECT v, at + INTERVAL 1 DAY AS at FROM source"},
+        {"sql": "SELECT at, max(v) AS v FROM source GROUP BY ROLLUP (at)"},
+        {"sql": "SELECT v, d AS at FROM source LATERAL VIEW explode(array(at, at + 1)) AS d"},
+        {"sql": "SELECT t.at, v FROM source RIGHT JOIN ${others} AS t (at) ON v = 0"},
+        {"sql_file": "moved.sql"},
+        {"python": "later.py:later"},
+    ],
+)
+def test_what_a_step_moves_out_of_the_window_is_refused(lab: Lab, step: dict[str, str]):
+    lab.file("in.csv", "2022-01-01,1\n2022-01-02,2\n")
+    lab.file("tables/moved.sql", "SELECT v, at - INTERVAL 1 DAY AS at FROM source")
+    lab.file("tables/later.py", "def later(source): return source.selectExpr('v', 'at + 1 AS at')")
+    step = {**step, "source": FILTERED, "target": {**PARQUET, "window_column": "at"}}
+    lab.table("ods.t", step, variables={"others": "VALUES (DATE'2021-12-31')"})
+    with pytest.raises(TerminalStepError, match="lies outside the window"):
+        lab.run("ods.t", day(1))
+
+
+def test_a_text_may_tell_the_day_of_another_zone(lab: Lab):
+    lab.file("in.csv", "2022-01-01T23:30:00-05:00,1\n")
+    step = {
+        "source": {**FILTERED, "columns": "at STRING, v INT"},
+        "sql": "SELECT v, CAST(at AS DATE) AS day FROM source",
+        "target": {**PARQUET, "window_column": "day"},
+    }
+    lab.table("ods.t", step)
+    with pytest.raises(TerminalStepError, match="day = 2022-01-01 lies outside the window"):
+        lab.run("ods.t", day(2))
+
+
+def test_a_day_lies_outside_of_hours_that_are_no_window_of_the_table(lab: Lab):
+    lab.file("in.csv", "2022-01-01 05:30:00,1\n")
+    step = {
+        "source": {**FILTERED, "columns": "at TIMESTAMP, v INT"},
+        "sql": "SELECT v, CAST(at AS DATE) AS day FROM source",
+        "target": {**PARQUET, "window_column": "day"},
+    }
+    lab.table("ods.t", step)
+    with pytest.raises(TerminalStepError, match="day = 2022-01-01 lies outside the window"):
+        lab.run("ods.t", hours(5, 6))
+    assert lab.run("ods.t", day(1)).counts.target == 1
+
+
 def test_a_day_within_a_window_of_days_keeps_the_other_days(lab: Lab):
     target = {"type": "iceberg", "window_column": "d"}
     query = "SELECT explode(sequence({})) AS d, {} AS v"

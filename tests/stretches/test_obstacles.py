@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from logdriven_dagster.config.window_keys import Keys
+from logdriven_dagster.config.window_keys import Keys, keys_of_source
 from logdriven_dagster.config.window_scopes import SHARED, Relation, TogetherError
 from logdriven_dagster.model.periods import Grid, Period
 
@@ -75,6 +75,8 @@ def test_rows_keep_to_their_window(sql: str, expected: set[str] | None):
         "SELECT count(*) FROM source",
         "SELECT id, count(*) FROM source GROUP BY id",
         "SELECT at, count(*) FROM source GROUP BY ROLLUP (at)",
+        "SELECT at, count(*) FROM source GROUP BY at WITH CUBE",
+        "SELECT max(at) AS at, id FROM source GROUP BY to_date(at), GROUPING SETS ((id), ())",
         "SELECT DISTINCT id FROM source",
         "SELECT at, row_number() OVER (ORDER BY n) AS n FROM source",
         "SELECT at, sum(n) OVER (PARTITION BY id) AS n FROM source",
@@ -102,6 +104,23 @@ def test_rows_keep_to_their_window(sql: str, expected: set[str] | None):
 def test_what_looks_at_rows_of_several_windows_keeps_them_apart(sql: str):
     with pytest.raises(TogetherError):
         keys(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT *, CAST(at AS DATE) AS day FROM source WHERE n > 1", {"at", "day"}),
+        ("SELECT at AS t, id FROM source s WHERE n > 1", {"t"}),
+        ("SELECT at FROM source s JOIN dim.shops d USING (id)", set()),
+        ("SELECT at FROM raw WHERE at >= :data_range_start AND at < :data_range_end", set()),
+        ("SELECT at + INTERVAL 1 DAY AS at FROM source", set()),
+        ("SELECT now() AS at", set()),
+        ("SELECT at FROM source LIMIT 3", set()),
+        ("SELECT FROM source WHERE (", set()),
+    ],
+)
+def test_what_lies_in_the_window_because_the_source_does(sql: str, expected: set[str]):
+    assert keys_of_source(sql, DAYS, "AT") == expected
 
 
 def test_a_day_is_not_made_of_hours_that_are_windows():
