@@ -36,8 +36,10 @@ def keys_of_source(sql: str, grid: Grid, column: str) -> frozenset[str]:
     """The columns of a query's result that lie in the window because this one of `source` does.
 
     Moments and days are meant, by the wall clock of the grid. None where that is not plain to see,
-    as where the query reads anything else.
+    as where the query reads anything else, or a variable may be any part of it.
     """
+    if "${" in _QUOTED_BOUND.sub("", sql):
+        return frozenset()
     keys = Keys(grid, {"source": Relation(frozenset({column.lower()}))})
     try:
         found = keys.of(sql).keys

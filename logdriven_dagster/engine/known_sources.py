@@ -77,11 +77,12 @@ class KnownSources:
     def names(self, key: Key, ask: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
         """The files behind a frame that was loaded: asked for once, if windows read all of them."""
         known = self._known.get(key)
-        if known is None or known.is_partitioned:
-            return ask()
-        if known.names is None:
-            known.names = ask()
-        return known.names
+        if known is not None and known.names is not None:
+            return known.names
+        names = ask()
+        if known is not None and not known.is_partitioned:
+            known.names = names
+        return names
 
 
 def fingerprint(path: str) -> Fingerprint | None:

@@ -116,6 +116,8 @@ def test_what_looks_at_rows_of_several_windows_keeps_them_apart(sql: str):
         ("SELECT at + INTERVAL 1 DAY AS at FROM source", set()),
         ("SELECT now() AS at", set()),
         ("SELECT at FROM source LIMIT 3", set()),
+        ("SELECT at FROM source ${joined_with}", set()),
+        (f"SELECT at FROM source WHERE {TEXTS}", {"at"}),
         ("SELECT FROM source WHERE (", set()),
     ],
 )
