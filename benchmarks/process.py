@@ -31,6 +31,8 @@ class Measured:
     """From its start to its end, as its caller sees it."""
     cpu_seconds: float
     """User and system, of it and of everything that it started."""
+    server_cpu_seconds: float
+    """The same of what the suite had started before: a warm server, a cluster, a database."""
     peak_mb: float
     """The largest single process."""
 
@@ -46,6 +48,7 @@ def adopt_orphans() -> None:
 
 def run(command: Command, log: Path, timeout: float) -> Measured:
     """Run a process to its end; ProcessFailedError if it does not succeed in time."""
+    before = _servers_cpu()
     with log.open("wb") as output:
         began = time.perf_counter()
         process = subprocess.Popen(
@@ -68,7 +71,8 @@ def run(command: Command, log: Path, timeout: float) -> Measured:
         why = "did not end in time" if status is None else f"ended with {status}"
         raise ProcessFailedError(f"{why}: {log.read_text(errors='replace')[-_TAIL:]}")
     cpu = sum(usage.ru_utime + usage.ru_stime for usage in usages)
-    return Measured(seconds, cpu, max(usage.ru_maxrss for usage in usages) / 1024)
+    peak = max(usage.ru_maxrss for usage in usages) / 1024
+    return Measured(seconds, cpu, _servers_cpu() - before, peak)
 
 
 def _wait(pid: int, deadline: float) -> tuple[int | None, resource.struct_rusage]:
@@ -108,6 +112,17 @@ def _end_orphans() -> list[resource.struct_rusage]:
                     orphan.kill()
         time.sleep(0.02)
     return usages
+
+
+def _servers_cpu() -> float:
+    """Seconds of all servers, and of those of their children that have ended."""
+    total = 0.0
+    for process in psutil.Process().children(recursive=True):
+        if _is_server(process):
+            with suppress(psutil.NoSuchProcess):
+                used = process.cpu_times()
+                total += used.user + used.system + used.children_user + used.children_system
+    return total
 
 
 def _is_server(process: psutil.Process) -> bool:

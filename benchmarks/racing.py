@@ -3,7 +3,7 @@
 import random
 import shutil
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import create_engine, text
@@ -115,7 +115,7 @@ class Race:
             f"CPU, {rows:,} rows"
         )
         times = self.scenarios[stage.scenario].contestants[name]
-        times.add(**asdict(measured), rows=rows)
+        times.add(measured, rows, contestant.windows(task))
 
 
 def _times(name: str, *, skipped: str = "", failed: str = "") -> Times:

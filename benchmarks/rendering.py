@@ -12,6 +12,9 @@ from logdriven_dagster.engine.spark_settings import LARGE_REGIONS
 _BASES = ("plain-pass", "plain-loop", "logdriven")
 """Whom a scenario's ratios compare with: the first that has times."""
 
+_NO_SERVER = 0.1
+"""Seconds of servers that mean that there was none."""
+
 _HEAD = f"""# Benchmarks
 
 Written by `make bench` from `docs/benchmarks.json`; no number is typed by hand. Contestants run as
@@ -20,9 +23,9 @@ empty state folder and with the same Spark settings. The rows of every result ar
 DuckDB makes of the same data: counts by the day and a hash over all columns. Wrong rows have no
 time. Seconds are medians with the least and the most of the rounds. A ratio is the median of the
 rounds' own ratios, so that a slow moment of the machine slows both sides of it. CPU is user and
-system time of all processes, JVMs included, but for a warm server or cluster, which is there before
-and after. "Our JVM option" is `{LARGE_REGIONS}`: our projects start their JVMs with it,
-the others leave it to their users.
+system time of all processes, JVMs included; behind a plus, where it was measured, that of a warm
+server, cluster or database meanwhile, which is there before and after. "Our JVM option" is
+`{LARGE_REGIONS}`: our projects start their JVMs with it, the others leave it to their users.
 """
 
 
@@ -84,6 +87,7 @@ def _contestants(scenario: Scenario) -> list[str]:
         if times.failed or times.skipped
     ]
     notes += [f"- {times.label}: {times.note}" for times in ran if times.note]
+    notes += [f"- {times.label}: {_windows(times)}" for times in ran if times.first_window]
     rows = [_row(times, base) for times in ran]
     return [table(head, rows) if rows else "", "\n".join(notes)]
 
@@ -97,10 +101,22 @@ def _row(times: Times, base: Times | None) -> tuple[str, ...]:
         times.label,
         Spread.of(times.seconds).text(1),
         ratios(times.seconds, base.seconds).text(2) if base else "",
-        Spread.of(times.cpu_seconds).text(1),
+        _cpu(times),
         f"{Spread.of(times.peak_mb).median:,.0f}",
         f"{times.rows:,}",
     )
+
+
+def _windows(times: Times) -> str:
+    first, others = Spread.of(times.first_window), Spread.of(times.other_windows)
+    return f"{first.text(1)} s for the first window, {others.text(2)} s for each other (median)"
+
+
+def _cpu(times: Times) -> str:
+    text = Spread.of(times.cpu_seconds).text(1)
+    if max(times.server_cpu_seconds, default=0.0) < _NO_SERVER:
+        return text
+    return f"{text} + {Spread.of(times.server_cpu_seconds).text(1)}"
 
 
 def _probe(probe: dict[str, Any]) -> list[str]:

@@ -1,9 +1,13 @@
 """What a run of the suite found out, as it is kept in JSON."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
+
+from benchmarks.process import Measured
 
 
 @dataclass
@@ -13,19 +17,28 @@ class Times:
     label: str
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
+    server_cpu_seconds: list[float] = field(default_factory=list)
     peak_mb: list[float] = field(default_factory=list)
     rows: int | None = None
     """How many the result has, which was compared with what is right."""
+    first_window: list[float] = field(default_factory=list)
+    """Seconds of the first window of each round, by the contestant's own log, if it has one."""
+    other_windows: list[float] = field(default_factory=list)
+    """The median of those behind it."""
     skipped: str = ""
     failed: str = ""
     note: str = ""
 
-    def add(self, *, seconds: float, cpu_seconds: float, peak_mb: float, rows: int) -> None:
-        """One more round with a right result."""
-        self.seconds.append(round(seconds, 2))
-        self.cpu_seconds.append(round(cpu_seconds, 2))
-        self.peak_mb.append(round(peak_mb))
+    def add(self, measured: Measured, rows: int, windows: Sequence[float] = ()) -> None:
+        """One more round with a right result; the seconds of each window, if they are known."""
+        self.seconds.append(round(measured.seconds, 2))
+        self.cpu_seconds.append(round(measured.cpu_seconds, 2))
+        self.server_cpu_seconds.append(round(measured.server_cpu_seconds, 2))
+        self.peak_mb.append(round(measured.peak_mb))
         self.rows = rows
+        if len(windows) > 1:
+            self.first_window.append(round(windows[0], 2))
+            self.other_windows.append(round(median(windows[1:]), 2))
 
 
 @dataclass

@@ -54,6 +54,11 @@ def nothing(_task: Task) -> None:
     """What most contestants do around a timed process."""
 
 
+def no_log(_task: Task) -> list[float]:
+    """What most contestants know of their windows afterwards."""
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class Contestant:
     """One way to keep a table up to date."""
@@ -66,6 +71,8 @@ class Contestant:
     before: Callable[[Task], None] = nothing
     """Not timed, before each process."""
     after: Callable[[Task], None] = nothing
+    windows: Callable[[Task], list[float]] = no_log
+    """Seconds of each window that the last process ran, in their order, by its own log."""
     knows_when_done: bool = True
     """Whether it can tell that there is nothing to do; the others do not run that scenario."""
     note: str = ""

@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import yaml
 
 from benchmarks.data import FIRST_DAY, midnight
 from benchmarks.settings import SPARK, own_environment, own_python
-from benchmarks.tasks import Command, Contestant, Task, UnavailableError, Written
+from benchmarks.tasks import Command, Contestant, Task, UnavailableError, Written, no_log
 
 TABLE = "bench.orders"
 
@@ -133,6 +134,23 @@ def _iceberg_files(project: Any) -> tuple[Path, ...]:
     return tuple(sorted(Path(each.file.file_path.removeprefix("file://")) for each in tasks))
 
 
+def windows(task: Task) -> list[float]:
+    """Seconds of each window of the last process, by `job_log`."""
+    if task.begin == task.end:
+        return []
+    from logdriven_dagster.config import load_project
+    from logdriven_dagster.execution.local import open_runner
+    from logdriven_dagster.runlog import history
+
+    log, number = open_runner(load_project(task.state)).run_log, task.end - task.begin
+    rows = log.ask(lambda conn: history.attempts(conn, TABLE, number))
+    moments = [
+        [datetime.fromisoformat(row[name]) for name in ("job_start_time", "job_end_time")]
+        for row in reversed(rows)
+    ]
+    return [(ended - started).total_seconds() for started, ended in moments]
+
+
 def _server(task: Task, word: str) -> None:
     command = [_program("logdriven"), "spark", word, "--project", str(task.state)]
     done = subprocess.run(
@@ -150,6 +168,7 @@ def _contestant(
         partial(write_project, variant=variant),
         command,
         partial(written, target=variant.target),
+        windows=no_log if "batch_size" in dict(variant.table) else windows,
     )
     if not variant.warm:
         return contestant

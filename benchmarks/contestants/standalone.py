@@ -82,5 +82,6 @@ CONTESTANTS = {
         partial(logdriven.written, target="parquet"),
         before=_start,
         after=_stop,
+        windows=logdriven.windows,
     )
 }

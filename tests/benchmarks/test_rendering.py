@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from benchmarks.process import Measured
 from benchmarks.rendering import markdown
 from benchmarks.results import Results, Scenario, Times
 
@@ -21,7 +22,7 @@ MACHINE = {
 def times(label: str, *seconds: float) -> Times:
     found = Times(label)
     for each in seconds:
-        found.add(seconds=each, cpu_seconds=2 * each, peak_mb=500, rows=1000)
+        found.add(Measured(each, 2 * each, 0.0, 500), 1000)
     return found
 
 
@@ -36,6 +37,14 @@ def test_the_fastest_stands_first_with_its_ratio_to_the_plain_pass():
     text = markdown(results(plain_pass=times("plain", 4, 5), dagster_batched=times("ours", 2, 2.5)))
     ours, plain = text.index("| ours | 2.2 (2.0–2.5) | 0.50"), text.index("| plain | 4.5")
     assert ours < plain
+
+
+def test_what_a_server_uses_and_what_the_first_window_takes_is_told():
+    ours = Times("ours")
+    ours.add(Measured(20.0, 5.0, 30.0, 500), 1000, [9.0, 1.0, 1.5, 1.2])
+    text = markdown(results(logdriven=ours))
+    assert "| ours | 20.0 | 1.00 | 5.0 + 30.0 | 500 | 1,000 |" in text
+    assert "- ours: 9.0 s for the first window, 1.20 s for each other (median)" in text
 
 
 def test_a_target_says_whether_it_is_met():
