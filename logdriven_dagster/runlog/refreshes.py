@@ -19,7 +19,6 @@ from sqlalchemy import (
     func,
     insert,
     literal,
-    or_,
     select,
     union_all,
     update,
@@ -104,13 +103,11 @@ def _settled_until(conn: Connection, pair: _Pair, again: Sequence[Row[Any]]) -> 
     known = [row for row in again if row.succeeded]
     probes = [(pair, row) for row in known]
     older = {probes[n][1].job_id for n, _ in _older(conn, probes, (_DONE, _RUNNING))}
-    unsettled = select(func.min(job_log.c.job_id)).where(
-        job_log.c.job_name == pair.upstream,
-        job_log.c.latest == 1,
-        or_(job_log.c.status == _RUNNING, _ended_lately(known)),
-    )
-    first = conn.execute(unsettled).scalar()
-    stop = min([*older, *([] if first is None else [first])], default=None)
+    mine = (job_log.c.job_name == pair.upstream) & (job_log.c.latest == 1)
+    job_ids = select(job_log.c.job_id).where(mine)
+    # Each by its index: one condition with OR would look through all windows of the upstream.
+    unsettled = (job_ids.where(job_log.c.status == _RUNNING), job_ids.where(_ended_lately(known)))
+    stop = min([*older, *conn.execute(union_all(*unsettled)).scalars()], default=None)
     settled = [row.job_id for row in known if stop is None or row.job_id < stop]
     return max(settled, default=0)
 
