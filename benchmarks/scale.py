@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,28 @@ from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.registering import register
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.attempts import Trigger
+from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.orchestration.code_location import build_definitions
+from logdriven_dagster.planning import PlannedWindow
 from logdriven_dagster.runlog import RunLog, history, reports
 from scripts import servers
 
 
 class _UndoneError(Exception):
-    """A measured transaction is not to be kept."""
+    """A transaction that is only looked at is not to be kept."""
+
+
+def claim_undone(runner: Runner, registry: Registry, planned: PlannedWindow, now: datetime) -> None:
+    """Claim a window in a transaction that is undone."""
+    table = runner.project.tables[planned.table]
+    order = Order(runner.project, table, planned.window, planned.trigger, now)
+
+    def work(conn: sa.Connection) -> None:
+        claim_window(conn, registry, order, runner.owner)
+        raise _UndoneError
+
+    with suppress(_UndoneError):
+        runner.run_log.write(work)
 
 
 class Measured:
@@ -66,7 +81,7 @@ class Measured:
             "plan": self.plan,
             "sensor tick": tick("catch_up_sensor"),
             "mirror tick": tick("run_log_mirror"),
-            "claim": self.claim,
+            "claim": lambda: claim_undone(self.runner, self.registry, self.next_window, self.now),
             "latest statuses": lambda: self._read(self._statuses),
             "v_table_log": lambda: self._read(
                 lambda conn: conn.execute(sa.text("SELECT * FROM v_table_log")).all()
@@ -77,21 +92,6 @@ class Measured:
 
     def plan(self) -> object:
         return next(self.runner.plan(self.now).ready(), None)
-
-    def claim(self) -> None:
-        """The window that is next, in a transaction that is undone."""
-        planned, registry = self.next_window, self.registry
-        table = self.project.tables[planned.table]
-        order = Order(self.project, table, planned.window, planned.trigger, self.now)
-
-        def work(conn: sa.Connection) -> None:
-            claim_window(conn, registry, order, self.runner.owner)
-            raise _UndoneError
-
-        try:
-            self.log.write(work)
-        except _UndoneError:
-            return
 
     def _statuses(self, conn: sa.Connection) -> object:
         return history.latest_statuses(conn, self.project.tables)

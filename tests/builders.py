@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models import TableConfig
-from logdriven_dagster.model.attempts import Attempt, Claim, Owner, Status
+from logdriven_dagster.model.attempts import Attempt, Claim, Owner, Status, StepOutcome
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import attempts
+from logdriven_dagster.runlog import attempts, steps
 
 UTC = ZoneInfo("UTC")
 STEP = {"step": "load", "sql": "SELECT 1 AS one", "target": {"type": "iceberg"}}
@@ -55,6 +55,13 @@ def claimed(conn: Connection, wanted: Claim) -> Attempt:
     attempt = attempts.claim(conn, wanted)
     attempts.start_step(conn, attempt, wanted.steps[0])
     return attempt
+
+
+def end_step(conn: Connection, job_id: int, step_id: str, outcome: StepOutcome) -> None:
+    """A step has ended so."""
+    row = steps.find(conn, job_id, step_id)
+    assert row is not None
+    steps.finish(conn, row, outcome)
 
 
 def running(window: TimeWindow) -> OpenWindow:

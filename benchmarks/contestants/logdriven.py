@@ -136,8 +136,6 @@ def _iceberg_files(project: Any) -> tuple[Path, ...]:
 
 def windows(task: Task) -> list[float]:
     """Seconds of each window of the last process, by `job_log`."""
-    if task.begin == task.end:
-        return []
     from logdriven_dagster.config import load_project
     from logdriven_dagster.execution.local import open_runner
     from logdriven_dagster.runlog import history

@@ -91,10 +91,11 @@ def fingerprint(path: str) -> Fingerprint | None:
     if ":" in text or _PATTERN & set(text):
         return None
     try:
-        if Path(text).is_dir():
+        root = Path(text)
+        if root.is_dir():
             found = frozenset(islice(_below(text), _MOST_FILES + 1))
             return found if 0 < len(found) <= _MOST_FILES else None
-        stat = Path(text).stat()
+        stat = root.stat()
         return frozenset([(text, stat.st_size, stat.st_mtime_ns)])
     except OSError:
         return None

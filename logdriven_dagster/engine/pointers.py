@@ -94,7 +94,7 @@ class Pointers:
 
     def forget(self, name: str, keep: int) -> None:
         """Remove a name's pointers but the `keep` newest."""
-        for path in self._by_rank().get(name, [])[keep:]:
+        for path in self._by_rank(name).get(name, [])[keep:]:
             Path(path).unlink(missing_ok=True)
 
     def folders(self) -> set[str]:
@@ -106,11 +106,12 @@ class Pointers:
         """The pointers that nobody looks at any more; the last one before each is kept."""
         return [Path(path) for paths in self._by_rank().values() for path in paths[2:]]
 
-    def _by_rank(self) -> dict[str, list[str]]:
-        """Name → its pointers, the one that counts first."""
+    def _by_rank(self, only: str | None = None) -> dict[str, list[str]]:
+        """Name → its pointers, the one that counts first; of all names, or of one."""
         found: dict[str, list[tuple[tuple[float, int], str]]] = {}
         for name, path, pointer in self._listed():
-            found.setdefault(name, []).append((pointer.rank(self._zone), path))
+            if only in (None, name):
+                found.setdefault(name, []).append((pointer.rank(self._zone), path))
         return {
             name: [path for _, path in sorted(paths, reverse=True)] for name, paths in found.items()
         }

@@ -112,8 +112,7 @@ class StretchSession:
         source_type: str | None,
     ) -> tuple[Staged, ...]:
         windows = [run.window for run in self._runs]
-        placed = placed_in_windows(made.frame, target, windows, chosen=made.chosen)
-        ready = in_few_files(placed)
+        ready = in_few_files(placed_in_windows(made.frame, target, windows, chosen=made.chosen))
         keeper = self._stores[step.step]
         done = keeper.stage_windows(ready, [_stamp(run, step.step) for run in self._runs])
         self._staged[step.step] = rows = self._counted(done)

@@ -151,7 +151,7 @@ def _claim_by(
     tables = {**order.project.tables, table.table: table}
     # A table of files takes what it finds when it looks; after a failure, what it had.
     most = 0 if table.incremental_type == "files" else most_batches(table)
-    started = lifecycle.init_job(conn, registry, claim, most, begins=True)
+    started = lifecycle.init_job(conn, registry, claim, most, Status.RUNNING)
     refreshes.settle(conn, table, with_upstreams(table, tables))
     return started
 

@@ -31,7 +31,7 @@ from logdriven_dagster.runlog.texts import stored
 def claim(conn: Connection, request: Claim, first: Status = Status.READY) -> Attempt:
     """Start an attempt at a window: its new latest `job_log` row, RUNNING, with its steps.
 
-    They are READY, but for the first one if it is said to be RUNNING.
+    They are READY, but for the `first` one, if it is to be RUNNING at once.
 
     A running attempt whose lease is over is taken over: it ends as FAILURE, and the new attempt
     gets what it had staged. AlreadyRunningError if another attempt is running (unless the request
@@ -39,7 +39,7 @@ def claim(conn: Connection, request: Claim, first: Status = Status.READY) -> Att
     claims at the same instant the unique index of `(job_schedule_id, latest)` lets one through.
     """
     _refuse_overlapping(conn, request)
-    previous = latest(conn, request)
+    previous = _latest(conn, request)
     replaced = _make_way(conn, request, previous) if previous is not None else None
     number, token, failures = _next(conn, request, previous)
     known = _looked_at(request, previous)
@@ -60,7 +60,7 @@ def claim(conn: Connection, request: Claim, first: Status = Status.READY) -> Att
     return Attempt(job_id, request, number, token, before, previous_id, replaced, staged)
 
 
-def latest(conn: Connection, request: Claim) -> Row[Any] | None:
+def _latest(conn: Connection, request: Claim) -> Row[Any] | None:
     """The latest row of the window; `expired` says that it is RUNNING without a lease."""
     mine = (job_log.c.job_schedule_id == schedule_id(request)) & (job_log.c.latest == 1)
     return conn.execute(select(job_log, leases.is_expired()).where(mine)).one_or_none()
@@ -87,7 +87,7 @@ def skip(
     recorded = []
     kept = [status.value for status in (Status.RUNNING, Status.SUCCESS, Status.SKIPPED)]
     for request in requests:
-        previous = latest(conn, request)
+        previous = _latest(conn, request)
         if previous is not None and previous.status in kept and not previous.expired:
             continue
         if previous is not None and previous.expired:

@@ -67,12 +67,11 @@ def init_job(
     registry: Registry,
     claim: Claim,
     max_batches: int | None = None,
-    *,
-    begins: bool = False,
+    first: Status = Status.READY,
 ) -> Started:
     """Start an attempt and give it its batches; all of its steps are READY.
 
-    If it `begins`, the first one is RUNNING, as after an `init_step`.
+    But for the `first` one, if it is to be RUNNING at once, as after an `init_step`.
 
     The slice of a table with enqueuers gets the first and last batch as its bounds. Nothing has
     changed if an error is raised and the transaction is rolled back: LifeCycleError 101, 102, 103,
@@ -81,7 +80,7 @@ def init_job(
     process = registry.parent(claim.table)
     for step in claim.steps:
         process.sub(step)
-    attempt = attempts.claim(conn, claim, Status.RUNNING if begins else Status.READY)
+    attempt = attempts.claim(conn, claim, first)
     succeeded = _refuse_running_steps(conn, attempt)
     again = attempt.previous not in (None, Status.SUCCESS, Status.SKIPPED)
     goes_on = recoverable(process, succeeded) if again else ()
@@ -92,7 +91,7 @@ def init_job(
         if registry.consumers(claim.table):
             target = batches.take_none(conn, attempt).target_batch_id
         started = Started(attempt, Taken(target, last_recoverable_step=goes_on))
-    if begins and registry.exchanges(claim.table):
+    if first is Status.RUNNING and registry.exchanges(claim.table):
         batches.start(conn, started.attempt, claim.steps[0])
     return started
 
@@ -135,7 +134,7 @@ def halt_step(
     row = _step(conn, attempt, step)
     if outcome.status is not Status.SKIPPED:
         _refuse_idle(attempt, row)
-    steps.end(conn, row, outcome)
+    steps.finish(conn, row, outcome)
     if registry.exchanges(attempt.table):
         batches.processed(conn, attempt, step)
 
@@ -147,7 +146,7 @@ def term_step(
     attempt = _of_step(conn, registry, run, step)
     row = _step(conn, attempt, step)
     _refuse_idle(attempt, row)
-    steps.end(conn, row, outcome)
+    steps.finish(conn, row, outcome)
     if registry.exchanges(attempt.table):
         batches.failed(conn, attempt, step)
 

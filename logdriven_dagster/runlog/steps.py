@@ -75,16 +75,8 @@ def find(conn: Connection, job_id: int, step_id: str) -> Row[Any] | None:
     return conn.execute(_DOING.where(_row(job_id, step_id))).first()
 
 
-def finish(conn: Connection, job_id: int, step_id: str, outcome: StepOutcome) -> None:
-    """How a step ended; AttemptLostError if it has ended before."""
-    row = find(conn, job_id, step_id)
-    if row is None:
-        raise AttemptLostError(f"step {step_id} of job {job_id} is gone from the run log")
-    end(conn, row, outcome)
-
-
-def end(conn: Connection, row: Row[Any], outcome: StepOutcome) -> None:
-    """The same for a row that `find` has just found."""
+def finish(conn: Connection, row: Row[Any], outcome: StepOutcome) -> None:
+    """How a step ended that `find` has found; AttemptLostError if it has ended before."""
     ended = _columns(outcome) | {"end_time": utc_now(), "duration": _seconds_since_start(row)}
     _move(conn, row.job_id, row.step_id, outcome.status, ended)
 

@@ -14,8 +14,8 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import RunLog, attempts, steps
-from tests.builders import at, claimed
+from logdriven_dagster.runlog import RunLog, attempts
+from tests.builders import at, claimed, end_step
 
 
 class ShopLog:
@@ -52,5 +52,5 @@ class ShopLog:
 
     def _end(self, attempt: Attempt, outcome: StepOutcome) -> None:
         with self._log.begin() as conn:
-            steps.finish(conn, attempt.job_id, "load", outcome)
+            end_step(conn, attempt.job_id, "load", outcome)
             attempts.finish(conn, attempt, AttemptOutcome(outcome.status, "app-1"))

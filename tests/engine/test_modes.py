@@ -181,26 +181,25 @@ def test_what_a_step_moves_out_of_the_window_is_refused(lab: Lab, step: dict[str
         lab.run("ods.t", day(1))
 
 
-def test_a_text_may_tell_the_day_of_another_zone(lab: Lab):
-    lab.file("in.csv", "2022-01-01T23:30:00-05:00,1\n")
+def cut_to_days(lab: Lab, columns: str, row: str) -> None:
+    """A table whose window column is the day of its source's."""
+    lab.file("in.csv", row)
     step = {
-        "source": {**FILTERED, "columns": "at STRING, v INT"},
+        "source": {**FILTERED, "columns": columns},
         "sql": "SELECT v, CAST(at AS DATE) AS day FROM source",
         "target": {**PARQUET, "window_column": "day"},
     }
     lab.table("ods.t", step)
+
+
+def test_a_text_may_tell_the_day_of_another_zone(lab: Lab):
+    cut_to_days(lab, "at STRING, v INT", "2022-01-01T23:30:00-05:00,1\n")
     with pytest.raises(TerminalStepError, match="day = 2022-01-01 lies outside the window"):
         lab.run("ods.t", day(2))
 
 
 def test_a_day_lies_outside_of_hours_that_are_no_window_of_the_table(lab: Lab):
-    lab.file("in.csv", "2022-01-01 05:30:00,1\n")
-    step = {
-        "source": {**FILTERED, "columns": "at TIMESTAMP, v INT"},
-        "sql": "SELECT v, CAST(at AS DATE) AS day FROM source",
-        "target": {**PARQUET, "window_column": "day"},
-    }
-    lab.table("ods.t", step)
+    cut_to_days(lab, "at TIMESTAMP, v INT", "2022-01-01 05:30:00,1\n")
     with pytest.raises(TerminalStepError, match="day = 2022-01-01 lies outside the window"):
         lab.run("ods.t", hours(5, 6))
     assert lab.run("ods.t", day(1)).counts.target == 1

@@ -22,8 +22,8 @@ from logdriven_dagster.model.attempts import (
 from logdriven_dagster.planning import State as PlanState
 from logdriven_dagster.planning import plan
 from logdriven_dagster.planning.plan import Plan
-from logdriven_dagster.runlog import attempts, history, steps
-from tests.builders import claimed, day, table
+from logdriven_dagster.runlog import attempts, history
+from tests.builders import claimed, day, end_step, table
 from tests.kettle.states import JOB, NOW, Run, State
 from tests.runlog.logbook import ME, request
 
@@ -66,7 +66,7 @@ def attempt(conn: Connection, name: str, run: Run) -> None:
     if run.status == "Running":
         return
     status = _STATUS[run.status]
-    steps.finish(conn, mine.job_id, "load", StepOutcome(status, Counts(), "csv", "iceberg"))
+    end_step(conn, mine.job_id, "load", StepOutcome(status, Counts(), "csv", "iceberg"))
     attempts.finish(conn, mine, AttemptOutcome(status, "app-1"))
 
 

@@ -22,8 +22,8 @@ from logdriven_dagster.model.attempts import (
 )
 from logdriven_dagster.orchestration.mirror import MIRROR
 from logdriven_dagster.orchestration.reconciling import report_dead_runs
-from logdriven_dagster.runlog import attempts, leases, steps
-from tests.builders import at, claimed, day
+from logdriven_dagster.runlog import attempts, leases
+from tests.builders import at, claimed, day, end_step
 from tests.orchestration.world import EVENTS, World
 
 ELSEWHERE = Owner("elsewhere", 1, 2)
@@ -43,7 +43,7 @@ def end(world: World, attempt: Attempt, status: Status = Status.SUCCESS) -> None
     outcome = StepOutcome(status, Counts(4, 3, 3, 0), "csv", "iceberg", error=error)
 
     def work(conn: Any) -> None:
-        steps.finish(conn, attempt.job_id, "load", outcome)
+        end_step(conn, attempt.job_id, "load", outcome)
         attempts.finish(conn, attempt, AttemptOutcome(status))
 
     open_runner(world.project).run_log.write(work)

@@ -12,8 +12,8 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import attempts, history, leases, steps
-from tests.builders import at, claimed, table
+from logdriven_dagster.runlog import attempts, history, leases
+from tests.builders import at, claimed, end_step, table
 
 ME = Owner("here", 10, 20, "run-1")
 
@@ -44,7 +44,7 @@ def end(log, attempt, status=Status.SUCCESS, error=None, rows=5):
 
     def work(conn):
         leases.renew(conn, attempt)
-        steps.finish(conn, attempt.job_id, "load", outcome)
+        end_step(conn, attempt.job_id, "load", outcome)
         attempts.finish(conn, attempt, AttemptOutcome(status, "app-1", "a.csv", 0))
 
     log.write(work)

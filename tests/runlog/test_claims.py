@@ -15,9 +15,9 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.runlog import attempts, history, leases, steps
+from logdriven_dagster.runlog import attempts, history, leases
 from logdriven_dagster.runlog.schema import job_log, step_log
-from tests.builders import day
+from tests.builders import day, end_step
 from tests.runlog.logbook import ME, end, execute, fail, request, rows, start, succeed, table_log
 
 
@@ -68,7 +68,7 @@ def test_a_step_ends_once(log):
     attempt = start(log, day(1))
     end(log, attempt)
     with pytest.raises(AttemptLostError), log.begin() as conn:
-        steps.finish(conn, attempt.job_id, "load", StepOutcome(Status.FAILURE))
+        end_step(conn, attempt.job_id, "load", StepOutcome(Status.FAILURE))
 
 
 def test_a_retried_step_begins_anew(log):
@@ -92,7 +92,7 @@ def test_any_text_can_be_logged(log, text):
     attempt = start(log, day(1))
     with log.begin() as conn:
         outcome = StepOutcome(Status.FAILURE, output=text, error=text)
-        steps.finish(conn, attempt.job_id, "load", outcome)
+        end_step(conn, attempt.job_id, "load", outcome)
         attempts.finish(conn, attempt, AttemptOutcome(Status.FAILURE, current_file=text))
     assert table_log(log).open[0].error
 

@@ -6,8 +6,8 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.runlog import attempts, history, steps
-from tests.builders import at, day, days, hours, table
+from logdriven_dagster.runlog import attempts, history
+from tests.builders import at, day, days, end_step, hours, table
 from tests.runlog.logbook import ME, execute, fail, request, rows, start, succeed, table_log
 
 
@@ -15,7 +15,7 @@ def test_the_error_of_the_step_that_failed_is_the_one_shown(log):
     attempt = start(log, day(1), steps=("load", "second"))
     with log.begin() as conn:
         attempts.start_step(conn, attempt, "second")
-        steps.finish(conn, attempt.job_id, "second", StepOutcome(Status.FAILURE, error="real"))
+        end_step(conn, attempt.job_id, "second", StepOutcome(Status.FAILURE, error="real"))
         attempts.finish(conn, attempt, AttemptOutcome(Status.FAILURE))
     assert table_log(log).open[0].error == "real"
 

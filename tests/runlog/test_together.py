@@ -7,9 +7,9 @@ import sqlalchemy as sa
 
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Owner, Status, StepOutcome
-from logdriven_dagster.runlog import attempts, leases, steps, together
+from logdriven_dagster.runlog import attempts, leases, together
 from logdriven_dagster.runlog.schema import job_log, step_log
-from tests.builders import day, days, hours
+from tests.builders import day, days, end_step, hours
 from tests.patience import PATIENCE
 from tests.runlog.logbook import fail, request, rows, start, succeed, table_log
 
@@ -55,7 +55,7 @@ def test_the_log_is_the_same_as_one_by_one(log):
 
         def end(conn, one=one, n=n):
             attempts.stage_step(conn, one, "load", "{}")
-            steps.finish(conn, one.job_id, "load", outcome(n))
+            end_step(conn, one.job_id, "load", outcome(n))
             attempts.finish(conn, one, ENDED)
 
         log.write(end)
@@ -74,7 +74,7 @@ def test_a_step_has_lasted_since_its_start(log):
             earlier = sa.update(step_log).where(step_log.c.job_id == job_id)
             conn.execute(earlier.values(start_time=moment - timedelta(seconds=1000)))
     finish(log, several)
-    log.write(lambda conn: steps.finish(conn, one.job_id, "load", outcome(1)))
+    log.write(lambda conn: end_step(conn, one.job_id, "load", outcome(1)))
     lasted = [row["duration"] for row in rows(log, "SELECT duration FROM step_log")]
     assert len(lasted) == 4
     assert all(1000 <= seconds <= 1000 + PATIENCE for seconds in lasted)
@@ -111,7 +111,7 @@ def test_all_end_or_none(log):
 
 def test_a_step_that_somebody_else_has_ended_ends_none(log):
     mine = claim(log, *THREE)
-    log.write(lambda conn: steps.finish(conn, mine[2].job_id, "load", outcome(1)))
+    log.write(lambda conn: end_step(conn, mine[2].job_id, "load", outcome(1)))
     with pytest.raises(AttemptLostError, match=f"job {mine[2].job_id}"):
         finish(log, mine)
     assert table_log(log).finished == ()
