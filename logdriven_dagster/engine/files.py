@@ -75,7 +75,14 @@ class WindowFiles:
             raise
         names = tuple(location(path) for path in files)
         return StagedRows(
-            stamp, str(folder), frame.schema, counts.source, rows, names, stamp.fencing_token
+            stamp,
+            str(folder),
+            frame.schema,
+            counts.source,
+            rows,
+            names,
+            stamp.fencing_token,
+            most_rows=counts.most,
         )
 
     def stage_windows(self, frame: "DataFrame", stamps: Sequence[Stamp]) -> Pass:

@@ -70,9 +70,11 @@ class InspectedStore:
             except BaseException:
                 self.keeper.discard(staged)
                 raise
-        counted = inspected.source_rows
-        source_rows = staged.source_rows if counted is None else counted
-        return replace(staged, source_rows=source_rows, quality=quality, rejected=rejected)
+        staged = replace(staged, quality=quality, rejected=rejected)
+        if inspected.source_rows is None:
+            return staged
+        # The source was read before, by a write of its own.
+        return replace(staged, source_rows=inspected.source_rows, most_rows=None)
 
     def _stage_rejected(self, inspected: Inspected, stamp: Stamp) -> StagedRows | None:
         if self.rejects is None:

@@ -111,6 +111,7 @@ class JdbcTable:
             counts.source,
             rows,
             staged_by=stamp.fencing_token,
+            most_rows=counts.most,
         )
 
     def _refuse_bad_keys(self, conn: "Connection", staging: "Table") -> None:

@@ -35,12 +35,16 @@ class QueryCounts:
     """
     written: int | None
     """Rows that the writer wrote."""
+    most: int | None = None
+    """The most rows that a part of the query put out, be it a scan before its filter or a join."""
 
 
 def query_counts(spark: "SparkSession", mark: Mark) -> QueryCounts:
     """The counts of the latest query that ran under this mark."""
     plan = mode_of(spark).query_plan(spark, mark)
-    return QueryCounts(plan.source_rows(), plan.written_rows()) if plan else QueryCounts(None, None)
+    if plan is None:
+        return QueryCounts(None, None)
+    return QueryCounts(plan.source_rows(), plan.written_rows(), plan.most_rows())
 
 
 def number(text: str) -> int:
@@ -85,6 +89,11 @@ class QueryPlan:
             if is_write(node.name):
                 return node.rows
         return None
+
+    def most_rows(self) -> int | None:
+        """The rows of the node that put out the most; None if no node counts."""
+        counted = [node.rows for node in self.nodes.values() if node.rows is not None]
+        return max(counted, default=None)
 
     def source_rows(self) -> int | None:
         """The sum over all scans."""

@@ -42,6 +42,7 @@ def stage_parquet(
             sum(rows.values()),
             tuple(location(path) for path, count in rows.items() if count),
             stamp.fencing_token,
+            most_rows=counts.most,
         )
         check(staged)
     except BaseException:

@@ -80,12 +80,17 @@ def _signals_as_they_were() -> Iterator[None]:
 
 
 @contextmanager
-def fresh_session(spark: "SparkSession", project: Project) -> "Iterator[SparkSession]":
-    """A session over the same application, with views and settings of its own, while needed."""
+def fresh_session(
+    spark: "SparkSession", project: Project, *, few_rows: bool = False
+) -> "Iterator[SparkSession]":
+    """A session over the same application, with views and settings of its own, while needed.
+
+    `few_rows`: see `session_settings`.
+    """
     mode = mode_of(spark)
     session = mode.new_session(spark)
     try:
-        mode.configure(session, session_settings(project))
+        mode.configure(session, session_settings(project, few_rows=few_rows))
         yield session
     finally:
         with suppress(Exception):  # with the application gone, it is gone, too

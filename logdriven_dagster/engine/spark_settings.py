@@ -23,6 +23,10 @@ LARGE_REGIONS = "-XX:G1HeapRegionSize=32m"
 """Spark's buffers are of a megabyte and more, for which G1 has a slow way of its own in heaps of
 small regions, its default: a sixth of the time of writing Parquet. Other collectors ignore it."""
 
+FEW_ROWS = 500_000
+"""Below it a window is faster without whole-stage code generation, which writes its bounds into the
+code: each window has a new loop, that Java compiles anew. Measured on two cores (docs/spark.md)."""
+
 
 def launch_settings(project: Project, program: str) -> dict[str, str]:
     """What a JVM has to be started with. `program`: each has its own archive of classes."""
@@ -40,8 +44,11 @@ def project_settings(project: Project) -> dict[str, str]:
     return settings
 
 
-def session_settings(project: Project) -> dict[str, str]:
-    """The settings on which the engine's results depend, for every session that it uses."""
+def session_settings(project: Project, *, few_rows: bool = False) -> dict[str, str]:
+    """The settings on which the engine's results depend, for every session that it uses.
+
+    `few_rows`: what the session is for goes through less than FEW_ROWS, as far as anybody knows.
+    """
     own = {
         # INT96 has no statistics, and Iceberg refuses files with it (DESIGN §9).
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -50,6 +57,8 @@ def session_settings(project: Project) -> dict[str, str]:
         # Spark would fill texts of CHAR columns with blanks that databases do not show.
         "spark.sql.readSideCharPadding": "false",
     }
+    if few_rows:
+        own["spark.sql.codegen.wholeStage"] = "false"
     given = {k: v for k, v in given_settings(project).items() if k.startswith("spark.sql.")}
     # The time zone has one place in a project, because windows and rows must agree about it.
     return own | given | {"spark.sql.session.timeZone": str(project.zone)}

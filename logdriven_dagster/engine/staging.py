@@ -14,6 +14,7 @@ from logdriven_dagster.engine.iceberg_files import parquet_rows
 from logdriven_dagster.engine.known_sources import KnownSources
 from logdriven_dagster.engine.metrics import QueryCounts, query_counts
 from logdriven_dagster.engine.modes import mode_of
+from logdriven_dagster.engine.spark_settings import FEW_ROWS
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
 from logdriven_dagster.model.quality import QualityReport
 from logdriven_dagster.model.runs import Published
@@ -83,6 +84,13 @@ class StagedRows:
     """Of a step with rules: what they found."""
     rejected: "StagedRows | None" = None
     """The rows that break rules, on their way to a target of their own."""
+    most_rows: int | None = None
+    """What any part of the query put out at most, if this process saw it; no part of the state."""
+
+    @property
+    def were_few(self) -> bool:
+        """Whether every part of the query put out less than FEW_ROWS, and that is known."""
+        return self.most_rows is not None and self.most_rows < FEW_ROWS
 
     def state(self) -> dict[str, Any]:
         """What another process needs to take them over, as JSON values."""

@@ -46,6 +46,8 @@ class Engine:
         self._project, self._spark = project, spark
         self._opening = Lock()
         self._sources = KnownSources()
+        self._few_rows: dict[str, bool] = {}
+        """Whether the window before had few, by tables: the next one is expected to be like it."""
         quieten()
         mode_of(spark).adopt(spark, project)
 
@@ -67,9 +69,12 @@ class Engine:
 
         What is staged stays: `discard` removes it, when the log holds how the attempt ended.
         """
-        with fresh_session(self._spark, self._project) as spark:
+        few_rows = self._few_rows.get(run.table, False)
+        with fresh_session(self._spark, self._project, few_rows=few_rows) as spark:
             place = self._place(spark, project or self._project)
-            yield WindowSession(place, run, self._read)
+            session = WindowSession(place, run, self._read)
+            yield session
+            self._few_rows[run.table] = session.had_few_rows
 
     @contextmanager
     def stretch(
@@ -131,6 +136,8 @@ class WindowSession:
         self._results = StepResults(place, run, self._table, self._views)
         self._staged: dict[str, tuple[Store, StagedRows]] = {}
         self._published: dict[str, Published] = {}
+        self.had_few_rows = True
+        """Whether all that was staged so far was little."""
 
     def stage(self, step: StepConfig) -> Staged:
         """Read, transform and write one step where no reader looks."""
@@ -238,6 +245,7 @@ class WindowSession:
         step_id = staged.stamp.step_id
         rejected = staged.quality.rejected if staged.quality else 0
         self._staged[step_id] = (keeper, staged)
+        self.had_few_rows &= staged.were_few
         state = {
             "rows": staged.state(),
             "source_type": source_type,
