@@ -124,28 +124,13 @@ def archive(conn: Connection, attempt: Attempt) -> None:
     conn.execute(delete(batch_queue).where(_taken_by(attempt)))
 
 
-def windows(conn: Connection, table: str, target_batch_id: int) -> dict[str, list[tuple[int, int]]]:
-    """Source → the places `[start, end)` of its windows that a run takes or took, ascending."""
-    found: dict[str, set[tuple[int, int]]] = {}
-    for rows in (batch_queue, batch_archive):
-        query = select(rows.c.source_job_name, rows.c.window_start, rows.c.window_end).where(
-            rows.c.job_name == table,
-            rows.c.target_batch_id == target_batch_id,
-            rows.c.window_start.is_not(None),
-        )
-        for row in conn.execute(query):
-            span = (row.window_start, row.window_end)
-            found.setdefault(row.source_job_name, set()).add(span)
-    return {source: sorted(spans) for source, spans in found.items()}
-
-
 def markings(conn: Connection, attempt: Attempt) -> list[str]:
     """The markings of the batches that an attempt has taken."""
     mine = select(batch_queue.c.batch_marking).where(_taken_by(attempt))
     return [marking for marking in conn.execute(mine).scalars() if marking]
 
 
-def batch_of(row: Row[Any]) -> Batch:
+def _batch_of(row: Row[Any]) -> Batch:
     """A row of the queue as a value."""
     span = None if row.window_start is None else (row.window_start, row.window_end)
     return Batch(
@@ -165,7 +150,7 @@ def _locked(conn: Connection, process: Process) -> list[Batch]:
     query = select(batch_queue).where(batch_queue.c.job_name == process.table)
     rows = conn.execute(query.order_by(batch_queue.c.queue_id).with_for_update())
     routes = {(route.step, route.source) for route in process.routes}
-    return [item for item in map(batch_of, rows) if (item.step, item.source) in routes]
+    return [item for item in map(_batch_of, rows) if (item.step, item.source) in routes]
 
 
 def _others(conn: Connection, attempt: Attempt) -> dict[int, Row[Any]]:

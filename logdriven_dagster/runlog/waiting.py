@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import CompoundSelect, SelectBase, case, func, literal, select, union_all
 from sqlalchemy.engine import Connection, Row
 
-from logdriven_dagster.model.batches import Batch, BatchState, Process, Route, reach
-from logdriven_dagster.runlog.batches import batch_of
+from logdriven_dagster.model.batches import BatchState, Process, Route, reach
 from logdriven_dagster.runlog.chunks import QUERIES, chunks
 from logdriven_dagster.runlog.offering import (
     finished,
@@ -44,13 +43,6 @@ def queued(conn: Connection, processes: Collection[Process]) -> dict[str, dict[P
             count = reach(_markings(conn, route), pattern)
         found[route.table][route.step, route.source] = count
     return found
-
-
-def waiting(conn: Connection, table: str, limit: int) -> list[Batch]:
-    """The next batches in a table's queue that nobody has taken, in their order."""
-    mine = (batch_queue.c.job_name == table) & (batch_queue.c.batch_state == BatchState.NEW.value)
-    query = select(batch_queue).where(mine).order_by(batch_queue.c.queue_id).limit(limit)
-    return [batch_of(row) for row in conn.execute(query)]
 
 
 def _in_queue(conn: Connection, routes: Sequence[Route]) -> dict[Route, tuple[int, int]]:

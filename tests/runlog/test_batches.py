@@ -22,8 +22,8 @@ from logdriven_dagster.model.batches import (
     union_of,
 )
 from logdriven_dagster.model.windows import Slice
-from logdriven_dagster.runlog import archive, batches, offering, waiting
-from logdriven_dagster.runlog.schema import batch_queue
+from logdriven_dagster.runlog import archive, offering, waiting
+from logdriven_dagster.runlog.schema import batch_archive, batch_queue
 from tests.builders import STEP, UTC, at, day, days, hours, table
 from tests.runlog import bdre
 from tests.runlog.bdre import HIVE, NEW, TRANSFER
@@ -208,12 +208,6 @@ def test_with_a_cut_pattern_what_can_be_cut_off_is_counted(log):
     assert queued(log, known)[HIVE] == {("125", TRANSFER): 3}
 
 
-def test_the_next_batches_are_shown_in_their_order(log):
-    bdre.fill(log, [5, 3, 4])
-    with log.read() as conn:
-        assert [item.batch_id for item in waiting.waiting(conn, HIVE, 2)] == [5, 3]
-
-
 def test_planning_a_thousand_tables_takes_a_few_queries(log):
     processes = [bdre.process(f"t{n}", SubProcess("1", (Enqueuer(TRANSFER),))) for n in range(1000)]
     bdre.load(log, ALONE)
@@ -230,14 +224,15 @@ def test_the_windows_of_a_run_can_be_read_while_it_runs_and_afterwards(log):
         bdre.load(log, KNOWN, day(n))
     started = bdre.init(log, KNOWN, max_batches=2)
 
-    def read():
-        with log.read() as conn:
-            return batches.windows(conn, HIVE, started.taken.target_batch_id)
+    def read(kept):
+        mine = {"job_name": HIVE, "target_batch_id": started.taken.target_batch_id}
+        rows = bdre.found(log, kept, "source_job_name", "window_start", "window_end", **mine)
+        return [(source, int(start), int(end)) for source, start, end in rows]
 
-    expected = {TRANSFER: [span(day(1)), span(day(2))]}
-    assert read() == expected
+    expected = [(TRANSFER, *span(day(1))), (TRANSFER, *span(day(2)))]
+    assert read(batch_queue) == expected
     bdre.succeed(log, KNOWN, started.attempt)
-    assert read() == expected
+    assert (read(batch_queue), read(batch_archive)) == ([], expected)
 
 
 # Values.
