@@ -130,17 +130,6 @@ def read_report(
     return Report(project, start, end, tuple(attempts), tuple(kept))
 
 
-def write_report(
-    project: Project,
-    run_log: RunLog,
-    start: datetime,
-    end: datetime,
-    formats: Sequence[Format] = BY_DEFAULT,
-) -> list[Path]:
-    """Write the report of all tables and jobs below `.logdriven/reports`; the files."""
-    return write_files(read_report(project, run_log, start, end), formats)
-
-
 def write_files(report: Report, formats: Sequence[Format] = BY_DEFAULT) -> list[Path]:
     """One file for each format, named after the project and the time."""
     written = []
