@@ -103,8 +103,8 @@ class Race:
 
     def _timed(self, name: str, stage: Stage, task: Task) -> None:
         contestant = CONTESTANTS[name]
-        contestant.before(task)
         try:
+            contestant.before(task)
             log = task.state / f"{stage.scenario.replace(' ', '-')}.log"
             measured = run(contestant.command(task), log, self.scale.timeout_seconds)
         finally:

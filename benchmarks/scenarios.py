@@ -9,6 +9,8 @@ from benchmarks.settings import Scale
 _OURS = ("dagster", "dagster-batched", "logdriven", "logdriven-batched")
 _OTHERS = ("sqlmesh-batch-1", "sqlmesh", "dbt")
 _PLAIN = ("plain-loop", "plain-pass")
+_ONE_PROCESS = ("logdriven", "logdriven-warm")
+_TWO_WORKERS = ("logdriven-standalone", "logdriven-standalone-warm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ COURSES = (
     Course(
         lambda scale: scale.month,
         "map",
-        (Stage("I", _zero, _days, ("logdriven", "logdriven-standalone")),),
+        (Stage("I", _zero, _days, _ONE_PROCESS + _TWO_WORKERS),),
     ),
 )
 

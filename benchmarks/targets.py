@@ -93,4 +93,11 @@ TARGETS: tuple[Target | Limit, ...] = (
     Limit("1,000 tables load in ≤ 1.5 × the time", ("L", "seconds_ratio"), 1.5, "×"),
     Limit("1,000 tables load in ≤ 1.5 × the memory", ("L", "megabytes_ratio"), 1.5, "×"),
     Target("two workers ≤ 1.2 × local[2]", "I", "logdriven-standalone", ("logdriven",), 1.2),
+    Target(
+        "two workers ≤ 1.2 × local[2], warm servers",
+        "I",
+        "logdriven-standalone-warm",
+        ("logdriven-warm",),
+        1.2,
+    ),
 )

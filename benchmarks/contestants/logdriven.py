@@ -149,7 +149,8 @@ def windows(task: Task) -> list[float]:
     return [(ended - started).total_seconds() for started, ended in moments]
 
 
-def _server(task: Task, word: str) -> None:
+def server(task: Task, word: str) -> None:
+    """`logdriven spark start` or `stop`; UnavailableError if it does not start."""
     command = [_program("logdriven"), "spark", word, "--project", str(task.state)]
     done = subprocess.run(
         command, env=own_environment(), cwd=task.state, capture_output=True, text=True, check=False
@@ -170,7 +171,7 @@ def _contestant(
     )
     if not variant.warm:
         return contestant
-    start, stop = (partial(_server, word=word) for word in ("start", "stop"))
+    start, stop = (partial(server, word=word) for word in ("start", "stop"))
     return replace(contestant, before=start, after=stop)
 
 

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,11 +18,11 @@ _PATIENCE_SECONDS = 120
 _WORKERS = 2
 
 
-def _prepare(task: Task) -> None:
+def _prepare(task: Task, more: tuple[tuple[str, str], ...]) -> None:
     port = _free_port()
     (task.state / "cluster").mkdir(parents=True)
     (task.state / "cluster" / "port").write_text(str(port))
-    spark = (("master", f"spark://127.0.0.1:{port}"),)
+    spark = (("master", f"spark://127.0.0.1:{port}"), *more)
     logdriven.write_project(task, logdriven.Variant(spark=spark))
 
 
@@ -60,6 +61,16 @@ def _spawn(name: Path, words: list[str]) -> None:
     name.with_suffix(".pid").write_text(str(process.pid))
 
 
+def _start_with_server(task: Task) -> None:
+    _start(task)
+    logdriven.server(task, "start")
+
+
+def _stop_with_server(task: Task) -> None:
+    logdriven.server(task, "stop")
+    _stop(task)
+
+
 def _stop(task: Task) -> None:
     for file in sorted((task.state / "cluster").glob("*.pid"), reverse=True):
         pid = int(file.read_text())
@@ -74,14 +85,23 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+_COLD = Contestant(
+    "`logdriven run`, two standalone workers",
+    partial(_prepare, more=()),
+    logdriven.run_command,
+    partial(logdriven.written, target="parquet"),
+    before=_start,
+    after=_stop,
+    windows=logdriven.windows,
+)
+
 CONTESTANTS = {
-    "logdriven-standalone": Contestant(
-        "`logdriven run`, two standalone workers",
-        _prepare,
-        logdriven.run_command,
-        partial(logdriven.written, target="parquet"),
-        before=_start,
-        after=_stop,
-        windows=logdriven.windows,
-    )
+    "logdriven-standalone": _COLD,
+    "logdriven-standalone-warm": replace(
+        _COLD,
+        label="`logdriven run`, warm Spark Connect server on two standalone workers",
+        prepare=partial(_prepare, more=(("remote", "auto"),)),
+        before=_start_with_server,
+        after=_stop_with_server,
+    ),
 }
