@@ -98,7 +98,7 @@ def launched(project: Project, digest: str) -> Server:
         )
         try:
             _wait_for(process, ports[0], folder / _LOG)
-            return _warm(server)
+            return _warm(server, project.warehouse / "_staging")
         except BaseException:
             process.kill()
             raise
@@ -189,15 +189,19 @@ def _wait_for(process: psutil.Popen, port: int, log: Path) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _warm(server: Server) -> Server:
-    """Let a new server do what every window does, until its classes are loaded and compiled."""
+def _warm(server: Server, staging: Path) -> Server:
+    """Let a new server do what every window does, until its classes are loaded and compiled.
+
+    It writes where windows are staged, since the executors of a cluster share no other folder.
+    """
     from pyspark.sql.connect.session import SparkSession
 
     session: Any = SparkSession(server.url)
     mode, mark = ConnectMode(), Mark("warm up", "logdriven-warm-up")
     try:
         mode.mark(session, mark)
-        with TemporaryDirectory() as folder:
+        staging.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix="warm-up-", dir=staging) as folder:
             for n in range(_WARM_UPS):
                 rows = session.sql(_WARM_UP)
                 rows.write.parquet(f"{folder}/{n}")
