@@ -65,6 +65,11 @@ class Project:
         """The folder below which tables are stored."""
         return (self.root / self._resolved("warehouse", self.config.warehouse)).resolve()
 
+    @property
+    def staging(self) -> Path:
+        """The folder for rows that are on their way: looked at again, or meant for elsewhere."""
+        return self.warehouse / "_staging"
+
     @cached_property
     def catalog_url(self) -> URL:
         """The Iceberg catalog's URL; by default an SQLite file in the warehouse."""

@@ -35,7 +35,7 @@ class CatalogTable:
 
     def __init__(self, place: Place, table: str, target: CatalogTarget) -> None:
         self._place, self._target, self._spark = place, target, place.spark
-        self._staging = place.project.warehouse / "_staging" / table
+        self._staging = place.project.staging / table
 
     def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
         """Write Parquet files into the warehouse, outside of the catalog."""

@@ -205,7 +205,7 @@ def _dropper(search: Search, target: JdbcTarget, name: str) -> Callable[[], None
 def _of_staging(
     search: Search, table: str, _target: CatalogTarget | KafkaTarget | None = None
 ) -> Iterator[Garbage]:
-    for path in search.idle(search.project.warehouse / "_staging" / table):
+    for path in search.idle(search.project.staging / table):
         yield from search.path(table, "rows", path)
 
 

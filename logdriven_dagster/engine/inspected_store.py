@@ -70,11 +70,9 @@ class InspectedStore:
             except BaseException:
                 self.keeper.discard(staged)
                 raise
-        staged = replace(staged, quality=quality, rejected=rejected)
-        if inspected.source_rows is None:
-            return staged
-        # The source was read before, by a write of its own.
-        return replace(staged, source_rows=inspected.source_rows, most_rows=None)
+        if inspected.source_rows is not None:  # the source was read before, by a write of its own
+            staged = replace(staged, source_rows=inspected.source_rows, most_rows=None)
+        return replace(staged, quality=quality, rejected=rejected)
 
     def _stage_rejected(self, inspected: Inspected, stamp: Stamp) -> StagedRows | None:
         if self.rejects is None:

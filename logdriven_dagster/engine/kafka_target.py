@@ -55,7 +55,7 @@ class KafkaTopic:
 
     def __init__(self, place: Place, table: str, target: KafkaTarget) -> None:
         self._place, self._table, self._target = place, table, target
-        self._staging = place.project.warehouse / "_staging" / table
+        self._staging = place.project.staging / table
 
     def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
         """Write Parquet files into the warehouse; refuse columns that no message has."""

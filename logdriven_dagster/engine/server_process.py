@@ -98,7 +98,7 @@ def launched(project: Project, digest: str) -> Server:
         )
         try:
             _wait_for(process, ports[0], folder / _LOG)
-            return _warm(server, project.warehouse / "_staging")
+            return _warm(server, project.staging)
         except BaseException:
             process.kill()
             raise

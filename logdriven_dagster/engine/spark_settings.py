@@ -45,9 +45,10 @@ def project_settings(project: Project) -> dict[str, str]:
 
 
 def session_settings(project: Project, *, few_rows: bool = False) -> dict[str, str]:
-    """The settings on which the engine's results depend, for every session that it uses.
+    """The settings of every session that the engine uses: its results depend on them.
 
-    `few_rows`: what the session is for goes through less than FEW_ROWS, as far as anybody knows.
+    Except for one: `few_rows` only decides how fast a session is, whose work goes through less than
+    FEW_ROWS as far as anybody knows.
     """
     own = {
         # INT96 has no statistics, and Iceberg refuses files with it (DESIGN §9).

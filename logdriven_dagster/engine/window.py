@@ -291,7 +291,7 @@ class WindowSession:
             self._views,
             self._results.values,
             project.files[table].parent,
-            project.warehouse / "_staging" / table,
+            project.staging / table,
             staged=quality.keep_rejected or isinstance(target, JdbcTarget),
         )
 

@@ -152,12 +152,18 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Rows of one step. `None` means that the number does not exist, never that it is unknown."""
+    """Rows of one step. `None`: there is no such number, or it could not be had (`output` says)."""
 
     source: int | None = None
     target: int | None = None
     success: int | None = None
     failure: int | None = None
+    inserted: int | None = None
+    """Of `target`, the rows whose keys were new to an upsert's target."""
+    updated: int | None = None
+    """Of `target`, the rows that replaced others in an upsert's target."""
+    malformed: int | None = None
+    """Rows that a source could not read and was allowed to leave out or to fill with NULLs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,9 @@ step_log = Table(
     Column("source_type", String(256)),
     Column("target_type", String(256)),
     Column("staged", LongText, comment="JSON: a durable result that is not published yet"),
+    Column("inserted_count", BigInteger, comment="of target_count, rows with new keys"),
+    Column("updated_count", BigInteger, comment="of target_count, rows that replaced others"),
+    Column("malformed_count", BigInteger, comment="rows that a permissive source could not read"),
     CheckConstraint(STATUS_CHECKS["step_log"], name="ck_step_log_status"),
     **INNODB,
 )

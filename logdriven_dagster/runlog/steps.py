@@ -5,13 +5,14 @@ functions are called in a transaction that has proved that the attempt is ours.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, bindparam, insert, select, union_all, update
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.errors import AttemptLostError
-from logdriven_dagster.model.attempts import Status, StepOutcome, before
+from logdriven_dagster.model.attempts import Counts, Status, StepOutcome, before
 from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import job_log, step_log
@@ -29,6 +30,8 @@ _DOING: Select[Any] = select(
 _UNENDED = [Status.RUNNING.value, Status.FAILURE.value]
 _ERROR_LENGTH = 5000
 """Source: Sharp ETL, error texts are cut to 5,000 characters."""
+_COUNTS = tuple(field.name for field in fields(Counts))
+"""Each is a column of `step_log`, with `_count` behind its name."""
 _OUTPUT_LENGTH = 16_000
 """MariaDB's TEXT holds 65,535 bytes, four for a character."""
 
@@ -162,14 +165,10 @@ def forget_staged(conn: Connection, job_id: int) -> None:
 
 def _columns(outcome: StepOutcome) -> dict[str, Any]:
     """What of a step's end is known without the database."""
-    counts = outcome.counts
     return {
         "status": outcome.status.value,
         "output": stored(outcome.output, _OUTPUT_LENGTH),
-        "source_count": counts.source,
-        "target_count": counts.target,
-        "success_count": counts.success,
-        "failure_count": counts.failure,
+        **{f"{name}_count": getattr(outcome.counts, name) for name in _COUNTS},
         "error": None if outcome.error is None else stored(outcome.error, _ERROR_LENGTH),
         "source_type": outcome.source_type,
         "target_type": outcome.target_type,
@@ -177,9 +176,8 @@ def _columns(outcome: StepOutcome) -> dict[str, Any]:
 
 
 def _fresh() -> dict[str, Any]:
-    counts = ("source_count", "target_count", "success_count", "failure_count")
     return {
-        **dict.fromkeys(counts),
+        **{f"{name}_count": None for name in _COUNTS},
         "start_time": utc_now(),
         "end_time": utc_now(),
         "duration": 0,

@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from logdriven_dagster.config.secrets import redact, remember
 from logdriven_dagster.errors import RunLogError
 
-HEAD = "0005"
+HEAD = "0006"
 """The newest migration; a test proves that it is."""
 
 VERSION_TABLE = "logdriven_version"

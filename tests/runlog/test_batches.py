@@ -208,6 +208,12 @@ def test_with_a_cut_pattern_what_can_be_cut_off_is_counted(log):
     assert queued(log, known)[HIVE] == {("125", TRANSFER): 3}
 
 
+def test_the_next_batches_are_taken_in_their_order(log):
+    bdre.fill(log, [5, 3, 4])
+    taken = bdre.init(log, KNOWN, max_batches=2).taken
+    assert [item.batch_id for item in taken.batches] == [5, 3]
+
+
 def test_planning_a_thousand_tables_takes_a_few_queries(log):
     processes = [bdre.process(f"t{n}", SubProcess("1", (Enqueuer(TRANSFER),))) for n in range(1000)]
     bdre.load(log, ALONE)
