@@ -11,15 +11,16 @@ import typer
 
 from logdriven_dagster.cli.options import (
     JsonOption,
-    LatestOption,
     MaxParallelOption,
     NowOption,
     OverrideOption,
     ProjectOption,
+    RecordedOption,
     data_clock,
     open_in_force,
     open_registered,
     parse_overrides,
+    retry_version,
 )
 from logdriven_dagster.cli.run_commands import TerminatedError, terminable
 
@@ -60,7 +61,7 @@ def run(
     ] = None,
     max_parallel: MaxParallelOption = None,
     override: OverrideOption = None,
-    latest: LatestOption = False,
+    recorded: RecordedOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
@@ -82,7 +83,7 @@ def run(
         max_parallel=max_parallel,
         from_start=from_start,
         from_step=from_step,
-        latest=latest,
+        retry_version=retry_version(recorded),
     )
     runner = open_runner(loaded, run_log=registered.run_log)
     _watch(name, run_job(runner, name, clock, arguments), as_json=as_json)

@@ -52,6 +52,7 @@ def _print_attempts(rows: list[dict[str, Any]], zone: ZoneInfo) -> None:
             rendering.state(row["status"]),
             _started(row, zone),
             rendering.seconds(_elapsed(row)),
+            *("", "", (row["runtime_args"] or {}).get("--definition", "")),
             style="bold",
         )
         for step in row["steps"]:

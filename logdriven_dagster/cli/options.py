@@ -13,6 +13,7 @@ from logdriven_dagster.model.attempts import OnRunning
 if TYPE_CHECKING:
     from logdriven_dagster.config import Project
     from logdriven_dagster.config.models import BatchSize
+    from logdriven_dagster.config.settings import RetryVersion
     from logdriven_dagster.execution.registering import Registered
 
 _PROJECT_HELP = "The project folder; otherwise LOGDRIVEN_PROJECT, otherwise the current folder."
@@ -58,12 +59,12 @@ MaxParallelOption = Annotated[
     int | None,
     typer.Option(min=1, help="Have so many windows in work at a time; the project's by default."),
 ]
-LatestOption = Annotated[
-    bool,
+RecordedOption = Annotated[
+    bool | None,
     typer.Option(
-        "--latest",
-        help="Try failed windows again with the latest version of their tables, not with the one "
-        "that failed.",
+        "--recorded/--latest",
+        help="Try failed windows again with the version of their tables that they ran, or with "
+        "the latest; as the tables say by default, which is the latest.",
     ),
 ]
 BatchSizeOption = Annotated[
@@ -147,6 +148,11 @@ def parse_names(texts: Iterable[str] | None) -> frozenset[str]:
     return frozenset(
         name.strip() for text in texts or () for name in text.split(",") if name.strip()
     )
+
+
+def retry_version(recorded: bool | None) -> "RetryVersion | None":
+    """What `--recorded` and `--latest` stand for."""
+    return None if recorded is None else "recorded" if recorded else "latest"
 
 
 def parse_batch_size(text: str | None) -> "BatchSize | None":

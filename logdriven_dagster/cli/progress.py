@@ -69,9 +69,10 @@ def _line(result: WindowResult) -> "Text":
     if result.status == "SUCCESS":
         read, written = map(rendering.number, (result.rows_read, result.rows_written))
         line.append(f"  {read} read, {written} written, {rendering.seconds(result.seconds)}", "dim")
-        return line
+        return line.append(f"; ran {result.definition}" if result.definition else "")
     step = f"step {result.step}: " if result.step else ""
-    return line.append_text(rendering.plain(f"  {step}{result.reason}"))
+    ran = f"ran {result.definition}; " if result.definition else ""
+    return line.append_text(rendering.plain(f"  {ran}{step}{result.reason}"))
 
 
 def report(tally: Tally, output: Output) -> None:

@@ -37,6 +37,8 @@ class WindowResult:
     """The step that failed."""
     reason: str | None = None
     """The error of a failed window, or why it did not run."""
+    definition: str | None = None
+    """Which version of the table ran, where it is not that of its file."""
 
     def as_json(self) -> dict[str, object]:
         """An item of `windows` in `run --json`."""
@@ -62,6 +64,7 @@ def window_result(event: WindowEvent) -> WindowResult | None:
                 read,
                 written,
                 round(seconds, 3),
+                definition=attempt.claim.other_version,
             )
         case WindowFailed(attempt=attempt, step_id=step, error=error, seconds=seconds):
             return WindowResult(
@@ -73,6 +76,7 @@ def window_result(event: WindowEvent) -> WindowResult | None:
                 seconds=round(seconds, 3),
                 step=step,
                 reason=error,
+                definition=attempt.claim.other_version,
             )
         case WindowLost(attempt=attempt, reason=why):
             return WindowResult(

@@ -14,12 +14,12 @@ from logdriven_dagster.cli.options import (
     ExcludeStepsOption,
     FromStepOption,
     JsonOption,
-    LatestOption,
     MaxParallelOption,
     NowOption,
     OnRunningOption,
     OverrideOption,
     ProjectOption,
+    RecordedOption,
     TablesArgument,
     data_clock,
     open_registered,
@@ -27,6 +27,7 @@ from logdriven_dagster.cli.options import (
     parse_names,
     parse_overrides,
     parse_time,
+    retry_version,
 )
 from logdriven_dagster.errors import LogdrivenError
 
@@ -62,7 +63,7 @@ def run(
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
     on_running: OnRunningOption = None,
-    latest: LatestOption = False,
+    recorded: RecordedOption = None,
     batch_size: BatchSizeOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
@@ -83,7 +84,7 @@ def run(
         from_step,
         parse_names(exclude_steps),
         on_running,
-        latest=latest,
+        retry_version=retry_version(recorded),
         batch_size=parse_batch_size(batch_size),
     )
     for name in names:
@@ -137,7 +138,7 @@ def refresh(
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
     on_running: OnRunningOption = None,
-    latest: LatestOption = False,
+    recorded: RecordedOption = None,
     batch_size: BatchSizeOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
@@ -157,7 +158,7 @@ def refresh(
         from_step,
         parse_names(exclude_steps),
         on_running,
-        latest=latest,
+        retry_version=retry_version(recorded),
         batch_size=parse_batch_size(batch_size),
     )
     chosen_steps(config, arguments)

@@ -5,7 +5,7 @@ from typing import Any
 from logdriven_dagster.config.jobs import StandardJob
 from logdriven_dagster.config.models import TableConfig
 
-_HANDED_DOWN = frozenset({"retries", "retry_interval", "priority", "worker_group"})
+_HANDED_DOWN = frozenset({"retries", "retry_interval", "priority", "worker_group", "retry_version"})
 """The settings that a job gives to its tables; its `timeout` is that of the whole run."""
 
 

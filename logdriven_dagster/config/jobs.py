@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from logdriven_dagster.config.fields import DurationField, Model, StepName, TableName
 from logdriven_dagster.config.models import Condition
 from logdriven_dagster.config.notifications import NotifyRule
-from logdriven_dagster.config.settings import Settings
+from logdriven_dagster.config.settings import RetryVersion, Settings
 from logdriven_dagster.config.steps import Option, PythonReference
 from logdriven_dagster.model.upkeep import Compaction, Expiry
 
@@ -58,6 +58,9 @@ class StandardJob(_Job):
     type: Literal["standard"] = "standard"
     tables: tuple[TableName, ...] = Field(min_length=1)
     relations: tuple[Relation, ...] = ()
+    retry_version: RetryVersion = Field(
+        "latest", description="as in a table, for tables that do not say themselves"
+    )
     max_windows: int | None = Field(None, ge=1, description="the most windows one run attempts")
     max_parallel: int | None = Field(
         None, ge=1, description="how many it has in work at a time; the project's by default"

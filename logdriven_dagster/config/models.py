@@ -30,7 +30,7 @@ from logdriven_dagster.config.notifications import NotifyRule, RecipientField
 from logdriven_dagster.config.properties import Properties
 from logdriven_dagster.config.quality import QualityRules
 from logdriven_dagster.config.secrets import SECRET_NAME, environment_names
-from logdriven_dagster.config.settings import Settings
+from logdriven_dagster.config.settings import RetryVersion, Settings
 from logdriven_dagster.config.steps import CheckConfig, Option, StepConfig, Target
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.periods import Grid, Unit
@@ -151,10 +151,10 @@ class TableConfig(Settings):
         description="what a start does about a window that is running elsewhere: "
         "skip it, fail, or replace the other attempt",
     )
-    retry_version: Literal["recorded", "latest"] = Field(
-        "recorded",
+    retry_version: RetryVersion = Field(
+        "latest",
         description="which version of this table a window that failed is tried again with: the "
-        "one that its attempt ran, or the latest",
+        "latest, or the one that its last attempt ran",
     )
     depends_on: tuple[DependencyField, ...] = ()
     on_upstream_refresh: Literal["rerun", "ignore"] = "rerun"
@@ -338,7 +338,7 @@ class Defaults(Model):
     timeout: DurationField | None = None
     timeout_strategy: Literal["warn", "fail", "both"] | None = None
     on_running: OnRunning | None = None
-    retry_version: Literal["recorded", "latest"] | None = None
+    retry_version: RetryVersion | None = None
     priority: int | None = None
     worker_group: str | None = None
     ordered: bool | None = None

@@ -42,6 +42,8 @@ class Project:
     """Job name → the same."""
     versions: Mapping[str, int] = field(default_factory=dict)
     """Code → version in the registry; none before the project is registered."""
+    other_versions: Mapping[str, str] = field(default_factory=dict)
+    """Table → which version runs where it is not that of its file, in words."""
 
     @property
     def name(self) -> str:

@@ -11,6 +11,9 @@ from logdriven_dagster.config.fields import DurationField, Model
 
 ReleaseState = Literal["online", "offline"]
 TimeoutStrategy = Literal["warn", "fail", "both"]
+RetryVersion = Literal["latest", "recorded"]
+"""Which version of its table a window that did not end well is tried again with: the one in force,
+or the one that its last attempt recorded. Source: DolphinScheduler, a rerun keeps its versions."""
 
 
 class Settings(Model):

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from logdriven_dagster.config.models import BatchSize, TableConfig
 from logdriven_dagster.config.secrets import told
+from logdriven_dagster.config.settings import RetryVersion
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import OnRunning
@@ -22,8 +23,8 @@ class RunArguments:
     exclude_steps: frozenset[str] = frozenset()
     on_running: OnRunning | None = None
     """Wins over the tables' own."""
-    latest: bool = False
-    """Whether a failed window is tried again with the latest version of its table."""
+    retry_version: RetryVersion | None = None
+    """Wins over the tables' own."""
     job_run: JobRun | None = None
     """The run of a job that starts the windows."""
     batch_size: BatchSize | None = None
@@ -51,8 +52,8 @@ class JobArguments:
     max_parallel: int | None = None
     from_start: bool = False
     from_step: str | None = None
-    latest: bool = False
-    """Whether failed windows are tried again with the latest versions of their tables."""
+    retry_version: RetryVersion | None = None
+    """Wins over the job's and the tables' own."""
 
     def foreign_to(self, kind: str) -> list[str]:
         """The options that are given although jobs of this type do not have them."""
@@ -61,9 +62,19 @@ class JobArguments:
             "--max-parallel": self.max_parallel is not None and kind == "maintenance",
             "--from-start": self.from_start and kind == "standard",
             "--from-step": self.from_step is not None and kind == "standard",
-            "--latest": self.latest and kind == "maintenance",
+            "--recorded, --latest": self.retry_version is not None and kind == "maintenance",
         }
         return [option for option, wrong in given.items() if wrong]
+
+
+def retry_version_of(text: str | None, place: str) -> RetryVersion | None:
+    """The version to try again with that a text names; UsageError with its place for any other."""
+    for known in get_args(RetryVersion):
+        if text == known:
+            return known  # type: ignore[no-any-return]
+    if text is None:
+        return None
+    raise UsageError(f"{place}: expected latest or recorded, not {text!r}")
 
 
 def chosen_steps(table: TableConfig, arguments: RunArguments) -> tuple[StepConfig, ...]:

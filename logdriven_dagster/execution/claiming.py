@@ -217,7 +217,7 @@ def _claim(order: Order, owner: Owner) -> Claim:
         trigger=order.trigger,
         owner=owner,
         now=order.now,
-        runtime_args=order.arguments.recorded(),
+        runtime_args=order.runtime_args,
         parameters=order.parameters,
         job_run_id=order.arguments.job_run.job_run_id if order.arguments.job_run else None,
         steps=tuple(step.step for step in order.steps),
@@ -225,6 +225,7 @@ def _claim(order: Order, owner: Owner) -> Claim:
         on_running=order.arguments.on_running or table.on_running,
         definition=order.definition,
         version=project.version(Kind.TABLE, table.table),
+        other_version=order.other_version,
         reads=reads(project, table, order.window),
     )
 

@@ -181,7 +181,9 @@ class _Execution:
             tables,
             max_windows=self.arguments.max_windows or job.max_windows,
             arguments=RunArguments(
-                self.arguments.overrides, latest=self.arguments.latest, job_run=self.run
+                self.arguments.overrides,
+                retry_version=self.arguments.retry_version,
+                job_run=self.run,
             ),
             job=job.job,
             max_parallel=self.arguments.max_parallel or job.max_parallel,

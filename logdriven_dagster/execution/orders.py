@@ -57,6 +57,17 @@ class Order:
         return told({**self.project.config.variables, **own})
 
     @property
+    def other_version(self) -> str | None:
+        """Which version of the table it runs, in words, where that is not what its file says."""
+        return self.project.other_versions.get(self.table.table)
+
+    @property
+    def runtime_args(self) -> dict[str, str]:
+        """What is special about the attempt, as `job_log.runtime_args` holds it."""
+        other = {"--definition": self.other_version} if self.other_version else {}
+        return self.arguments.recorded() | other
+
+    @property
     def made_outside(self) -> bool:
         """Whether the rows are somebody's DataFrame, of which no query is known."""
         return self.stage is not _stage

@@ -193,9 +193,25 @@ def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) ->
     if sources is folder.sources:
         return Standing(sources, replace(folder.project, versions=found.versions))
     try:
-        return Standing(sources, replace(build_project(sources), versions=found.versions))
+        built = build_project(sources)
     except InvalidProjectError as invalid:
         raise InvalidProjectError([_with_fix(error) for error in invalid.errors]) from None
+    elsewhere = _other_versions(folder, found)
+    return Standing(sources, replace(built, versions=found.versions, other_versions=elsewhere))
+
+
+def _other_versions(folder: Folder, found: Survey) -> dict[str, str]:
+    """Table → which version is in force, where its file says otherwise."""
+    project = folder.project.name
+    versions = {
+        name: found.versions[code_of(project, Kind.TABLE, name)]
+        for name in found.kept[Kind.TABLE]
+        if name in folder.project.tables
+    }
+    return {
+        name: f"version {version} of the registry, not that of its file"
+        for name, version in versions.items()
+    }
 
 
 def _with_fix(error: ConfigError) -> ConfigError:

@@ -1,7 +1,8 @@
 """Which version of a table an attempt runs, with the settings that are in force.
 
-Source: DolphinScheduler: a run carries the versions that it ran; a failed one that is tried again
-runs them again, unless the latest are asked for.
+What is pending runs the version in force: whoever mends a file expects that the mended file runs.
+Source: DolphinScheduler: a run carries the versions that it ran, and a rerun of that run has them
+again; ours does so where `retry_version: recorded` asks for it.
 """
 
 from dataclasses import replace
@@ -14,7 +15,7 @@ from logdriven_dagster.config.job_settings import in_job
 from logdriven_dagster.config.loading import table_of
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.relations import also_waiting
-from logdriven_dagster.config.settings import with_settings
+from logdriven_dagster.config.settings import RetryVersion, with_settings
 from logdriven_dagster.errors import DisabledError, InvalidProjectError, UsageError
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.model.attempts import Status
@@ -42,8 +43,7 @@ def prepared(conn: Connection, order: Order) -> Order:
     if name in settings:
         table = with_settings(table, settings[name])
     _refuse_disabled(table)
-    if (run := order.arguments.job_run) is not None:
-        table = in_job(table, project.standard_job(run.job))
+    table = _of_its_job(table, order)
     if table is not project.table(name):
         project = project.with_tables({name: table})
     return replace(order, project=project, table=table)
@@ -56,14 +56,25 @@ def _refuse_disabled(table: TableConfig) -> None:
 
 
 def recorded_version(conn: Connection, order: Order) -> int | None:
-    """The version that the last attempt at the window ran, if it is not the present one."""
-    if order.arguments.latest or order.table.retry_version == "latest":
+    """The version of the last attempt, where it is to run again and is not the present one."""
+    if _retry_version(order) == "latest":
         return None
     last = attempts.last_version(conn, order.table.table, order.window)
     if last is None or last[0] not in _TRIED_AGAIN:
         return None
     present = order.project.version(Kind.TABLE, order.table.table)
     return None if last[1] in (None, present) else last[1]
+
+
+def _retry_version(order: Order) -> RetryVersion:
+    asked = order.arguments.retry_version
+    return asked or _of_its_job(order.table, order).retry_version
+
+
+def _of_its_job(table: TableConfig, order: Order) -> TableConfig:
+    """The table with what the job gives it that runs it, if one does."""
+    run = order.arguments.job_run
+    return table if run is None else in_job(table, order.project.standard_job(run.job))
 
 
 def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
@@ -76,7 +87,7 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
     try:
         table = table_of(document, project.zone)
     except InvalidProjectError as error:
-        fix = "run it with --latest, which takes the latest version"
+        fix = "run it with --latest, which takes the version in force"
         raise UsageError(
             f"{name} failed in version {version}, now unreadable; {fix}: {error}"
         ) from None
@@ -90,7 +101,12 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
         tables={**project.tables, name: table},
         files={**project.files, name: document.path},
         versions={**project.versions, code: version},
+        other_versions={**project.other_versions, name: _told(version, project.versions[code])},
     )
+
+
+def _told(version: int, present: int) -> str:
+    return f"version {version} as in its last attempt, not version {present}, which is in force"
 
 
 def _same_windows(one: TableConfig, other: TableConfig) -> bool:

@@ -116,6 +116,8 @@ class Claim:
     """Upstream table → the range that is read of it; None for all."""
     version: int | None = None
     """Of the table's definition in the registry; None for one that is not registered."""
+    other_version: str | None = None
+    """Which version it is, in words, where the table's file says otherwise."""
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """The values that the steps can name; secrets as `${env:NAME}`."""
     job_run_id: int | None = None

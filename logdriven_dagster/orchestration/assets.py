@@ -20,12 +20,12 @@ from dagster._utils.tags import is_valid_strict_tag_value, is_valid_tag_key
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
-from logdriven_dagster.execution.arguments import RunArguments
+from logdriven_dagster.execution.arguments import RunArguments, retry_version_of
 from logdriven_dagster.execution.events import WindowEvent, WindowRefused
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.orchestration.catch_up import LATEST_TAG, run_tags
+from logdriven_dagster.orchestration.catch_up import RETRY_VERSION_TAG, run_tags
 from logdriven_dagster.orchestration.checks import check_specs
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.endings import (
@@ -148,7 +148,8 @@ def _materialize(
             project, context.run, context.resources.spark
         )
         now = data_clock(context.run, project)
-        arguments = RunArguments(latest=context.run.tags.get(LATEST_TAG) == "true")
+        asked = context.run.tags.get(RETRY_VERSION_TAG)
+        arguments = RunArguments(retry_version=retry_version_of(asked, RETRY_VERSION_TAG))
         with runner.outbox.gathered():
             windows = _windows(runner, table, partitions, keys)
             for window, events in runner.refreshes(table.table, windows, now, arguments):

@@ -18,7 +18,7 @@ from dagster import (
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.settings import Settings
-from logdriven_dagster.execution.arguments import RunArguments
+from logdriven_dagster.execution.arguments import RunArguments, retry_version_of
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.job_runs import StartedBy
 from logdriven_dagster.orchestration.clock import data_clock
@@ -32,8 +32,8 @@ CATCH_UP = "catch_up"
 """The name of the job and of its op."""
 
 PROJECT_TAG = "logdriven/project"
-LATEST_TAG = "logdriven/latest"
-"""On a materialization: `true` for the latest version, also of windows that failed in another."""
+RETRY_VERSION_TAG = "logdriven/retry_version"
+"""On a materialization: `recorded` or `latest`, which wins over the table's own."""
 TRIGGER_TAG = "logdriven/trigger"
 """On runs that a schedule or a sensor started: which of both."""
 WORKER_GROUP_TAG = "logdriven/worker_group"
@@ -56,8 +56,8 @@ class CatchUpConfig(Config):
     """How many windows it has in work at a time; by default as `logdriven.yaml` says."""
     backoff_seconds: float | None = None
     """The first pause after a window's failure; windows that keep failing are left alone."""
-    latest: bool = False
-    """Failed windows are tried again with the latest versions of their tables."""
+    retry_version: str | None = None
+    """`recorded` or `latest`: the version that failed windows are tried again with."""
 
 
 def catch_up_job(project: Project) -> JobDefinition:
@@ -148,7 +148,9 @@ def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConf
             tables,
             max_windows=config.max_windows,
             max_parallel=config.max_parallel,
-            arguments=RunArguments(latest=config.latest),
+            arguments=RunArguments(
+                retry_version=retry_version_of(config.retry_version, "retry_version")
+            ),
             backoff=backoff,
         )
         reporter.follow(events)

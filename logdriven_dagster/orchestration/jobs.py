@@ -25,7 +25,7 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.config.jobs import JobConfig, StandardJob
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import UsageError
-from logdriven_dagster.execution.arguments import JobArguments
+from logdriven_dagster.execution.arguments import JobArguments, retry_version_of
 from logdriven_dagster.execution.events import (
     JobEnded,
     JobEvent,
@@ -67,8 +67,8 @@ class JobRunConfig(Config):
     """Of a maintenance job: from the lowest step, not from where the last run stopped."""
     from_step: str | None = None
     """Of a maintenance job: from this step."""
-    latest: bool = False
-    """Of a standard job: failed windows run again with the latest versions of their tables."""
+    retry_version: str | None = None
+    """Of a standard job, `recorded` or `latest`: what failed windows are tried again with."""
     overrides: dict[str, str] | None = None
     """Variables that win over all others."""
 
@@ -153,7 +153,7 @@ def _run(context: OpExecutionContext, project: Project, name: str, config: JobRu
             max_parallel=config.max_parallel,
             from_start=config.from_start,
             from_step=config.from_step,
-            latest=config.latest,
+            retry_version=retry_version_of(config.retry_version, "retry_version"),
         )
         if isinstance(valid_job(runner.in_force(), name, arguments), StandardJob):
             add_partitions(context.instance, runner.plan(now, job=name))

@@ -126,9 +126,11 @@ def window_metadata(window: TimeWindow) -> dict[str, Any]:
 
 
 def _attempt_metadata(attempt: Attempt) -> dict[str, Any]:
+    other = attempt.claim.other_version
     return window_metadata(attempt.window) | {
         "job_id": attempt.job_id,
         "attempt": attempt.attempt_number,
+        **({"definition": other} if other else {}),
     }
 
 

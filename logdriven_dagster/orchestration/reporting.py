@@ -30,7 +30,7 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
     WindowSucceeded,
 )
-from logdriven_dagster.model.attempts import Owner
+from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.checks import Found, evaluations
 from logdriven_dagster.orchestration.metadata import (
@@ -68,13 +68,7 @@ class Reporter:
         """Tell Dagster about one event."""
         match event:
             case WindowStarted(attempt=attempt):
-                self.context.log.info(
-                    "%s %s: job %s", attempt.table, attempt.window, attempt.job_id
-                )
-                if planned := self._planned(attempt.table, attempt.window):
-                    self.running[attempt.job_id] = planned
-                if attempt.replaced is not None:
-                    self._terminate(attempt.replaced)
+                self._started(attempt)
             case WindowSucceeded(attempt=attempt):
                 self.running.pop(attempt.job_id, None)
                 self.succeeded.append(event)
@@ -91,6 +85,16 @@ class Reporter:
             case WindowSkipped():
                 self.skipped += 1
                 self.context.log.debug("%s %s: %s", event.table, event.window, event.reason)
+
+    def _started(self, attempt: Attempt) -> None:
+        log, told = self.context.log, f"{attempt.table} {attempt.window}: job {attempt.job_id}"
+        log.info("%s", told)
+        if attempt.claim.other_version:
+            log.warning("%s runs %s", told, attempt.claim.other_version)
+        if planned := self._planned(attempt.table, attempt.window):
+            self.running[attempt.job_id] = planned
+        if attempt.replaced is not None:
+            self._terminate(attempt.replaced)
 
     def _failed(self, event: WindowFailed) -> None:
         self.running.pop(event.attempt.job_id, None)

@@ -2,10 +2,11 @@
 
 import io
 import sys
+from dataclasses import replace
 
 import pytest
 
-from logdriven_dagster.cli.progress import display, report
+from logdriven_dagster.cli.progress import display, report, show_line
 from logdriven_dagster.cli.results import Tally
 from logdriven_dagster.cli.run_commands import _only_job
 from logdriven_dagster.config import load_project
@@ -75,6 +76,17 @@ def test_elsewhere_every_window_is_a_line(monkeypatch):
     assert lines[0] == "SUCCESS  ods.t [2022-01-01, 2022-01-02)  1,000 read, 900 written, 1.2 s"
     assert lines[1] == "FAILURE  ods.t [2022-01-02, 2022-01-03)  step load: no [file] x"
     assert "REFUSED  ods.u [2022-01-01, 2022-01-02)  ods.u is running in job 3" in lines
+
+
+def test_a_version_that_is_not_the_files_is_told_in_the_line(monkeypatch):
+    claim = replace(_attempt(day(1)).claim, other_version="version 1 of the registry")
+    attempt = replace(_attempt(day(1)), claim=claim)
+    monkeypatch.setattr(sys, "stdout", stream := io.StringIO())
+    show_line(replace(_succeeded(1, Counts(1, 1)), attempt=attempt))
+    show_line(WindowFailed(attempt, "load", "no file", 0.5))
+    done, failed = stream.getvalue().splitlines()
+    assert done.endswith("1 read, 1 written, 1.2 s; ran version 1 of the registry")
+    assert failed.endswith("  ran version 1 of the registry; step load: no file")
 
 
 def test_a_terminal_shows_a_bar_and_what_went_wrong(monkeypatch):

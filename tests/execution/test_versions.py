@@ -3,8 +3,10 @@
 import pytest
 
 from logdriven_dagster.errors import DisabledError
-from logdriven_dagster.execution.arguments import RunArguments
+from logdriven_dagster.execution.arguments import JobArguments, RunArguments
+from logdriven_dagster.execution.definitions import rollback
 from logdriven_dagster.execution.events import WindowStarted
+from logdriven_dagster.execution.jobs import run_job
 from logdriven_dagster.execution.local import open_runner
 from logdriven_dagster.execution.registering import register
 from logdriven_dagster.planning import State
@@ -13,7 +15,10 @@ from tests.execution.conftest import NOW, NUMBERS
 
 TENFOLD = NUMBERS.replace("CAST(n AS INT) AS n", "CAST(n AS INT) * 10 AS n")
 BROKEN = NUMBERS.replace("CAST(n AS INT) AS n", "CAST('oops' AS INT) AS n")
-LATEST = RunArguments(latest=True)
+RECORDED = RunArguments(retry_version="recorded")
+LATEST = RunArguments(retry_version="latest")
+IN_PYTHON = NUMBERS.split("sql: >-")[0] + "python: clean.py:run\n        target: {type: iceberg}"
+AS_RECORDED = "period: 1 day\n    retry_version: recorded"
 
 
 def registered(world):
@@ -48,36 +53,71 @@ def test_a_run_ends_with_the_version_it_began_with_and_the_next_window_has_the_n
     assert [n for _, n in world.rows("ods.numbers")] == [11, 12, 210, 220]
 
 
-def test_a_failed_window_is_tried_again_with_the_version_that_it_ran_d04(world):
+def test_a_failed_window_is_tried_again_with_the_definition_in_force_d04(world):
     world.write("tables/numbers.yaml", BROKEN)
     run(world)
     world.write("tables/numbers.yaml", NUMBERS)
     run(world)
-    assert versions(world) == [("01", "FAILURE", 1), ("01", "FAILURE", 1)]
-
-    run(world, arguments=LATEST)
-    assert versions(world)[2:] == [("01", "SUCCESS", 2)]
-
-
-def test_or_with_the_latest_where_its_table_says_so(world):
-    latest = "period: 1 day\n    retry_version: latest"
-    world.write("tables/numbers.yaml", BROKEN)
-    run(world)
-    world.write("tables/numbers.yaml", NUMBERS.replace("period: 1 day", latest))
-    run(world)
     assert versions(world) == [("01", "FAILURE", 1), ("01", "SUCCESS", 2)]
 
 
-def test_a_version_holds_the_files_beside_the_table(world):
+def test_so_it_is_with_the_files_beside_the_table(world):
     sql_file = NUMBERS.split("sql: >-")[0] + "sql_file: load.sql\n        target: {type: iceberg}"
     world.write("tables/numbers.yaml", sql_file)
     world.write("tables/load.sql", "SELECT CAST('oops' AS INT) AS n FROM source")
     run(world)
     world.write("tables/load.sql", "SELECT 1 AS n")
     run(world)
+    assert versions(world) == [("01", "FAILURE", 1), ("01", "SUCCESS", 2)]
+
+
+def test_a_python_file_that_was_mended_is_the_one_that_runs(world):
+    world.write("tables/numbers.yaml", IN_PYTHON)
+    world.write("tables/clean.py", "def run(source):\n    raise ValueError('line 2')")
+    run(world)
+    world.write("tables/clean.py", "def run(source):\n    return source")
+    run(world)
+    assert versions(world) == [("01", "FAILURE", 1), ("01", "SUCCESS", 2)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [(RECORDED, "period: 1 day"), (RunArguments(), AS_RECORDED)],
+    ids=["asked for", "in the table's file"],
+)
+def test_recorded_runs_the_version_of_the_last_attempt_and_says_so_d04(world, arguments, text):
+    world.write("tables/numbers.yaml", BROKEN)
+    run(world)
+    world.write("tables/numbers.yaml", NUMBERS.replace("period: 1 day", text))
+    events = run(world, arguments=arguments)
     assert versions(world) == [("01", "FAILURE", 1), ("01", "FAILURE", 1)]
+    told = "version 1 as in its last attempt, not version 2, which is in force"
+    assert events[0].attempt.claim.other_version == told
+    assert world.log("ods.numbers")[-1]["runtime_args"] == {"--definition": told}
+
     run(world, arguments=LATEST)
     assert versions(world)[2:] == [("01", "SUCCESS", 2)]
+
+
+def test_a_job_may_say_recorded_for_its_tables(world):
+    job = "job: nightly\ntables: [ods.numbers]\nretry_version: recorded\nmax_windows: 1"
+    world.write("jobs/nightly.yaml", job)
+    world.write("tables/numbers.yaml", BROKEN)
+    run(world)
+    world.write("tables/numbers.yaml", NUMBERS)
+    list(run_job(registered(world), "nightly", NOW))
+    assert versions(world) == [("01", "FAILURE", 1), ("01", "FAILURE", 1)]
+    list(run_job(registered(world), "nightly", NOW, JobArguments(retry_version="latest")))
+    assert versions(world)[2:] == [("01", "SUCCESS", 2)]
+
+
+def test_a_version_that_was_rolled_back_to_says_that_it_is_not_the_files(world):
+    run(world)
+    world.write("tables/numbers.yaml", TENFOLD)
+    rollback(world.root, "ods.numbers", 1)
+    started = run(world)[0]
+    told = "version 3 of the registry, not that of its file"
+    assert started.attempt.claim.other_version == told
 
 
 def test_a_window_that_succeeded_is_refreshed_with_the_latest_version(world):
