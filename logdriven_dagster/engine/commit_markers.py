@@ -19,17 +19,21 @@ NOTHING_YET = ""
 def publishing_transaction(engine: "Engine", lease: timedelta) -> "Iterator[Connection]":
     """A transaction whose locks the server releases if its runner is frozen for a lease.
 
-    SQLite has no such limit: there, others wait until the frozen process goes on or is ended.
+    It waits a minute more for the locks of others. SQLite has no limit for a frozen process: there,
+    others wait until it goes on or is ended.
     """
     from sqlalchemy import text
 
-    seconds = max(round(lease.total_seconds()), 1)
+    idle = max(round(lease.total_seconds()), 1)
+    lock = idle + 60
     with engine.begin() as conn:
         if engine.dialect.name == "postgresql":
-            limit = f"SET LOCAL idle_in_transaction_session_timeout = '{seconds}s'"
-            conn.execute(text(limit))
-        elif getattr(engine.dialect, "is_mariadb", False):
-            conn.execute(text(f"SET SESSION idle_transaction_timeout = {seconds}"))
+            conn.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = '{idle}s'"))
+            conn.execute(text(f"SET LOCAL lock_timeout = '{lock}s'"))
+        elif engine.dialect.name in ("mysql", "mariadb"):
+            locks = f"innodb_lock_wait_timeout = {lock}, SESSION lock_wait_timeout = {lock}"
+            of_mariadb = f"/*M!, SESSION idle_transaction_timeout = {idle} */"
+            conn.execute(text(f"SET SESSION {locks} {of_mariadb}"))
         yield conn
 
 

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.connections import Connection
+from logdriven_dagster.config.server_limits import keep_alive
+from logdriven_dagster.engine.failures import name_database
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -42,7 +44,10 @@ def database(connection: Connection) -> "Iterator[Engine]":
     """The database for SQL statements."""
     from sqlalchemy import NullPool, create_engine
 
-    engine = create_engine(connection.url, poolclass=NullPool)
+    engine = create_engine(
+        connection.url, poolclass=NullPool, connect_args=keep_alive(connection.url)
+    )
+    name_database(engine, f"connection {connection.name}")
     try:
         yield engine
     finally:

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.kafka_clients import is_transient as is_transient_kafka
@@ -20,6 +20,9 @@ from logdriven_dagster.errors import (
     TerminalStepError,
     TransientStepError,
 )
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine, ExceptionContext
 
 _PACKAGE = str(Path(__file__).parents[1])
 _LONGEST = 4000
@@ -43,8 +46,8 @@ TRANSIENT_JAVA = frozenset(
 )
 """Java types, their subtypes included, that say: network, lock or resources."""
 
-_TRANSIENT_SQL_STATES = ("08", "40", "53", "55P03", "57P")
-"""Connection, rolled back by the server, resources, lock not available, shutting down."""
+_TRANSIENT_SQL_STATES = ("08", "25P03", "40", "53", "55P03", "57P")
+"""Connection, idle for too long, rolled back, resources, lock not available, shutting down."""
 
 _SQLITE_BUSY = {5, 6}
 _SQLITE_BUSY_NAMES = ("[SQLITE_BUSY", "[SQLITE_LOCKED")
@@ -73,6 +76,32 @@ def step_errors() -> Iterator[None]:
         # The original is dropped on purpose: its text may hold secrets, and whoever prints a chain
         # of exceptions prints them all.
         raise step_error(error) from None
+
+
+def name_database(engine: "Engine", name: str) -> None:
+    """Let the errors of an engine name its database in what `step_errors` makes of them."""
+    from sqlalchemy import event
+
+    @event.listens_for(engine, "handle_error")
+    def named(context: "ExceptionContext") -> None:
+        _name(context.sqlalchemy_exception, name)
+
+
+@contextmanager
+def database_named(name: str) -> Iterator[None]:
+    """Let the database errors inside name their database, where no engine can be had yet."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except SQLAlchemyError as error:
+        _name(error, name)
+        raise
+
+
+def _name(error: object, name: str) -> None:
+    if error is not None:
+        error.database = name  # type: ignore[attr-defined]
 
 
 def step_error(error: Exception) -> StepError:
@@ -116,13 +145,13 @@ def _is_transient_database(error: Exception) -> bool:
     if error.connection_invalidated:
         return True
     origin: Any = error.orig
+    if origin is not None and origin.args[:1] and origin.args[0] in _MYSQL_TRANSIENT:
+        return True  # by number: a lock wait has SQLSTATE HY000, as any other error
     if "sqlstate" in dir(origin):
         # psycopg knows no state where it got no answer from a server.
         unreachable = origin.sqlstate is None and type(origin).__name__ == "OperationalError"
         return unreachable or str(origin.sqlstate).startswith(_TRANSIENT_SQL_STATES)
-    if code := getattr(origin, "sqlite_errorcode", 0):
-        return code & 0xFF in _SQLITE_BUSY
-    return bool(origin.args) and origin.args[0] in _MYSQL_TRANSIENT
+    return getattr(origin, "sqlite_errorcode", 0) & 0xFF in _SQLITE_BUSY
 
 
 def _is_transient_java(thrown: Thrown) -> bool:
@@ -142,7 +171,8 @@ def _text(error: Exception) -> str:
         return str(error)
     if origin := getattr(error, "orig", None):
         # SQLAlchemy appends the statement with its values, and a link.
-        return f"{type(origin).__name__}: {origin}"
+        database = getattr(error, "database", "")
+        return f"{database}: {type(origin).__name__}: {origin}".removeprefix(": ")
     chain = thrown_by(error)
     if not chain:
         return f"{type(error).__name__}: {error}".rstrip(": ") + _place(error)

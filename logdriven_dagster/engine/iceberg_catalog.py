@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.engine.creation import create
+from logdriven_dagster.engine.failures import database_named, name_database
 from logdriven_dagster.engine.iceberg_files import location
 from logdriven_dagster.engine.iceberg_history import indispensable
 from logdriven_dagster.engine.iceberg_schema import iceberg_schema, spark_schema
@@ -31,12 +33,26 @@ _KEPT_SNAPSHOTS = 50
 
 
 def open_catalog(project: Project) -> Any:
-    """The project's SQL catalog; its tables are created at first use."""
+    """The project's SQL catalog; its tables are created at first use.
+
+    A runner that is frozen inside a commit loses its transaction to the server's limits, so that
+    its successor goes on and its own late COMMIT fails. SQLite has no such limits.
+    """
     from pyiceberg.catalog.sql import SqlCatalog
 
     project.warehouse.mkdir(parents=True, exist_ok=True)
-    url = project.catalog_url.render_as_string(hide_password=False)
-    return create(lambda: SqlCatalog("logdriven", uri=url, warehouse=location(project.warehouse)))
+    url = project.catalog_url
+    own = {name: str(value) for name, value in limits(url).items()}
+    properties = {
+        "uri": url.update_query_dict(own).render_as_string(hide_password=False),
+        "warehouse": location(project.warehouse),
+        "pool_pre_ping": "true",
+    }
+    name = f"the Iceberg catalog {url.render_as_string(hide_password=True)}"
+    with database_named(name):
+        catalog = create(lambda: SqlCatalog("logdriven", **properties))
+    name_database(catalog.engine, name)
+    return catalog
 
 
 def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":

@@ -33,6 +33,7 @@ def upgrade(conn: Connection) -> None:
     """
     with _one_at_a_time(conn), _references_unchecked(conn), conn.begin():
         if conn.dialect.name == "postgresql":
+            conn.execute(text("SET LOCAL lock_timeout = 0"))  # however long another one migrates
             conn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         context = MigrationContext.configure(conn, opts={"version_table": VERSION_TABLE})
         version = context.get_current_revision()

@@ -12,6 +12,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from logdriven_dagster.config.secrets import redact, remember
+from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.errors import RunLogError
 
 HEAD = "0006"
@@ -21,12 +22,12 @@ VERSION_TABLE = "logdriven_version"
 """Not Alembic's default name: the log may share a database with Dagster's own storage."""
 
 _EXTRAS = {"psycopg": "postgres", "pymysql": "mysql", "MySQLdb": "mysql"}
+_UNDONE_STATES = ("40001", "40P01", "55P03")
+"""PostgreSQL's serialization failure, deadlock, and lock that could not be had in time."""
 _MYSQL_AWAY = {1053, 2002, 2003, 2006, 2013, 2055}
 """Shutting down, and the ways of not reaching the server."""
 _WRITES = "logdriven_writes"
 _BUSY_SECONDS = 60
-_IDLE_SECONDS = 15
-"""A server ends a transaction that does nothing for so long: its runner is frozen."""
 
 T = TypeVar("T")
 
@@ -177,7 +178,7 @@ def _is_unreachable(error: SQLAlchemyError) -> bool:
 def _is_deadlock(cause: BaseException | None) -> bool:
     """By code: MySQL and MariaDB number their errors, PostgreSQL has SQLSTATE."""
     number = cause.args[0] if cause is not None and cause.args else None
-    return number in (1205, 1213) or getattr(cause, "sqlstate", None) in ("40001", "40P01")
+    return number in (1205, 1213) or getattr(cause, "sqlstate", None) in _UNDONE_STATES
 
 
 def _engine(url: URL) -> Engine:
@@ -189,7 +190,7 @@ def _engine(url: URL) -> Engine:
             url,
             isolation_level="READ COMMITTED",
             pool_pre_ping=True,
-            connect_args=_limits(url),
+            connect_args=limits(url),
         )
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get(str(error.name))
@@ -199,17 +200,6 @@ def _engine(url: URL) -> Engine:
     except NoSuchModuleError:
         known = "sqlite, postgresql, mysql and mariadb"
         raise RunLogError(f"the run log cannot be kept in {url.drivername}; use {known}") from None
-
-
-def _limits(url: URL) -> dict[str, Any]:
-    """A runner that is frozen in mid-transaction must not keep its locks for ever."""
-    if url.drivername == "postgresql+psycopg" and "options" not in url.query:
-        return {"options": f"-c idle_in_transaction_session_timeout={_IDLE_SECONDS}s"}
-    if url.get_driver_name() in ("pymysql", "mysqldb") and "init_command" not in url.query:
-        # The comment is a statement to MariaDB alone; MySQL has no such limit.
-        only_mariadb = f"/*M!, SESSION idle_transaction_timeout = {_IDLE_SECONDS} */"
-        return {"init_command": f"SET @logdriven = 1 {only_mariadb}"}
-    return {}
 
 
 def _sqlite_engine(url: URL) -> Engine:

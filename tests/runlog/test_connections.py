@@ -3,10 +3,12 @@
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from sqlalchemy import create_engine, text
 
+from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.runlog import RunLog, attempts
 from logdriven_dagster.runlog.store import UnreachableError
@@ -73,7 +75,7 @@ def _refused(log):
 
 
 def test_a_frozen_transaction_does_not_keep_its_locks(log, monkeypatch):
-    monkeypatch.setattr("logdriven_dagster.runlog.store._IDLE_SECONDS", 1)
+    monkeypatch.setattr("logdriven_dagster.runlog.store.limits", partial(limits, idle=1))
     frozen = RunLog.open(log.engine.url)
     held, done = threading.Event(), threading.Event()
 

@@ -1,0 +1,155 @@
+"""The Iceberg catalog under fault: a runner that is frozen inside a commit, or cut off."""
+
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+import yaml
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.config.server_limits import limits
+from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.iceberg import IcebergTable
+from logdriven_dagster.engine.iceberg_catalog import open_catalog
+from logdriven_dagster.engine.staging import Place, Stamp
+from logdriven_dagster.errors import StepError, TransientStepError
+from tests.builders import day
+from tests.engine.laboratory import TABLE
+from tests.patience import PATIENCE, within
+
+STEP = {"step": "load", "sql": "SELECT 1 AS v", "target": {"type": "iceberg"}}
+
+
+def project_at(folder: Path, **settings: Any) -> Project:
+    (folder / "tables").mkdir()
+    table = {"table": "ods.t", "steps": [STEP], **TABLE}
+    (folder / "tables" / "t.yaml").write_text(yaml.safe_dump(table))
+    (folder / "logdriven.yaml").write_text(yaml.safe_dump({"project": "lab", **settings}))
+    return load_project(folder)
+
+
+@pytest.fixture(params=["postgres_url", "mariadb_url"])
+def project(request: Any, tmp_path: Path, monkeypatch: Any) -> Project:
+    """Its catalog is on a server that ends transactions which are idle for a second."""
+    brief = partial(limits, idle=1, lock=3)
+    monkeypatch.setattr("logdriven_dagster.engine.iceberg_catalog.limits", brief)
+    url = request.getfixturevalue(request.param)
+    project = project_at(tmp_path, catalog=url.render_as_string(hide_password=False))
+    create_table(project)
+    return project
+
+
+def create_table(project: Project) -> None:
+    catalog = open_catalog(project)
+    catalog.create_namespace("ods")
+    catalog.create_table(("ods", "t"), Schema(NestedField(1, "v", LongType())))
+    catalog.engine.dispose()
+
+
+def fence(project: Project, token: int) -> None:
+    """What the successor of a dead attempt does first."""
+    catalog = open_catalog(project)
+    place: Any = Place(project, None, lambda: catalog)  # type: ignore[arg-type]
+    stamp = Stamp(token, "ods.t", "load", day(1), token)
+    try:
+        with step_errors():
+            IcebergTable(place, "ods.t", project.table("ods.t").output).fence(stamp)  # type: ignore[arg-type]
+    finally:
+        catalog.engine.dispose()
+
+
+class FrozenCommit:
+    """A commit that stands still between its UPDATE and its COMMIT, in a thread."""
+
+    def __init__(self, project: Project) -> None:
+        self._catalog = open_catalog(project)
+        self._holds, self._wakes = threading.Event(), threading.Event()
+        self.failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._commit)
+        self._thread.start()
+        assert self._holds.wait(PATIENCE)
+
+    def _commit(self) -> None:
+        try:
+            with self._catalog.engine.begin() as conn:
+                conn.execute(sa.text("UPDATE iceberg_tables SET metadata_location = 'late'"))
+                self._holds.set()
+                self._wakes.wait(PATIENCE)
+        except sa.exc.SQLAlchemyError as error:
+            self.failed = error
+
+    def wake(self) -> None:
+        self._wakes.set()
+        self._thread.join(PATIENCE)
+        self._catalog.engine.dispose()
+
+
+def location(project: Project) -> str:
+    engine = sa.create_engine(project.catalog_url)
+    with engine.connect() as conn:
+        found = conn.scalar(sa.text("SELECT metadata_location FROM iceberg_tables"))
+    engine.dispose()
+    return str(found)
+
+
+def test_a_commit_that_is_frozen_on_a_server_blocks_nobody_and_fails_when_it_wakes(project):
+    frozen = FrozenCommit(project)
+    with within(30):
+        fence(project, 7)
+    frozen.wake()
+    assert frozen.failed is not None
+    assert "late" not in location(project)
+
+
+def test_a_lock_of_others_is_waited_for_with_a_limit_and_the_error_names_the_catalog(project):
+    engine = sa.create_engine(project.catalog_url)
+    with engine.begin() as conn:  # somebody's session, which has no limits
+        conn.execute(sa.text("UPDATE iceberg_tables SET metadata_location = metadata_location"))
+        with (
+            within(60),
+            pytest.raises(TransientStepError, match=r"the Iceberg catalog (my|postgre)sql"),
+        ):
+            fence(project, 7)
+    engine.dispose()
+
+
+def test_sqlite_cannot_end_a_frozen_commit_and_the_error_names_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("logdriven_dagster.engine.iceberg_catalog.limits", partial(limits, lock=1))
+    project = project_at(tmp_path)
+    create_table(project)
+    frozen = FrozenCommit(project)
+    named = r"the Iceberg catalog sqlite:///.*catalog\.db: OperationalError: database is locked"
+    with within(60), pytest.raises(TransientStepError, match=named):
+        fence(project, 7)
+    frozen.wake()
+    assert location(project) == "late"
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:secret@127.0.0.1:1/x", "mysql://u:secret@127.0.0.1:1/x"]
+)
+def test_a_catalog_that_cannot_be_reached_is_named_without_its_password(tmp_path, url, monkeypatch):
+    monkeypatch.setenv("CATALOG_SECRET", "secret")
+    project = project_at(tmp_path, catalog=url.replace("secret", "${env:CATALOG_SECRET}"))
+    with pytest.raises(StepError, match=r"the Iceberg catalog .*u:\*\*\*@127\.0\.0\.1") as caught:
+        open_in_step(project)
+    assert "secret" not in str(caught.value)
+
+
+def open_in_step(project: Project) -> None:
+    with step_errors():
+        open_catalog(project)
+
+
+def test_the_limits_keep_what_the_url_says_already():
+    given = sa.make_url(
+        "postgresql+psycopg://u@h/x?options=-c%20lock_timeout%3D5s&connect_timeout=2"
+    )
+    arguments = limits(given)
+    assert arguments["options"].endswith("lock_timeout=30s -c lock_timeout=5s")  # the last counts
+    assert "connect_timeout" not in arguments
