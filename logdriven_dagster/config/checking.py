@@ -8,9 +8,10 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Generic, TypeVar
 
 from logdriven_dagster.config.checking_quality import broken_quality, rule_queries
+from logdriven_dagster.config.committing import broken_job_statements, broken_statements
 from logdriven_dagster.config.conditions import broken_conditions, broken_relations
 from logdriven_dagster.config.connections import secret_properties
-from logdriven_dagster.config.documents import Document
+from logdriven_dagster.config.documents import Document, Location
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models import ProjectConfig, TableConfig
 from logdriven_dagster.config.notifications import unknown_recipients
@@ -24,6 +25,7 @@ from logdriven_dagster.config.steps import (
     JdbcTarget,
     KafkaSource,
     KafkaTarget,
+    StepConfig,
     Target,
 )
 from logdriven_dagster.errors import ConfigError
@@ -55,6 +57,7 @@ def mistakes(
         yield from _broken_dependencies(table, document, tables.items, known)
         yield from broken_conditions(table, document, tables.items)
         yield from _broken_steps(table, document, lowered, config)
+        yield from broken_statements(table, document, config)
         yield from broken_quality(table, document, config)
         yield from unknown_recipients(document, ("notify",), table.notify, config.recipients)
         yield from secret_properties(table, document)
@@ -65,6 +68,7 @@ def mistakes(
         yield from unknown_recipients(jobs.origins[name], ("notify",), told, config.recipients)
         if isinstance(job, MaintenanceJob):
             yield from _broken_upkeep(job, jobs.origins[name], config, known)
+            yield from broken_job_statements(job, jobs.origins[name], config)
         else:
             yield from _broken_job(job, jobs.origins[name], tables.items, known)
     yield from _shared_targets(tables)
@@ -166,10 +170,8 @@ def _broken_steps(
 ) -> Iterator[ConfigError]:
     folder = document.path.parent
     for n, step in enumerate(table.steps):
-        for part, used in (("source", step.source), ("target", step.target)):
-            if isinstance(used, (JdbcSource, JdbcTarget, KafkaSource, KafkaTarget)):
-                where = ("steps", n, part, "connection")
-                yield from _broken_connection(used.connection, used.type, document, where, config)
+        for place, name, kind in _connections(step):
+            yield from _broken_connection(name, kind, document, ("steps", n, *place), config)
         file = (step.python or "").partition(":")[0]
         if file.endswith(".py") and not (folder / file).is_file():
             yield document.error(("steps", n, "python"), f"no such file: {folder / file}")
@@ -203,6 +205,15 @@ def _broken_loop(
         problem = f"there is no earlier step {loop.step!r}"
         yield document.error(place, problem, _suggestion(loop.step, earlier))
     yield from _undeclared_reads(table, loop.sql, document, (*place, "sql"), names)
+
+
+def _connections(step: StepConfig) -> Iterator[tuple[Location, str, str]]:
+    """The places of connections in a step, their names and what they must lead to."""
+    for part, used in (("source", step.source), ("target", step.target)):
+        if isinstance(used, (JdbcSource, JdbcTarget, KafkaSource, KafkaTarget)):
+            yield (part, "connection"), used.connection, used.type
+    for n, script in enumerate(step.commit_before_read):
+        yield ("commit_before_read", n, "connection"), script.connection, "sql"
 
 
 def _broken_connection(

@@ -40,6 +40,11 @@ class Model(PydanticModel):
         return copied
 
 
+def as_tuple(value: Any) -> Any:
+    """A single text as a list of one, for fields that take both."""
+    return (value,) if isinstance(value, str) else value
+
+
 def _period(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return value

@@ -10,16 +10,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from logdriven_dagster.config.fields import DurationField, Model, StepName, TableName
+from logdriven_dagster.config.fields import DurationField, Model, StepName, TableName, as_tuple
 from logdriven_dagster.config.models import Condition
 from logdriven_dagster.config.notifications import NotifyRule
 from logdriven_dagster.config.settings import RetryVersion, Settings
 from logdriven_dagster.config.steps import Option, PythonReference
 from logdriven_dagster.model.upkeep import Compaction, Expiry
-
-
-def _names(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
 
 
 class Relation(Model):
@@ -30,7 +26,7 @@ class Relation(Model):
 
     upstream: Annotated[
         tuple[TableName, ...],
-        BeforeValidator(_names, json_schema_input_type=TableName | tuple[TableName, ...]),
+        BeforeValidator(as_tuple, json_schema_input_type=TableName | tuple[TableName, ...]),
     ] = Field(alias="from", min_length=1)
     to: TableName
     condition: Condition = "success"

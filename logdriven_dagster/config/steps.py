@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from logdriven_dagster.config.fields import Model, StepName, TableName
+from logdriven_dagster.config.fields import Model, StepName, TableName, as_tuple
 from logdriven_dagster.config.looping import LoopField
 from logdriven_dagster.config.quality import QualityConfig
 
@@ -161,7 +161,9 @@ class JdbcTarget(_Target):
     mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = "overwrite_window"
     key: tuple[str, ...] = Field((), description="the columns that identify a row, for upsert")
     pre_sql: tuple[str, ...] = Field(
-        (), description="statements that run first, in the transaction that publishes"
+        (),
+        description="statements that run first in the transaction that publishes, after the step "
+        "has read; for statements before the read: commit_before_read of the step",
     )
 
 
@@ -191,6 +193,24 @@ Target: TypeAlias = Annotated[
 PythonReference = Annotated[str, StringConstraints(pattern=r"^[^:\s]+:[A-Za-z_][A-Za-z0-9_]*$")]
 
 
+class CommittedSql(Model):
+    """Statements that a step commits on a connection before it reads anything.
+
+    Source: Kettle, "Execute SQL script" of the transformation template.
+    """
+
+    connection: str
+    sql: Annotated[
+        tuple[str, ...],
+        BeforeValidator(as_tuple, json_schema_input_type=str | tuple[str, ...]),
+    ] = Field(min_length=1, description="statements; `${name}` are variables, as in paths")
+    transaction: bool = Field(
+        True,
+        description="all statements are committed together; false: each by itself, which DDL and "
+        "TRUNCATE need on MariaDB",
+    )
+
+
 class StepConfig(Model):
     """Read → transform → write; the result is also a view of the step's name for later steps.
 
@@ -198,6 +218,11 @@ class StepConfig(Model):
     """
 
     step: StepName
+    commit_before_read: tuple[CommittedSql, ...] = Field(
+        (),
+        description="statements that are executed and committed before the step reads, whether or "
+        "not the window is published then, and again with each attempt and each retry",
+    )
     source: Source | None = None
     sql: str | None = Field(None, description="a query; reads `source`, earlier steps and tables")
     sql_file: str | None = Field(None, description="a file with the query, beside this file")

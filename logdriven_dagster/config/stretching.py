@@ -55,12 +55,7 @@ def _look_at_table(table: TableConfig) -> None:
 
 
 def _look_at_step(step: StepConfig, *, is_last: bool) -> Iterator[str]:
-    if step.python:
-        yield "what a Python function does with rows of several windows is not known"
-    if step.loop_over:
-        yield "loop_over"
-    if step.quality:
-        yield "rules of quality are counted window by window"
+    yield from (reason for reason, given in _one_by_one(step).items() if given)
     if step.on_empty != "continue" and not is_last:
         yield "on_empty decides window by window which steps follow"
     target = step.target
@@ -74,6 +69,16 @@ def _look_at_step(step: StepConfig, *, is_last: bool) -> Iterator[str]:
         yield f"mode {target.mode} takes one window at a time"
     if target.window_column is None:
         yield "target.window_column must name the column that says which window a row belongs to"
+
+
+def _one_by_one(step: StepConfig) -> dict[str, object]:
+    """What a step has, if anything, that goes window by window."""
+    return {
+        "what a Python function does with rows of several windows is not known": step.python,
+        "loop_over": step.loop_over,
+        "commit_before_read is executed window by window": step.commit_before_read,
+        "rules of quality are counted window by window": step.quality,
+    }
 
 
 class _Steps:

@@ -54,6 +54,7 @@ def _of_maintenance(project: Project, job: MaintenanceJob) -> Iterator[Use]:
 
 
 def _of_step(table: TableConfig, step: StepConfig) -> Iterator[tuple[str, str]]:
+    yield from (("connection", script.connection) for script in step.commit_before_read)
     if step.source is not None:
         yield from _of_source(step.source)
     if step.target is not None:

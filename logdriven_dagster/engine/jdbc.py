@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.config.committing import publication_mistake
 from logdriven_dagster.config.steps import JdbcTarget
 from logdriven_dagster.engine.commit_markers import (
     grow_markers,
@@ -30,6 +31,7 @@ from logdriven_dagster.engine.connections import (
     writer_options,
 )
 from logdriven_dagster.engine.creation import create
+from logdriven_dagster.engine.database_scripts import statement_text
 from logdriven_dagster.engine.database_tables import (
     column_of,
     define,
@@ -75,6 +77,9 @@ class JdbcTable:
         """Load a new table beside the target."""
         from pyspark.sql import functions as sf
 
+        for statement in self._target.pre_sql:
+            if mistake := publication_mistake(statement, self._backend):
+                raise TerminalStepError(": ".join(filter(None, ("target.pre_sql", *mistake))))
         for name, kind in frame.dtypes:
             if name == WINDOW_START:
                 frame = frame.withColumn(name, sf.lit(utc_text(stamp.window.start)))
@@ -189,10 +194,10 @@ class JdbcTable:
         return done
 
     def _move(self, conn: "Connection", staging: "Table", target: "Table", stamp: Stamp) -> None:
-        from sqlalchemy import and_, delete, exists, insert, select, text
+        from sqlalchemy import and_, delete, exists, insert, select
 
         for statement in self._target.pre_sql:
-            conn.execute(text(statement))
+            conn.execute(statement_text(statement, {}))
         names = [column.name for column in staging.columns]
         rows = select(*staging.columns)
         if self._target.mode == "upsert":

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.looping import LoopOver
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.steps import StepConfig
-from logdriven_dagster.engine.actions import run_action
+from logdriven_dagster.engine.actions import run_action, run_checks
+from logdriven_dagster.engine.database_scripts import run_script
 from logdriven_dagster.engine.looping import loop_rows, union
 from logdriven_dagster.engine.placing import chosen_by_source
+from logdriven_dagster.engine.rendering import render
 from logdriven_dagster.engine.sources import Reading, read_source, source_files
 from logdriven_dagster.engine.staging import Place
 from logdriven_dagster.engine.transforms import call, load_function
@@ -50,6 +52,20 @@ class StepResults:
         """Read the files and replace the variables of this run from now on."""
         self._run = run
         self._views.use(run)
+
+    def commit_before_read(self, step: StepConfig) -> list[str]:
+        """Execute what a step commits before it reads; how many rows changed, for the log."""
+        told = []
+        for script in step.commit_before_read:
+            run_checks()  # an attempt that was taken over changes nothing any more
+            done = run_script(
+                self._place.project.connection(script.connection),
+                [render(sql, self._run) for sql in script.sql],
+                {},
+                transaction=script.transaction,
+            )
+            told.append(f"before the read {done.rows} rows changed on {script.connection}")
+        return told
 
     def of(self, step: StepConfig) -> StepResult:
         """What the step makes."""

@@ -142,13 +142,16 @@ class WindowSession:
     def stage(self, step: StepConfig) -> Staged:
         """Read, transform and write one step where no reader looks."""
         with step_errors():
+            before = self._results.commit_before_read(step)
             self._views.opened.clear()
             made, source_type = self._results.of(step), self._results.origin(step)
             if step.target is None:
                 self._views.register(step.step, made.frame)
                 columns = columns_of(made.frame.schema)
-                return Staged(step.step, Counts(), source_type, None, columns, made.files)
-            return self._write(step, step.target, made, source_type)
+                staged = Staged(step.step, Counts(), source_type, None, columns, made.files)
+            else:
+                staged = self._write(step, step.target, made, source_type)
+            return replace(staged, output="; ".join(filter(None, [*before, staged.output])))
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
         """Of a table of files: what the steps read from now on."""

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from logdriven_dagster.config.committing import backend_of, script_mistake
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.importers import ktr
 from logdriven_dagster.importers.drafts import Translation, Values, stub_query
+from logdriven_dagster.importers.kettle_scripts import can_wait, deleting
 from logdriven_dagster.importers.kettle_tables import Transformation
 from logdriven_dagster.importers.naming import identifier
 from logdriven_dagster.importers.yaml_text import block
@@ -74,29 +76,61 @@ class Translator:
         }
         if output.key:
             target |= {"mode": "upsert", "key": list(output.key)}
-        if before := self._before(found, output, names):
-            target["pre_sql"] = before
         source = {
             "type": "jdbc",
             "connection": self._connection(origin.connection, found),
             "query": names.replaced(_query(found, origin)),
         }
-        step: Values = {"step": "load", "source": source}
+        scripts = self._scripts(row, found, source, target, names)
+        step: Values = {"step": "load", **scripts, "source": source}
         if sql := _renaming(origin, output):
             step["sql"] = sql
         return self._finished({**step, "target": target}, row, names)
 
-    def _before(self, found: ktr.Ktr, output: ktr.Output, names: "_Variables") -> list[str]:
-        """Kettle's scripts run before any row is read; ours in the target's transaction."""
-        before = []
+    def _scripts(
+        self,
+        row: Transformation,
+        found: ktr.Ktr,
+        source: Values,
+        target: Values,
+        names: "_Variables",
+    ) -> Values:
+        """`commit_before_read` of the step, or nothing: then `pre_sql` of its target has it all.
+
+        Kettle executes scripts before any row is read. Those that change nothing but the target
+        become part of the publication, so that readers never see the table without rows.
+        """
+        place = f"{row.path}/{row.name}"
         for script in found.scripts:
-            if script.connection != output.connection:
-                raise ktr.UntranslatableError(
-                    f"{script.step} runs on {script.connection}, the output is on "
-                    f"{output.connection}; one transaction cannot hold both"
-                )
-            before += _texts(found, script, names)
-        return before
+            if script.behind_output:
+                reason = "it stands behind the output; Kettle executes it before the read, as here"
+                self.translation.note(place, script.step, reason)
+        scripts = [self._script(found, script, names) for script in found.scripts]
+        scripts = [script for script in scripts if script["sql"]]
+        if not scripts:
+            return {}
+        assert found.input is not None
+        assert found.output is not None
+        ends = (found.input.connection, found.output.connection)
+        dialects = (ktr.dialect_of(found, end) for end in ends)
+        if not can_wait(scripts, source, target, *dialects):
+            return {"commit_before_read": scripts}
+        backend = backend_of(self.project.config.connections[target["connection"]])
+        target["pre_sql"] = [deleting(sql, backend) for script in scripts for sql in script["sql"]]
+        if source["connection"] == target["connection"]:
+            reason = (
+                f"its scripts change {target['table']} when the window is published; if the query "
+                "reads that table through a view, move them to commit_before_read"
+            )
+            self.translation.note(place, "pre_sql", reason)
+        return {}
+
+    def _script(self, found: ktr.Ktr, script: ktr.Script, names: "_Variables") -> Values:
+        connection = self._connection(script.connection, found)
+        texts = _texts(found, script, names)
+        backend = backend_of(self.project.config.connections[connection])
+        alone = {"transaction": False} if script_mistake(texts, backend) else {}
+        return {"connection": connection, "sql": texts, **alone}
 
     def _statements(self, row: Transformation, found: ktr.Ktr) -> Made:
         if found.input is not None:
@@ -111,7 +145,10 @@ class Translator:
         if not texts:
             raise ktr.UntranslatableError("its scripts are empty")
         sql = texts[0] if len(texts) == 1 else texts
-        step = {"connection": self._connection(places.pop(), found), "sql": sql}
+        connection = self._connection(places.pop(), found)
+        step: Values = {"connection": connection, "sql": sql}
+        if script_mistake(texts, backend_of(self.project.config.connections[connection])):
+            step["transaction"] = False
         return self._finished(step, row, names)
 
     def _finished(self, step: Values, row: Transformation, names: "_Variables") -> Made:

@@ -4,7 +4,7 @@ Source: Kettle guide, transformation template: Execute SQL script → Table inpu
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.parsers import expat
@@ -36,11 +36,13 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Execute SQL script."""
+    """Execute SQL script: Kettle does so once, before any row is read, wherever it stands."""
 
     step: str
     connection: str
     sql: str
+    behind_output: bool = False
+    """Whether hops place it after the output, as if it were executed then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,13 @@ def read_ktr(path: Path) -> Ktr:
         )
     if inputs and not _leads(root, steps, inputs[0].step, outputs[0].step):
         raise UntranslatableError("no enabled hop leads from the table input to the output")
-    scripts = tuple(each for each in read if isinstance(each, Script))
+    scripts = tuple(
+        replace(each, behind_output=_leads(root, steps, outputs[0].step, each.step))
+        if outputs
+        else each
+        for each in read
+        if isinstance(each, Script)
+    )
     databases = tuple(_database(each) for each in root.findall("connection"))
     return Ktr(
         databases,
@@ -247,15 +255,20 @@ def _text(element: "Element", name: str) -> str:
     return (element.findtext(name) or "").strip()
 
 
+def dialect_of(found: Ktr, connection: str) -> str | None:
+    """What sqlglot calls the language of a connection's database."""
+    kind = next((d.kind.upper() for d in found.databases if d.name == connection), "")
+    return _DIALECTS.get(kind)
+
+
 def statements(found: Ktr, connection: str, sql: str) -> Iterator[str]:
     """The statements of a script, cut at semicolons outside quotes and comments."""
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
     from sqlglot.tokenizer_core import TokenType
 
-    kind = next((d.kind.upper() for d in found.databases if d.name == connection), "")
     try:
-        tokens = Dialect.get_or_raise(_DIALECTS.get(kind)).tokenize(sql)
+        tokens = Dialect.get_or_raise(dialect_of(found, connection)).tokenize(sql)
     except SqlglotError:
         raise UntranslatableError("its SQL cannot be cut into statements") from None
     start, words = 0, 0

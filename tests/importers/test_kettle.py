@@ -96,6 +96,73 @@ def test_scripts_run_in_the_transaction_that_publishes(kettle: Kettle, brought: 
     assert "query: |" in kettle.folder.text("tables/kettle/orders.yaml")
 
 
+def test_scripts_that_fill_what_the_query_reads_run_before_it_k19(kettle: Kettle, brought: Any):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    before = "DELETE FROM stage; INSERT INTO stage SELECT * FROM live"
+    kettle.copies("ktr_orders", "SELECT * FROM stage", "orders", before=before)
+    brought()
+    (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
+    assert loaded["commit_before_read"] == [
+        {"connection": "shop", "sql": ["DELETE FROM stage", "INSERT INTO stage SELECT * FROM live"]}
+    ]
+    assert "pre_sql" not in loaded["target"]
+
+
+@pytest.mark.parametrize(
+    ("script", "query"),
+    [
+        ("DELETE FROM orders WHERE id IN (SELECT id FROM gone)", "SELECT 1 AS id"),
+        ("DELETE FROM orders", "SELECT id FROM live WHERE id NOT IN (SELECT id FROM orders)"),
+        ("CALL refill()", "SELECT 1 AS id"),
+        ("UPDATE orders SET id = refilled(id)", "SELECT 1 AS id"),
+    ],
+)
+def test_scripts_that_could_meet_the_query_run_before_it(
+    kettle: Kettle, brought: Any, script: str, query: str
+):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    kettle.copies("ktr_orders", query, "orders", before=script)
+    brought()
+    (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
+    assert loaded["commit_before_read"][0]["sql"] == [script]
+
+
+def test_a_script_behind_the_output_runs_before_the_read_as_in_kettle(kettle: Kettle, brought: Any):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    kettle.ktr(
+        "ktr_orders",
+        step("read", "TableInput", sql="SELECT 1 AS id"),
+        step("write", "TableOutput", table="orders"),
+        step("after", "ExecSQL", sql="DELETE FROM stage"),
+        hops=(("read", "write"), ("write", "after")),
+    )
+    told = brought()
+    (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
+    assert loaded["commit_before_read"][0]["sql"] == ["DELETE FROM stage"]
+    assert "Kettle executes it before the read" in reasons(told, "notes")
+
+
+def test_truncate_becomes_part_of_the_publication_where_it_would_commit(
+    mariadb_folder: Folder, command: Command
+):
+    kettle = Kettle(mariadb_folder)
+    kettle.job("nightly")
+    kettle.job("upkeep", "MAINTENANCE")
+    kettle.table("nightly", "orders")
+    kettle.upkeep("upkeep", "sweep", 1)
+    before = "TRUNCATE TABLE orders"
+    kettle.copies("ktr_orders", "SELECT 1 AS id", "orders", before=before, truncate="N")
+    kettle.ktr("sweep", step("script", "ExecSQL", sql="TRUNCATE a; DELETE FROM b"))
+    result = command("import-kettle", *ARGUMENTS, kettle.repository)
+    assert result.code == 0, result.out + result.err
+    (loaded,) = mariadb_folder.values("tables/kettle/orders.yaml")["steps"]
+    assert loaded["target"]["pre_sql"] == ["DELETE FROM orders"]
+    assert mariadb_folder.values("jobs/upkeep.yaml")["steps"][0]["transaction"] == "false"
+
+
 def test_fields_and_keys_of_the_output_are_kept(kettle: Kettle, brought: Any):
     kettle.job("nightly")
     for name in ("orders", "customers"):
@@ -293,6 +360,26 @@ def test_what_kettle_did_is_done_on_every_database(
         server_folder.run_all(days=day)
         assert sorted(rows(server_folder.url, "SELECT id, v FROM ods_s")) == [(1, "a"), (2, "b")]
         assert rows(server_folder.url, "SELECT total FROM dw_s") == [(2,)]
+
+
+def test_yesterdays_rows_are_not_loaded_where_a_script_stages_todays_k19(
+    server_folder: Folder, command: Command, spark: Any
+):
+    server_folder.spark = spark
+    kettle = Kettle(server_folder)
+    server_folder.execute(
+        "CREATE TABLE live (id INT)",
+        "INSERT INTO live VALUES (2)",
+        "CREATE TABLE stage (id INT)",
+        "INSERT INTO stage VALUES (1)",
+    )
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    before = "DELETE FROM stage; INSERT INTO stage SELECT id FROM live"
+    kettle.copies("ktr_orders", "SELECT id FROM stage", "orders", before=before)
+    assert command("import-kettle", *ARGUMENTS, kettle.repository, *_map(server_folder)).code == 0
+    server_folder.run_all()
+    assert rows(server_folder.url, "SELECT id FROM orders") == [(2,)]
 
 
 def _map(folder: Folder) -> tuple[str, ...]:
