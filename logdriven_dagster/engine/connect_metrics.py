@@ -8,6 +8,7 @@ only and to whoever has the server's token. Of another server's queries nobody k
 import base64
 import hmac
 import json
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
-from logdriven_dagster.config.secrets import remember
+from logdriven_dagster.config.secrets import redact, remember
 from logdriven_dagster.engine.metrics import ROWS, PlanNode, QueryPlan, is_write, number
 
 if TYPE_CHECKING:
@@ -33,9 +34,12 @@ PAGES_PORT = "spark.ui.port"
 
 _PATIENCE_SECONDS = 20.0
 _POLL_SECONDS = 0.01
+_LONGEST_PAUSE_SECONDS = 0.5
 _ALL = 10_000
 
 Json = Mapping[str, Any]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -72,16 +76,27 @@ def is_ours(spark: "SparkSession") -> bool:
 
 
 def query_plan(spark: "SparkSession", tag: str) -> QueryPlan | None:
-    """The latest query that ran under this tag; None of a server that is not ours."""
+    """The latest query that ran under this tag; None if nobody can tell.
+
+    That is so on a server that is not ours, and where the server, which keeps the last queries of
+    all its clients only, has forgotten this one or does not answer: a count never fails a window.
+    """
     pages = _pages_of(spark)
     if pages is None:
         return None
     # Metrics reach the store through an asynchronous queue.
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline, pause = time.monotonic() + _PATIENCE_SECONDS, _POLL_SECONDS
+    problem: object = "the server does not know the query"
     while time.monotonic() < deadline:
-        if found := _finished(pages, tag):
-            return _plan([pages.ask(f"/sql/{id_}?planDescription=false") for id_ in found])
-        time.sleep(_POLL_SECONDS)
+        try:
+            if found := _finished(pages, tag):
+                return _plan([pages.ask(f"/sql/{id_}?planDescription=false") for id_ in found])
+        except OSError as error:
+            # The pages answer 404 to a list, too, if a query is forgotten while they make it.
+            problem = error
+        time.sleep(pause)
+        pause = min(pause * 1.2, _LONGEST_PAUSE_SECONDS)
+    logger.warning("counts_unknown: %s", redact(str(problem)))
     return None
 
 

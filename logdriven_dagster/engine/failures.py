@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.error import URLError
 
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.kafka_clients import is_transient as is_transient_kafka
@@ -124,7 +125,7 @@ def _told(error: Exception) -> StepError | None:
 
 def is_transient(error: Exception) -> bool:
     """Whether the same step may succeed when tried again, told from types and codes alone."""
-    if isinstance(error, (ConnectionError, TimeoutError, socket.gaierror, MemoryError)):
+    if isinstance(error, (ConnectionError, TimeoutError, socket.gaierror, URLError, MemoryError)):
         return True
     if isinstance(error, OSError):
         return error.errno in _TRANSIENT_ERRNO

@@ -66,6 +66,9 @@ class Stamp:
         return f"{self.table} {self.window} {self.step_id}"
 
 
+_UNCOUNTED = "rows of the source are not counted: the query stops early, or Spark does not tell"
+
+
 @dataclass(frozen=True)
 class StagedRows:
     """A result that is written and that nobody reads yet."""
@@ -91,6 +94,12 @@ class StagedRows:
     def were_few(self) -> bool:
         """Whether every part of the query put out less than FEW_ROWS, and that is known."""
         return self.most_rows is not None and self.most_rows < FEW_ROWS
+
+    @property
+    def output(self) -> str:
+        """What `step_log.output` says of them."""
+        unknown = "" if self.source_rows is not None else f"; {_UNCOUNTED}"
+        return f"staged {self.rows} rows in {self.location}{unknown}"
 
     def state(self) -> dict[str, Any]:
         """What another process needs to take them over, as JSON values."""

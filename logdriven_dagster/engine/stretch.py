@@ -193,7 +193,7 @@ def _told(
         target.type,
         columns_of(staged.schema),
         files,
-        f"staged {staged.rows} rows in {staged.location}",
+        staged.output,
         staged.location,
         json.dumps(state),
     )

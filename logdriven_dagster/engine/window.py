@@ -262,7 +262,7 @@ class WindowSession:
             target.type,
             columns_of(staged.schema),
             files,
-            f"staged {staged.rows} rows in {staged.location}",
+            staged.output,
             staged.location,
             json.dumps(state),
             staged.quality,

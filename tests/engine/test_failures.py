@@ -4,6 +4,7 @@ import re
 import socket
 import sqlite3
 import threading
+from urllib.error import URLError
 
 import pytest
 import sqlalchemy as sa
@@ -94,6 +95,7 @@ def test_secrets_never_show(lab: Lab):
         ConnectionRefusedError(),
         TimeoutError(),
         socket.gaierror(),
+        URLError("the server is away"),
         MemoryError(),
         OSError(28, "full"),
     ],

@@ -6,17 +6,23 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from email.message import Message
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
+from uuid import uuid4
 
 import pytest
 import yaml
+from pyspark.sql.connect.session import SparkSession
 
 from logdriven_dagster.config import Project, load_project
-from logdriven_dagster.engine import connect_server, server_state
+from logdriven_dagster.engine import connect_metrics, connect_server, server_state
+from logdriven_dagster.engine.connect_mode import ConnectMode
 from logdriven_dagster.engine.connecting import REMOTE_VARIABLE, remote_url
+from logdriven_dagster.engine.metrics import QueryCounts, query_counts
+from logdriven_dagster.engine.modes import Mark
 from logdriven_dagster.engine.server_state import Server
 from logdriven_dagster.errors import UsageError
 from tests.engine.conftest import JAVA
@@ -169,3 +175,45 @@ def test_the_environment_wins_over_the_project(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv(REMOTE_VARIABLE, "nonsense")
     with pytest.raises(UsageError, match="expected auto, classic or sc://"):
         remote_url(project)
+
+
+@pytest.fixture
+def counted(server: Server) -> Iterator[Any]:
+    """Writes four rows on the server, and asks it for their counts."""
+    session: Any = SparkSession(server.url)
+    mode = ConnectMode()
+
+    def write_and_count(folder: Path) -> QueryCounts:
+        mark = Mark("count", f"logdriven-{uuid4().hex}")
+        mode.mark(session, mark)
+        session.sql("SELECT id FROM range(9) WHERE id > 4").write.parquet(str(folder / uuid4().hex))
+        return query_counts(session, mark)
+
+    yield write_and_count
+    mode.release(session)
+
+
+def test_pages_that_forget_a_query_while_they_list_it_are_asked_again(
+    counted, tmp_path, monkeypatch
+):
+    forgetful(monkeypatch, times=3)
+    found = counted(tmp_path)
+    assert (found.source, found.written) == (4, 4)
+
+
+def test_a_count_that_cannot_be_asked_is_unknown_and_fails_nothing(counted, tmp_path, monkeypatch):
+    forgetful(monkeypatch, times=10**6)
+    monkeypatch.setattr(connect_metrics, "_PATIENCE_SECONDS", 0.5)
+    assert counted(tmp_path) == QueryCounts(None, None)
+
+
+def forgetful(monkeypatch: Any, times: int) -> None:
+    """Let the pages answer 404 so many times, as when a query is evicted."""
+    ask, asked = connect_metrics.StatusPages.ask, iter(range(times))
+
+    def answer(pages: Any, path: str) -> Any:
+        if next(asked, None) is not None:
+            raise HTTPError(path, 404, "unknown query execution id", Message(), None)
+        return ask(pages, path)
+
+    monkeypatch.setattr(connect_metrics.StatusPages, "ask", answer)
