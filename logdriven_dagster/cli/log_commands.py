@@ -72,7 +72,8 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
         "",
         f"{step['duration']} s",
         rendering.number(step["source_count"]),
-        rendering.number(step["target_count"]),
+        rendering.number(step["target_count"])
+        + rendering.merged(step["inserted_count"], step["updated_count"]),
         rendering.plain("".join(told), "dim" if skipped else "red"),
     ]
 

@@ -68,7 +68,9 @@ def _line(result: WindowResult) -> "Text":
     line = Text.assemble(rendering.state(result.status), f"  {result.table} {window}")
     if result.status == "SUCCESS":
         read, written = map(rendering.number, (result.rows_read, result.rows_written))
-        line.append(f"  {read} read, {written} written, {rendering.seconds(result.seconds)}", "dim")
+        merged = rendering.merged(result.rows_inserted, result.rows_updated)
+        time = rendering.seconds(result.seconds)
+        line.append(f"  {read} read, {written} written{merged}, {time}", "dim")
         return line.append(f"; ran {result.definition}" if result.definition else "")
     step = f"step {result.step}: " if result.step else ""
     ran = f"ran {result.definition}; " if result.definition else ""

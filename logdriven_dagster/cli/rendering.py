@@ -86,6 +86,13 @@ def number(value: int | None) -> str:
     return "–" if value is None else f"{value:,}"
 
 
+def merged(inserted: int | None, updated: int | None) -> str:
+    """` (1 inserted, 2 updated)` behind the rows that an upsert wrote; nothing for other modes."""
+    if inserted is None and updated is None:
+        return ""
+    return f" ({number(inserted)} inserted, {number(updated)} updated)"
+
+
 def seconds(value: float | None) -> str:
     """`0.8 s`, `3 min 05 s`, `2 h 03 min`; a dash for none."""
     if value is None:

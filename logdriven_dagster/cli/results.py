@@ -15,7 +15,6 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.model.attempts import Attempt
-from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.windows import TimeWindow
 
 
@@ -32,6 +31,10 @@ class WindowResult:
     attempt_number: int | None = None
     rows_read: int | None = None
     rows_written: int | None = None
+    rows_inserted: int | None = None
+    """Of the rows written, those that upserts added."""
+    rows_updated: int | None = None
+    """Of the rows written, those with which upserts replaced others."""
     seconds: float | None = None
     step: str | None = None
     """The step that failed."""
@@ -54,15 +57,17 @@ def window_result(event: WindowEvent) -> WindowResult | None:
         case WindowStarted() | WindowSetBack():
             return None
         case WindowSucceeded(attempt=attempt, steps=steps, seconds=seconds):
-            read, written = _rows(steps)
+            counts = [step.counts for step in steps]
             return WindowResult(
                 attempt.table,
                 attempt.window,
                 "SUCCESS",
                 attempt.job_id,
                 attempt.attempt_number,
-                read,
-                written,
+                _sum(count.source for count in counts),
+                _sum(count.target for count in counts),
+                _sum(count.inserted for count in counts),
+                _sum(count.updated for count in counts),
                 round(seconds, 3),
                 definition=attempt.claim.other_version,
             )
@@ -93,13 +98,8 @@ def window_result(event: WindowEvent) -> WindowResult | None:
             return WindowResult(table, window, "SKIPPED", reason=why)
 
 
-def _rows(steps: Iterable[Staged]) -> tuple[int | None, int | None]:
-    """Rows read and written by all steps; None where no step has such a number."""
-    counts = [step.counts for step in steps]
-    return _sum(c.source for c in counts), _sum(c.target for c in counts)
-
-
 def _sum(values: Iterable[int | None]) -> int | None:
+    """The sum of the numbers of all steps; None where no step has such a number."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

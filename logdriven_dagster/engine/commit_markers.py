@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.staging import StagedRows, Stamp, is_newer
+from logdriven_dagster.model.runs import Merged
 from logdriven_dagster.model.windows import TimeWindow, range_text
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection, Engine, Table
+    from sqlalchemy import ColumnElement, Connection, Engine, Row, Table
 
 NOTHING_YET = ""
 """`staging` of a window that was fenced before anything was published."""
@@ -53,28 +54,37 @@ def markers_in(schema: str | None) -> "Table":
         Column("row_count", BigInteger),
         Column("committed_at", DateTime, nullable=False),
         Column("fencing_token", BigInteger),
+        Column("inserted_count", BigInteger),
+        Column("updated_count", BigInteger),
         schema=schema,
     )
 
 
 def grow_markers(engine: "Engine", markers: "Table") -> None:
-    """Create the table of markers, or give an older version's its new column."""
+    """Create the table of markers, or give an older version's its new columns."""
     from sqlalchemy import inspect, text
 
     markers.create(engine, checkfirst=True)
     known = {column["name"] for column in inspect(engine).get_columns(markers.name, markers.schema)}
-    if markers.c.fencing_token.name not in known:
-        name = engine.dialect.identifier_preparer.format_table(markers)
-        with engine.begin() as conn:
-            conn.execute(text(f"ALTER TABLE {name} ADD COLUMN fencing_token BIGINT"))
+    table = engine.dialect.identifier_preparer.format_table(markers)
+    for name in ("fencing_token", "inserted_count", "updated_count"):
+        if name not in known:
+            with engine.begin() as conn:
+                conn.execute(text(f"ALTER TABLE {table} ADD COLUMN {name} BIGINT"))
 
 
-def is_published(conn: "Connection", markers: "Table", staged: StagedRows) -> bool:
-    """Whether these very rows were moved into place already."""
+def publication(conn: "Connection", markers: "Table", staged: StagedRows) -> "Row[Any] | None":
+    """The marker which says that these very rows were moved into place; None: they were not."""
     from sqlalchemy import select
 
-    mine = select(markers.c.job_id).where(markers.c.staging == staged.location)
-    return conn.execute(mine).first() is not None
+    return conn.execute(select(markers).where(markers.c.staging == staged.location)).first()
+
+
+def merged_by(marker: "Row[Any]") -> Merged | None:
+    """What the upsert did that wrote a marker; None for other modes."""
+    if marker.inserted_count is None:
+        return None
+    return Merged(marker.inserted_count, marker.updated_count)
 
 
 def has_newer(conn: "Connection", markers: "Table", target: str, window: TimeWindow) -> bool:
@@ -141,7 +151,9 @@ def take(conn: "Connection", markers: "Table", stamp: Stamp, target: str) -> Non
         raise stamp.superseded(token or 0)
 
 
-def mark(conn: "Connection", markers: "Table", staged: StagedRows, target: str) -> None:
+def mark(
+    conn: "Connection", markers: "Table", staged: StagedRows, target: str, merged: Merged | None
+) -> None:
     """Say in the same transaction that these rows are the window's."""
     from sqlalchemy import func, update
 
@@ -155,6 +167,8 @@ def mark(conn: "Connection", markers: "Table", staged: StagedRows, target: str) 
             job_id=staged.stamp.job_id,
             staging=staged.location,
             row_count=staged.rows,
+            inserted_count=merged.inserted if merged else None,
+            updated_count=merged.updated if merged else None,
             committed_at=func.current_timestamp(),
         )
     )

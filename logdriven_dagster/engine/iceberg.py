@@ -34,6 +34,7 @@ from logdriven_dagster.engine.iceberg_files import (
 from logdriven_dagster.engine.iceberg_history import (
     identities,
     is_out_of_date,
+    merged_by,
     publication,
     refuse_superseded,
     snapshots_of,
@@ -42,7 +43,7 @@ from logdriven_dagster.engine.iceberg_schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.parquet_staging import stage_parquet
 from logdriven_dagster.engine.quoting import quoted
-from logdriven_dagster.engine.schemas import WINDOW_START, conform, window_column
+from logdriven_dagster.engine.schemas import WINDOW_START, conform, given_columns, window_column
 from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import (
     Place,
@@ -55,7 +56,7 @@ from logdriven_dagster.engine.staging import (
 from logdriven_dagster.engine.stretch_staging import Pass, stage_folders
 from logdriven_dagster.engine.upsert import merge, refuse_duplicate_keys
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
-from logdriven_dagster.model.runs import Published
+from logdriven_dagster.model.runs import Merged, Published
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Change:
     added: tuple[str, ...]
     cut: "BooleanExpression | None" = None
     """Rows to delete from files that otherwise stay."""
+    merged: Merged | None = None
+    """Of an upsert: what it does with the staged rows."""
 
 
 def identifier(name: str) -> tuple[str, ...]:
@@ -105,7 +108,8 @@ class IcebergTable:
 
     def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
         """Write Parquet files below the table's folder that no snapshot names yet."""
-        frame = conform(frame, self._known_schema(), self._name)
+        fitting = conform(frame, self._known_schema(), self._name)
+        frame = given_columns(fitting, frame) if self._target.mode == "upsert" else fitting
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
         options = {name: option_text(value) for name, value in self._target.options.items()}
         return stage_parquet(frame, self._folder / "data", stamp, options, self._refuse_duplicates)
@@ -159,9 +163,10 @@ class IcebergTable:
                 verify()
                 if not self._commit(table, left, made):
                     continue
+            done = zip(staged, snapshots_of(table, staged), strict=True)
             return tuple(
-                Published(step, self._name, done, self._published_rows(rows))
-                for rows, done in zip(staged, snapshots_of(table, staged), strict=True)
+                Published(step, self._name, by, self._published_rows(rows), merged_by(table, by))
+                for rows, by in done
             )
         raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")
 
@@ -221,7 +226,7 @@ class IcebergTable:
         from pyiceberg.exceptions import CommitFailedException, ValidationException
         from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
-        properties = publication(staged)
+        properties = publication(staged, change.merged)
         try:
             with table.transaction() as transaction:
                 evolve(transaction, staged[0].schema)
@@ -297,7 +302,8 @@ class IcebergTable:
         return Change([], added, cut=condition)
 
     def _merged(self, table: "Table", staged: StagedRows) -> Change:
-        return Change(*merge(self._place.spark, table, self._target.key, staged))
+        removed, added, merged = merge(self._place.spark, table, self._target.key, staged)
+        return Change(removed, added, merged=merged)
 
     def _known_schema(self) -> "StructType | None":
         table = self._existing()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.staging import StagedRows, Stamp, is_newer
+from logdriven_dagster.model.runs import Merged
 from logdriven_dagster.model.windows import range_text
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ def identities(stamps: Sequence[Stamp]) -> dict[str, str]:
     return _of_several([identity(stamp) for stamp in stamps])
 
 
-def publication(staged: Sequence[StagedRows]) -> dict[str, str]:
+def publication(staged: Sequence[StagedRows], merged: Merged | None = None) -> dict[str, str]:
     """The properties of a snapshot that publishes the rows of one window or of several."""
     each = [identity(rows.stamp) | origin(rows) for rows in staged]
-    return each[0] if len(each) == 1 else _of_several(each)
+    counts = {"inserted": str(merged.inserted), "updated": str(merged.updated)} if merged else {}
+    return each[0] | counts if len(each) == 1 else _of_several(each)
 
 
 def _of_several(each: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -59,6 +61,15 @@ def snapshots_of(table: "Table", staged: Sequence[StagedRows]) -> list[str | Non
         found.setdefault(named, str(snapshot.snapshot_id))
     wanted = [origin(rows) for rows in staged]
     return [found.get((each["staging"], each["staged_by"])) for each in wanted]
+
+
+def merged_by(table: "Table", snapshot_id: str | None) -> Merged | None:
+    """What the upsert did that a snapshot published; None for other modes."""
+    snapshot = table.snapshot_by_id(int(snapshot_id)) if snapshot_id else None
+    if snapshot is None or snapshot.summary is None:
+        return None
+    told = snapshot.summary.additional_properties
+    return Merged(int(told["inserted"]), int(told["updated"])) if "inserted" in told else None
 
 
 def refuse_superseded(table: "Table", stamps: Sequence[Stamp]) -> None:

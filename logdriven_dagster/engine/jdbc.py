@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.committing import publication_mistake
@@ -17,10 +16,11 @@ from logdriven_dagster.config.steps import JdbcTarget
 from logdriven_dagster.engine.commit_markers import (
     grow_markers,
     has_newer,
-    is_published,
     lock_target,
     mark,
     markers_in,
+    merged_by,
+    publication,
     publishing_transaction,
     take,
 )
@@ -41,12 +41,19 @@ from logdriven_dagster.engine.database_tables import (
 )
 from logdriven_dagster.engine.exact_columns import ExactFrame, read_exactly, stored
 from logdriven_dagster.engine.instants import lies_within
+from logdriven_dagster.engine.jdbc_upsert import refuse_bad_keys, upsert
 from logdriven_dagster.engine.quoting import quoted
-from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl, window_column
+from logdriven_dagster.engine.schemas import (
+    WINDOW_START,
+    conform,
+    ddl,
+    given_columns,
+    window_column,
+)
 from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, write
 from logdriven_dagster.errors import TerminalStepError
-from logdriven_dagster.model.runs import Published
+from logdriven_dagster.model.runs import Merged, Published
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -108,7 +115,8 @@ class JdbcTable:
         with engine.connect() as conn:
             # Spark keeps no number of rows for JDBC; the staging table knows them.
             rows = conn.scalar(select(func.count()).select_from(staging))
-            self._refuse_bad_keys(conn, staging)
+            if self._target.mode == "upsert":
+                refuse_bad_keys(conn, staging, self._target)
         return StagedRows(
             stamp,
             staging.name,
@@ -118,22 +126,6 @@ class JdbcTable:
             staged_by=stamp.fencing_token,
             most_rows=counts.most,
         )
-
-    def _refuse_bad_keys(self, conn: "Connection", staging: "Table") -> None:
-        from sqlalchemy import func, or_, select
-
-        if self._target.mode != "upsert":
-            return
-        key = [column_of(staging, name) for name in self._target.key]
-        twice = select(*key, func.count().label("n")).group_by(*key)
-        empty = or_(*(column.is_(None) for column in key))
-        for row in conn.execute(twice.having(or_(func.count() > 1, empty)).limit(1)):
-            *values, number = row
-            shown = ", ".join(
-                f"{name}={v!r}" for name, v in zip(self._target.key, values, strict=True)
-            )
-            problem = "a key must not be null" if None in values else f"{number} rows have one key"
-            raise TerminalStepError(f"{self._target.table}: {problem}: {shown}")
 
     def staged_frame(self, staged: StagedRows) -> "DataFrame":
         """The staging table, read with the types that wrote it."""
@@ -187,32 +179,29 @@ class JdbcTable:
                     conn, markers, self._target.table, staged.stamp.window
                 ):
                     done = replace(done, rows=0)
-                elif not is_published(conn, markers, staged):
-                    self._move(conn, staging, target, staged.stamp)
-                    mark(conn, markers, staged, self._target.table)
+                elif marker := publication(conn, markers, staged):
+                    done = replace(done, merged=merged_by(marker))
+                else:
+                    merged = self._move(conn, staging, target, staged.stamp)
+                    mark(conn, markers, staged, self._target.table, merged)
+                    done = replace(done, merged=merged)
             staging.drop(engine, checkfirst=True)
         return done
 
-    def _move(self, conn: "Connection", staging: "Table", target: "Table", stamp: Stamp) -> None:
-        from sqlalchemy import and_, delete, exists, insert, select
+    def _move(
+        self, conn: "Connection", staging: "Table", target: "Table", stamp: Stamp
+    ) -> Merged | None:
+        """Bring the staged rows into the target; what it did, of an upsert."""
+        from sqlalchemy import delete, insert, select
 
         for statement in self._target.pre_sql:
             conn.execute(statement_text(statement, {}))
-        names = [column.name for column in staging.columns]
-        rows = select(*staging.columns)
         if self._target.mode == "upsert":
-            pairs = [
-                (column_of(target, name), column_of(staging, name)) for name in self._target.key
-            ]
-            same = reduce(and_, (old == new for old, new in pairs))
-            older = target.c[WINDOW_START] <= staging.c[WINDOW_START]
-            conn.execute(delete(target).where(exists().where(same, older)))
-            # What is still there was written by a newer window.
-            rows = rows.where(~exists().where(same))
-        else:
-            conn.execute(delete(target).where(*self._replaced(target, stamp.window)))
-        columns = [column_of(target, name) for name in names]
-        conn.execute(insert(target).from_select(columns, rows))
+            return upsert(conn, staging, target, self._target.key)
+        conn.execute(delete(target).where(*self._replaced(target, stamp.window)))
+        columns = [column_of(target, column.name) for column in staging.columns]
+        conn.execute(insert(target).from_select(columns, select(*staging.columns)))
+        return None
 
     def _replaced(self, target: "Table", window: TimeWindow) -> "list[ColumnElement[bool]]":
         """The rows that the new ones replace, by mode."""
@@ -268,7 +257,11 @@ class JdbcTable:
         return read_exactly(self._place.spark, self._connection, options, zone)
 
     def _conformed(self, frame: "DataFrame", engine: "Engine") -> "DataFrame":
-        """The frame with the columns and types of the target, new columns last."""
+        """The frame with the types of the target, new columns last.
+
+        Columns that only the target has are left to the database: to its defaults in new rows, and
+        as they are in rows that an upsert changes.
+        """
         target = reflected(self._name, self._schema, engine)
         if target is None:
             return conform(frame, None, self._target.table)
@@ -280,7 +273,7 @@ class JdbcTable:
                     f"{self._target.table}: column {old.name} is too narrow for the result\n"
                     f"  table:  {ddl(known)}\n  result: {ddl(frame.schema)}"
                 )
-        return fitting
+        return given_columns(fitting, frame)
 
     def _grown(self, engine: "Engine", schema: "StructType") -> "Table":
         """The target with every column of the schema; created if it is not there."""

@@ -1,8 +1,9 @@
 """Schemas: how a result fits a table that exists, and how both grow.
 
-A column of the result may be new (the table gains it), missing (it becomes null), narrower than
-the table's (it is cast up) or wider where the promotion loses nothing (the table's type grows).
-Anything else is refused with both schemas. Column names match whatever their case.
+A column of the result may be new (the table gains it), missing (it becomes null, or what a database
+puts there by default, and stays as it is in rows that an upsert changes), narrower than the table's
+(it is cast up) or wider where the promotion loses nothing (the table's type grows). Anything else
+is refused with both schemas. Column names match whatever their case.
 """
 
 from functools import lru_cache
@@ -77,6 +78,12 @@ def conform(frame: "DataFrame", known: "StructType | None", table: str) -> "Data
         column = column if new.dataType == goal else column.cast(goal)
         columns.append(column.alias(old.name if old else new.name))
     return frame.select(*columns)
+
+
+def given_columns(fitting: "DataFrame", frame: "DataFrame") -> "DataFrame":
+    """The conformed frame without the columns that only the table has."""
+    given = {name.lower() for name in frame.columns}
+    return fitting.select([quoted(name) for name in fitting.columns if name.lower() in given])
 
 
 def _fits(given: "StructType", known: "StructType | None") -> bool:

@@ -1,8 +1,11 @@
 """Upsert into an Iceberg table: files that hold a matching key are written anew, the rest stay.
 
 A row that a newer window wrote wins over this window's, in whatever order they run (DESIGN §7).
+Rows that others put there have no `_window_start`: any window is newer than they are. Columns that
+the result lacks keep their values.
 """
 
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -12,6 +15,8 @@ from urllib.parse import unquote
 from logdriven_dagster.engine.actions import run_action
 from logdriven_dagster.engine.iceberg_files import between, location, matching_files, parquet_rows
 from logdriven_dagster.engine.iceberg_schema import spark_schema
+from logdriven_dagster.engine.instants import instant
+from logdriven_dagster.engine.quoting import quoted
 from logdriven_dagster.engine.schemas import WINDOW_START, conform
 from logdriven_dagster.engine.staging import (
     StagedRows,
@@ -21,6 +26,7 @@ from logdriven_dagster.engine.staging import (
     staging_folder,
 )
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.runs import Merged
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -48,21 +54,37 @@ def refuse_duplicate_keys(rows: "DataFrame", key: tuple[str, ...], table: str) -
         raise TerminalStepError(f"{table}: {problem}: {shown}")
 
 
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What of a table has keys of the new rows."""
+
+    files: "list[DataFile]"
+    older: int = 0
+    """Keys whose rows the new ones replace."""
+    newer: int = 0
+    """Keys whose rows stay, since a newer window wrote them."""
+
+
 def merge(
     spark: "SparkSession", table: "Table", key: tuple[str, ...], staged: StagedRows
-) -> "tuple[list[DataFile], tuple[str, ...]]":
+) -> "tuple[list[DataFile], tuple[str, ...], Merged]":
     """The files to remove, and those to add, which hold the surviving and the new rows."""
     new = read_files(spark, "parquet", staged.files, staged.schema)
-    if not staged.files or not matching_files(table):
-        return [], staged.files
-    hit = _hit_files(new, table, key, staged)
-    if not hit:
-        return [], staged.files
+    hit = Hit([])
+    if staged.files and matching_files(table):
+        hit = _hit(new, table, key, staged)
+    done = Merged((staged.rows or 0) - hit.older - hit.newer, hit.older)
+    if not hit.files:
+        return [], staged.files, done
     schema = spark_schema(table.schema())
-    old = read_files(spark, "parquet", [file.file_path for file in hit], schema)
+    old = read_files(spark, "parquet", [file.file_path for file in hit.files], schema)
     old = conform(old, staged.schema, staged.stamp.table)
-    survivors = old.alias("old").join(new.alias("new"), _same_key(key, "<="), "left_anti")
-    winners = new.alias("new").join(old.alias("old"), _same_key(key, ">"), "left_anti")
+    newer = _is_newer(f"old.{WINDOW_START}", staged)
+    survivors = old.alias("old").join(new.alias("new"), _same_key(key) & ~newer, "left_anti")
+    winners = new.alias("new").join(old.alias("old"), _same_key(key) & newer, "left_anti")
+    if kept := [name for name in old.columns if name not in new.columns]:
+        columns = old.dropDuplicates(list(key)).select(*key, *map(quoted, kept))
+        winners = winners.join(columns, list(key), "left")
     merged = survivors.unionByName(winners)
     folder = staging_folder(Path(staged.location).parent, staged.stamp)
     try:
@@ -74,24 +96,37 @@ def merge(
     except BaseException:
         remove_folder(folder)
         raise
-    return hit, tuple(location(path) for path in data_files(folder) if parquet_rows(path))
+    added = tuple(location(path) for path in data_files(folder) if parquet_rows(path))
+    return hit.files, added, done
 
 
-def _hit_files(
-    new: "DataFrame", table: "Table", key: tuple[str, ...], staged: StagedRows
-) -> "list[DataFile]":
-    """The files that hold a row whose key is among the new ones."""
+def _hit(new: "DataFrame", table: "Table", key: tuple[str, ...], staged: StagedRows) -> Hit:
+    """The files that hold a row whose key is among the new ones, and how many keys those are."""
+    from pyspark.sql import functions as sf
+
     spark, label = new.sparkSession, f"{staged.stamp.label}: match"
     candidates = matching_files(table, _key_range(new, table, key, label))
     if not candidates:
-        return []
+        return Hit([])
     schema = spark_schema(table.schema())
     old = read_files(spark, "parquet", [file.file_path for file in candidates], schema)
+    if WINDOW_START not in old.columns:
+        old = old.withColumn(WINDOW_START, sf.lit(None).cast("timestamp"))
     named = old.select("*", "_metadata.file_path").alias("old")
     matching = named.join(new.alias("new"), _same_key(key), "left_semi")
-    rows = run_action(spark, label, lambda: matching.select("file_path").distinct().collect())
-    hit = {_plain(unquote(row.file_path)) for row in rows}
-    return [file for file in candidates if _plain(file.file_path) in hit]
+    # A table that others filled may hold a key in several rows, and files.
+    keys = matching.groupBy(*key).agg(
+        sf.collect_set("file_path").alias("files"),
+        sf.bool_or(_is_newer(WINDOW_START, staged)).alias("newer"),
+    )
+    counts = keys.groupBy("files", "newer").count()
+    rows = run_action(spark, label, counts.collect)
+    paths = {_plain(unquote(path)) for row in rows for path in row.files}
+    return Hit(
+        [file for file in candidates if _plain(file.file_path) in paths],
+        sum(row["count"] for row in rows if not row.newer),
+        sum(row["count"] for row in rows if row.newer),
+    )
 
 
 def _plain(path: str) -> str:
@@ -126,11 +161,15 @@ def _field_type(table: "Table", name: str) -> str | None:
     return types.get(name.lower())
 
 
-def _same_key(key: tuple[str, ...], order: str | None = None) -> "Column":
-    """Equal keys; with `order` of the windows: `old.window <order> new.window`."""
+def _same_key(key: tuple[str, ...]) -> "Column":
     from pyspark.sql import functions as sf
 
-    same = [sf.col(f"old.`{name}`") == sf.col(f"new.`{name}`") for name in key]
-    old, new = sf.col(f"old.{WINDOW_START}"), sf.col(f"new.{WINDOW_START}")
-    orders = {"<=": [old <= new], ">": [old > new]}
-    return reduce(and_, same + orders.get(order or "", []))
+    return reduce(and_, (sf.col(f"old.`{name}`") == sf.col(f"new.`{name}`") for name in key))
+
+
+def _is_newer(window_start: str, staged: StagedRows) -> "Column":
+    """Whether a newer window wrote a row; never of a row without a window."""
+    from pyspark.sql import functions as sf
+
+    newer = sf.col(window_start) > instant(staged.stamp.window.start)
+    return sf.coalesce(newer, sf.lit(False))  # noqa: FBT003 - a literal

@@ -278,7 +278,9 @@ class Chain:
         for step in self.work.steps:
             if step.target is not None and step.step in self.staged:
                 self.current_step = step.step
-                self.published.append(self._session.publish(step.step, self.lease.verify))
+                done = self._session.publish(step.step, self.lease.verify)
+                self.staged[step.step] = done.counted(self.staged[step.step])
+                self.published.append(done)
 
     def _finish(self) -> None:
         """One transaction: the published steps and the attempt succeed together."""

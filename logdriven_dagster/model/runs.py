@@ -1,7 +1,7 @@
 """What execution and engine say to each other about one window."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from logdriven_dagster.model.attempts import Counts
@@ -59,6 +59,17 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
+class Merged:
+    """What an upsert did: rows with new keys, and rows that replaced others.
+
+    The rest of a window's rows are older than what the target holds of their keys.
+    """
+
+    inserted: int
+    updated: int
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """A window that became visible."""
 
@@ -69,3 +80,12 @@ class Published:
     """Iceberg's snapshot, where there is one."""
     rows: int | None = None
     """Rows that this window holds in the target now; None for upserts and foreign tables."""
+    merged: Merged | None = None
+    """Of an upsert; None if it was published before and nobody wrote down what it did."""
+
+    def counted(self, staged: Staged) -> Staged:
+        """The staged step with what only its publication could count."""
+        if self.merged is None:
+            return staged
+        inserted, updated = self.merged.inserted, self.merged.updated
+        return replace(staged, counts=replace(staged.counts, inserted=inserted, updated=updated))

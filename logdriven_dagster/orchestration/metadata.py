@@ -80,6 +80,7 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
         metadata["dagster/column_schema"] = TableSchema(columns)
         if staged.counts.target is not None:
             metadata["target_count"] = staged.counts.target
+        metadata |= merged_metadata(staged.counts.inserted, staged.counts.updated)
     if published is not None:
         metadata["target"] = redact(published.target)
         if published.snapshot_id is not None:
@@ -88,6 +89,12 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
     rows = rows if rows is not None else metadata.get("target_count")
     rows = 0 if not event.steps else rows  # an empty slice
     return metadata | ({"dagster/row_count": rows} if rows is not None else {})
+
+
+def merged_metadata(inserted: int | None, updated: int | None) -> dict[str, int]:
+    """Of what an upsert did; nothing of other modes."""
+    counts = {"inserted_count": inserted, "updated_count": updated}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def column_lineage(

@@ -26,7 +26,7 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.catch_up import CATCH_UP
 from logdriven_dagster.orchestration.checks import Found, evaluations
 from logdriven_dagster.orchestration.endings import report_failed
-from logdriven_dagster.orchestration.metadata import window_metadata
+from logdriven_dagster.orchestration.metadata import merged_metadata, window_metadata
 from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.reporting import asset_key
 from logdriven_dagster.runlog import quality
@@ -162,9 +162,11 @@ def _metadata(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
     if row["error_count"]:
         metadata["error_count"] = row["error_count"]
     sources = [s["source_count"] for s in row["steps"] if s["source_count"] is not None]
-    targets = [s["target_count"] for s in row["steps"] if s["target_count"] is not None]
+    written = [step for step in row["steps"] if step["target_count"] is not None]
     if sources:
         metadata["source_count"] = sum(sources)
-    if targets:
-        metadata |= {"target_count": targets[-1], "dagster/row_count": targets[-1]}
+    if written:
+        rows = written[-1]["target_count"]
+        metadata |= {"target_count": rows, "dagster/row_count": rows}
+        metadata |= merged_metadata(written[-1]["inserted_count"], written[-1]["updated_count"])
     return metadata

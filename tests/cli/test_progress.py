@@ -45,6 +45,12 @@ def _attempt(window: TimeWindow) -> Attempt:
     )
 
 
+def test_a_line_says_what_an_upsert_inserted_and_updated(capsys):
+    with display("text", lambda: 1) as show:
+        show(_succeeded(1, Counts(10, 9, 9, 0, inserted=2, updated=6)))
+    assert "10 read, 9 written (2 inserted, 6 updated), 1.2 s" in capsys.readouterr().out
+
+
 def _succeeded(n: int, *counts: Counts) -> WindowSucceeded:
     steps = tuple(Staged(f"s{i}", c, "csv", "iceberg", ()) for i, c in enumerate(counts))
     return WindowSucceeded(_attempt(day(n)), steps, (), 1.25)

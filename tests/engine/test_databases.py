@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from logdriven_dagster.engine.jdbc import JdbcTable
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
+from logdriven_dagster.model.runs import Merged
 from tests.builders import day
 from tests.engine.conftest import MODE
 from tests.engine.laboratory import Lab, held
@@ -66,6 +67,25 @@ def test_upserts_keep_the_rows_of_newer_windows(db_lab: Lab):
         )
         db_lab.run("ods.t", day(n))
     assert db_lab.rows("ods.t") == [("a", "new"), ("b", "newest")]
+
+
+@pytest.mark.parametrize("column", ["", ", _window_start VARCHAR(32)"], ids=["without", "empty"])
+def test_an_upsert_updates_rows_that_were_there_before(db_lab: Lab, query, column: str):
+    query(f"CREATE TABLE t (id INTEGER PRIMARY KEY, v VARCHAR(20), note VARCHAR(20){column})")
+    query("INSERT INTO t (id, v, note) VALUES (1, 'old', 'kept'), (2, 'old', 'kept')")
+    query("CREATE TABLE details (id INTEGER REFERENCES t (id) ON DELETE CASCADE)")
+    query("INSERT INTO details VALUES (1)")
+    db_lab.table(
+        "ods.t",
+        {
+            "sql": "SELECT * FROM VALUES (1, 'new'), (3, 'new') AS t(id, v)",
+            "target": {**TARGET, "mode": "upsert", "key": ["id"]},
+        },
+    )
+    done = db_lab.run("ods.t", day(1)).published[0].merged
+    rows = [(1, "new", "kept"), (2, "old", "kept"), (3, "new", None)]
+    assert (done, db_lab.rows("ods.t")) == (Merged(inserted=1, updated=1), rows)
+    assert query("SELECT * FROM details") == [(1,)]
 
 
 @pytest.mark.parametrize("mode", ["upsert", "overwrite"])

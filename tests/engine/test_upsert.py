@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.runs import Merged
 from tests.builders import day
-from tests.engine.laboratory import Lab
+from tests.engine.laboratory import Lab, held
 
 UPSERTS = {
     "iceberg": {"type": "iceberg", "mode": "upsert", "key": ["id"]},
@@ -19,9 +20,10 @@ def target(request: pytest.FixtureRequest) -> Any:
     return UPSERTS[request.param]
 
 
-def upsert(lab: Lab, n: int, values: str, target: Any) -> None:
+def upsert(lab: Lab, n: int, values: str, target: Any) -> Merged | None:
+    """What the window's publication says that it did."""
     lab.table("ods.t", {"sql": f"SELECT * FROM VALUES {values} AS t(id, v)", "target": target})
-    lab.run("ods.t", day(n))
+    return lab.run("ods.t", day(n)).published[0].merged
 
 
 @pytest.mark.connect
@@ -61,6 +63,42 @@ def test_an_empty_window_changes_nothing(lab: Lab, target: Any):
 def test_keys_that_do_not_identify_a_row_are_refused(lab: Lab, target: Any, values: str, text: str):
     with pytest.raises(TerminalStepError, match=text):
         upsert(lab, 1, values, target)
+
+
+def test_an_upsert_says_what_it_inserted_and_what_it_updated(lab: Lab, target: Any):
+    assert upsert(lab, 1, "(1, 'a'), (2, 'a')", target) == Merged(inserted=2, updated=0)
+    assert upsert(lab, 3, "(2, 'c'), (3, 'c')", target) == Merged(inserted=1, updated=1)
+    assert upsert(lab, 3, "(2, 'd')", target) == Merged(inserted=0, updated=1)
+    older = upsert(lab, 2, "(1, 'b'), (2, 'b'), (4, 'b')", target)
+    assert older == Merged(inserted=1, updated=1)  # a newer window wrote 2
+
+
+def test_a_published_upsert_that_is_published_again_says_the_same(lab: Lab, target: Any):
+    upsert(lab, 1, "(1, 'a')", target)
+    lab.table("ods.t", {"sql": "SELECT explode(array(1, 2)) AS id, 'b' AS v", "target": target})
+    with lab.session("ods.t", day(2)) as session:
+        session.stage(lab.project.table("ods.t").steps[0])
+        keeper, staged = session._staged["step_1"]
+        told = [keeper.publish(staged, held).merged for _ in range(2)]
+    assert told == [Merged(inserted=1, updated=1)] * 2
+
+
+def test_columns_that_the_result_lacks_keep_their_values(lab: Lab, target: Any):
+    upsert(lab, 1, "(1, 'a'), (2, 'a')", target)
+    lab.table("ods.t", {"sql": "SELECT explode(array(2, 3)) AS id, 9 AS n", "target": target})
+    lab.run("ods.t", day(2))
+    assert lab.rows("ods.t") == [(1, "a", None), (2, "a", 9), (3, None, 9)]
+
+
+def test_rows_of_others_in_an_iceberg_table_are_older_than_any_window(lab: Lab):
+    pyarrow = pytest.importorskip("pyarrow")
+    catalog = lab.engine._open_catalog()
+    others = pyarrow.table({"id": [1, 2, 2], "v": ["old", "old", "twice"]})
+    catalog.create_namespace("ods")
+    catalog.create_table("ods.t", others.schema).append(others)
+    done = upsert(lab, 1, "(2, 'new'), (3, 'new')", UPSERTS["iceberg"])
+    assert done == Merged(inserted=1, updated=1)
+    assert lab.rows("ods.t") == [(1, "old"), (2, "new"), (3, "new")]
 
 
 def test_only_files_with_a_matching_key_are_written_anew(lab: Lab):

@@ -52,6 +52,21 @@ def test_every_count_is_of_the_window_s27_k13(world):
     assert row["application_id"] == world.spark.conf.get("spark.app.id")
 
 
+def test_the_log_says_what_an_upsert_inserted_and_updated(world):
+    sums = "SELECT 1 AS id, sum(n) AS total FROM ods.numbers"
+    upsert = "{type: iceberg, mode: upsert, key: [id]}"
+    text = SUMS.replace("SELECT sum(n) AS total FROM ods.numbers", sums)
+    world.write("tables/sums.yaml", text.replace("{type: parquet}", upsert))
+    world.catch_up(max_windows=4)
+    counts = [
+        (step["target_count"], step["inserted_count"], step["updated_count"])
+        for row in world.log()
+        if row["job_name"] == "dws.sums"
+        for step in row["steps"]
+    ]
+    assert sorted(counts) == [(1, 0, 1), (1, 1, 0)]
+
+
 def test_a_bad_day_holds_its_successors_until_it_is_repaired_s04_s05_d18(world):
     world.numbers(*BAD)
     events = world.catch_up()
