@@ -168,6 +168,10 @@ class TimeoutStepError(TerminalStepError):
     """The attempt took longer than the table allows (`timeout`)."""
 
 
+class NotPublishedError(TerminalStepError):
+    """A target cannot be read, since no window of it was ever published."""
+
+
 class BadQualityError(TerminalStepError):
     """A blocking rule is broken, or fewer rows are good than `min_pass` asks for. Source: BDRE."""
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel as PydanticModel
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer, StringConstraints, ValidationInfo
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    ValidationInfo,
+)
 from pydantic.json_schema import WithJsonSchema
 
 from logdriven_dagster.model import offsets
@@ -159,6 +166,24 @@ StartField = Annotated[
             "description": "2013-01-01 or 2013-01-01T06:00; the key after which to begin; "
             'earliest, latest or {"topic": {"0": 42}}',
         }
+    ),
+]
+
+
+def _percent(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*", value):
+        return float(match[1])
+    raise ValueError(f"{value!r} must be a percentage, such as 50 %")
+
+
+PercentField = Annotated[
+    float,
+    Field(ge=0),
+    BeforeValidator(_percent),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}], "description": "50 %"}
     ),
 ]
 ZoneField = Annotated[

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from logdriven_dagster.config.fields import Model, StepName, TableName, as_tuple
+from logdriven_dagster.config.fields import Model, PercentField, StepName, TableName, as_tuple
 from logdriven_dagster.config.looping import LoopField
 from logdriven_dagster.config.quality import QualityConfig
 
@@ -242,10 +242,23 @@ class StepConfig(Model):
         description="the most rows that a window may write, of an upsert those that it changes; "
         "more of them are not published",
     )
+    never_empty: bool = Field(
+        False, description="true: a result without rows does not replace rows that are published"
+    )
+    change_at_most: PercentField | None = Field(
+        None,
+        description="by how many percent the number of rows may differ from that of the published "
+        "rows which the result replaces; more is not published",
+    )
     on_empty: Literal["continue", "skip_following_steps"] = "continue"
     can_recover: bool = Field(
         True, description="false: an attempt that is taken over never starts with this step"
     )
+
+    @property
+    def compares_replaced(self) -> bool:
+        """Whether the result is compared with the published rows that it replaces."""
+        return self.never_empty or self.change_at_most is not None
 
     @model_validator(mode="after")
     def _has_an_origin(self) -> "StepConfig":
@@ -258,6 +271,13 @@ class StepConfig(Model):
             raise ValueError("on_empty needs a target: only written rows are counted")
         if target is None and (self.quality or self.max_rows is not None):
             raise ValueError("quality and max_rows need a target: only written rows are looked at")
+        if self.compares_replaced and (
+            target is None or target.type == "kafka" or target.mode == "upsert"
+        ):
+            raise ValueError(
+                "never_empty and change_at_most need a target whose published rows are replaced: "
+                "none of type kafka, and no mode upsert (max_rows limits what that changes)"
+            )
         if isinstance(target, (IcebergTarget, JdbcTarget)):
             if target.mode == "upsert" and not target.key:
                 raise ValueError("target.mode upsert needs target.key, the columns of a row's key")

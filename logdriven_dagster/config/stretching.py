@@ -77,6 +77,7 @@ def _one_by_one(step: StepConfig) -> dict[str, object]:
         "what a Python function does with rows of several windows is not known": step.python,
         "loop_over": step.loop_over,
         "commit_before_read is executed window by window": step.commit_before_read,
+        "never_empty and change_at_most compare window by window": step.compares_replaced,
         "rules of quality are counted window by window": step.quality,
     }
 

@@ -22,7 +22,7 @@ from logdriven_dagster.engine.staging import (
     read_files,
     remove_folder,
 )
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import NotPublishedError, TerminalStepError
 from logdriven_dagster.model.runs import Published
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -102,7 +102,7 @@ class CatalogTable:
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """The table, or the partitions of the windows."""
         if not self._exists():
-            raise TerminalStepError(f"{self._target.name} does not exist yet")
+            raise NotPublishedError(f"{self._target.name} does not exist yet")
         frame = self._spark.table(self._target.name)
         if window is None or WINDOW_START not in frame.columns:
             return frame

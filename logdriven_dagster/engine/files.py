@@ -31,7 +31,7 @@ from logdriven_dagster.engine.staging import (
     write,
 )
 from logdriven_dagster.engine.stretch_staging import Pass, stage_folders
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import NotPublishedError, TerminalStepError
 from logdriven_dagster.model.runs import Published
 from logdriven_dagster.model.windows import TimeWindow, range_text
 
@@ -223,7 +223,7 @@ class WindowFiles:
         """The files that the pointers of these windows name."""
         pointers = self._published()
         if not pointers:
-            raise TerminalStepError(f"{self._table} was never published, so it cannot be read")
+            raise NotPublishedError(f"{self._table} was never published, so it cannot be read")
         schema = merged([pointer.schema() for pointer in _distinct(pointers)], self._table)
         files = [
             location(self._folder / "data" / pointer.folder / name)

@@ -55,7 +55,7 @@ from logdriven_dagster.engine.staging import (
 )
 from logdriven_dagster.engine.stretch_staging import Pass, stage_folders
 from logdriven_dagster.engine.upsert import merge, refuse_duplicate_keys
-from logdriven_dagster.errors import TerminalStepError, TransientStepError
+from logdriven_dagster.errors import NotPublishedError, TransientStepError
 from logdriven_dagster.model.runs import Merged, Published
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -264,7 +264,7 @@ class IcebergTable:
         """The current snapshot; of `window` only the files that can hold its rows are opened."""
         table = self._existing()
         if table is None:
-            raise TerminalStepError(f"{self._name} was never published, so it cannot be read")
+            raise NotPublishedError(f"{self._name} was never published, so it cannot be read")
         schema = spark_schema(table.schema())
         if window is None:
             return self._frame(matching_files(table), schema)

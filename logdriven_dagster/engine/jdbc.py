@@ -52,7 +52,7 @@ from logdriven_dagster.engine.schemas import (
 )
 from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, write
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import NotPublishedError, TerminalStepError
 from logdriven_dagster.model.runs import Merged, Published
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -238,7 +238,7 @@ class JdbcTable:
         with database(self._connection) as engine:
             target = reflected(self._name, self._schema, engine)
             if target is None:
-                raise TerminalStepError(f"{self._target.table} does not exist yet")
+                raise NotPublishedError(f"{self._target.table} does not exist yet")
             read = self._read(self._quoted(target, engine), schema_of(target, self._backend))
         if window is None:
             return read.converted()

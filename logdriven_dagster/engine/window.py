@@ -13,6 +13,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.quality import QualityConfig, rules_of
 from logdriven_dagster.config.slicing import file_source
 from logdriven_dagster.config.steps import CheckConfig, JdbcTarget, StepConfig, Target
+from logdriven_dagster.engine.actions import run_action
 from logdriven_dagster.engine.arrivals import refuse_changed
 from logdriven_dagster.engine.checks import refuse_violations
 from logdriven_dagster.engine.failures import step_errors
@@ -30,6 +31,7 @@ from logdriven_dagster.engine.step_results import StepResult, StepResults
 from logdriven_dagster.engine.stores import store
 from logdriven_dagster.engine.stretch import StretchSession
 from logdriven_dagster.engine.views import Views
+from logdriven_dagster.errors import NotPublishedError
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.runs import Published, Reads, Staged, WindowRun
@@ -175,6 +177,19 @@ class WindowSession:
         with step_errors():
             label = f"{self._run.table} {self._run.window}"
             refuse_violations(self._place.spark, self._views, check, label)
+
+    def replaced_rows(self, step: StepConfig) -> int:
+        """Count the published rows that the step's staged ones would replace, in a Spark job."""
+        assert step.target is not None
+        keeper, _ = self._staged[step.step]
+        label = f"{self._run.table} {self._run.window} {step.step}: rows to be replaced"
+        with step_errors():
+            try:
+                whole = step.target.mode == "overwrite"
+                published = keeper.read(None if whole else self._run.window)
+            except NotPublishedError:
+                return 0
+            return run_action(self._place.spark, label, published.count)
 
     def publish(self, step_id: str, verify: Callable[[], None]) -> Published:
         """Make the rows of a staged step visible, all at once.

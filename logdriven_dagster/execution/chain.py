@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from logdriven_dagster.config import Project
@@ -30,7 +31,7 @@ from logdriven_dagster.execution.journal import Journal, succeeded, unsuccessful
 from logdriven_dagster.execution.leases import HeldLease
 from logdriven_dagster.execution.looking import Lookout, must_look
 from logdriven_dagster.execution.timeouts import Timeout
-from logdriven_dagster.execution.verdicts import refuse
+from logdriven_dagster.execution.verdicts import refuse, refuse_replacement
 from logdriven_dagster.model.attempts import (
     Attempt,
     AttemptOutcome,
@@ -227,6 +228,8 @@ class Chain:
                 self._stage_step(step)
             self.current_step = step.step
             refuse(step, self.staged[step.step])
+            replaced = partial(self._session.replaced_rows, step)
+            refuse_replacement(step, self.staged[step.step], replaced)
             if self._is_empty(step):
                 self._skip(self.work.steps[number + 1 :], "the step before found no rows")
                 break
