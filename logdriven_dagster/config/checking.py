@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 from logdriven_dagster.config.checking_quality import broken_quality, rule_queries
 from logdriven_dagster.config.committing import broken_job_statements, broken_statements
 from logdriven_dagster.config.conditions import broken_conditions, broken_relations
-from logdriven_dagster.config.connections import secret_properties
 from logdriven_dagster.config.documents import Document, Location
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models import ProjectConfig, TableConfig
 from logdriven_dagster.config.notifications import unknown_recipients
+from logdriven_dagster.config.plain_secrets import definition_secrets
 from logdriven_dagster.config.properties import UnknownPropertyError, query_of
 from logdriven_dagster.config.references import UnreadableSqlError, table_references
 from logdriven_dagster.config.steps import (
@@ -60,10 +60,11 @@ def mistakes(
         yield from broken_statements(table, document, config)
         yield from broken_quality(table, document, config)
         yield from unknown_recipients(document, ("notify",), table.notify, config.recipients)
-        yield from secret_properties(table, document)
+        yield from definition_secrets(document)
     for name, job in jobs.items.items():
         if name in tables.items:
             yield jobs.origins[name].error(("job",), "a table has the same name")
+        yield from definition_secrets(jobs.origins[name])
         told = job.notify or ()
         yield from unknown_recipients(jobs.origins[name], ("notify",), told, config.recipients)
         if isinstance(job, MaintenanceJob):

@@ -1,26 +1,23 @@
 """Connections: one SQLAlchemy URL, from which Spark's JDBC URL, driver and options follow."""
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from logdriven_dagster.config.documents import Document, Location
-from logdriven_dagster.config.models import ConnectionConfig, ProjectConfig, TableConfig
+from logdriven_dagster.config.models import ConnectionConfig
 from logdriven_dagster.config.secrets import (
-    SECRET_NAME,
-    environment_names,
-    plain_url_password,
+    names_secret,
+    references,
     remember,
-    resolve_environment,
-    resolve_secret,
+    resolve,
 )
 from logdriven_dagster.config.steps import Option
-from logdriven_dagster.errors import ConfigError, UsageError
+from logdriven_dagster.errors import UsageError
 
 _JDBC = {
     "postgresql": ("postgresql", "org.postgresql.Driver"),
@@ -35,6 +32,9 @@ _PREFERRED = {
     "mariadb": "mariadb+pymysql",
 }
 """The drivers that our extras install, for URLs that name none."""
+_PARTS = ("username", "password", "host", "port", "database")
+_STAND_IN = "90071992547"
+"""Digits, which may stand in every part of a URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,12 @@ def database_url(text: str, root: Path) -> URL:
     A relative SQLite file lies in `root`. UsageError for a missing variable or a malformed URL.
     """
     try:
-        with _missing_variables():
-            url = make_url(resolve_environment(text))
+        url = _parsed(text)
     except (ArgumentError, ValueError):
         raise UsageError("not an SQLAlchemy URL, such as postgresql://user@host/name") from None
     remember(url.password)
     for name, value in url.query.items():
-        if SECRET_NAME.search(name) and isinstance(value, str):
+        if names_secret(name) and isinstance(value, str):
             remember(value)
     if url.drivername in _PREFERRED:
         url = url.set(drivername=_PREFERRED[url.drivername])
@@ -71,6 +70,36 @@ def database_url(text: str, root: Path) -> URL:
     return url
 
 
+def _parsed(text: str) -> URL:
+    """The URL, its secrets resolved after it was taken apart: they may hold any character.
+
+    A URL that comes from the environment as a whole is one, with its password percent-encoded.
+    """
+    if not re.match(r"[\w+]+://", text):
+        url = make_url(resolve(text))
+        if "@" in f"{url.host}{'' if url.get_backend_name() == 'sqlite' else url.database}":
+            fix = "an @ within it is written as %40"
+            raise UsageError(f"the URL's password must be percent-encoded: {fix}")
+        return url
+    stand_ins = {f"{_STAND_IN}{n:03}": given for n, given in enumerate(references(text))}
+    for number, given in stand_ins.items():
+        text = text.replace(given, number, 1)
+    url = make_url(text)
+
+    def resolved(part: object, name: str = "") -> str:
+        found = str(part)
+        for number, given in stand_ins.items():
+            if number in found:
+                found = found.replace(number, resolve(given, name))
+        return found
+
+    parts: dict[str, Any] = {name: getattr(url, name) for name in _PARTS}
+    filled: dict[str, Any] = {k: resolved(v, k) for k, v in parts.items() if v is not None}
+    filled["port"] = int(filled["port"]) if "port" in filled else None
+    query = {k: resolved(v, k) if isinstance(v, str) else v for k, v in url.query.items()}
+    return URL.create(url.drivername, **filled, query=query)
+
+
 def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connection:
     """The connection with its secrets from the environment; UsageError says what is missing."""
     if config.url is None:
@@ -78,15 +107,16 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
     try:
         url = database_url(config.url, root)
         options = _resolved(config.jdbc.options)
+        given_url = resolve(config.jdbc.url or "")
     except UsageError as error:
         raise UsageError(f"connection {name}: {error}") from None
     jdbc_url, driver = _jdbc(url)
-    if not (config.jdbc.url or jdbc_url) or not (config.jdbc.driver or driver):
+    if not (given_url or jdbc_url) or not (config.jdbc.driver or driver):
         fix = "give jdbc.url and jdbc.driver"
         raise UsageError(f"connection {name}: no JDBC driver is known for it; {fix}")
     credentials = {"user": url.username, "password": url.password}
     options = {key: value for key, value in credentials.items() if value} | options
-    return Connection(name, url, config.jdbc.url or jdbc_url, config.jdbc.driver or driver, options)
+    return Connection(name, url, given_url or jdbc_url, config.jdbc.driver or driver, options)
 
 
 def kafka_settings(name: str, config: ConnectionConfig) -> dict[str, str]:
@@ -100,20 +130,7 @@ def kafka_settings(name: str, config: ConnectionConfig) -> dict[str, str]:
 
 
 def _resolved(options: Mapping[str, Option]) -> dict[str, str]:
-    with _missing_variables():
-        return {
-            key: (resolve_secret if SECRET_NAME.search(key) else resolve_environment)(_text(value))
-            for key, value in options.items()
-        }
-
-
-@contextmanager
-def _missing_variables() -> Iterator[None]:
-    """A variable that the environment lacks is a UsageError."""
-    try:
-        yield
-    except KeyError as missing:
-        raise UsageError(f"the environment variable {missing.args[0]} is not set") from None
+    return {key: resolve(_text(value), key) for key, value in options.items()}
 
 
 def _jdbc(url: URL) -> tuple[str, str]:
@@ -130,58 +147,3 @@ def _jdbc(url: URL) -> tuple[str, str]:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
-    """Secrets written into `logdriven.yaml` instead of taken from the environment."""
-    urls: list[tuple[Location, str]] = [(("run_log",), config.run_log)]
-    urls += [(("catalog",), config.catalog)] if config.catalog else []
-    options: list[tuple[Location, str, object]] = [
-        (("spark", "config"), key, value) for key, value in config.spark.config.items()
-    ]
-    for group, properties in config.properties.items():
-        options += [(("properties", group), key, value) for key, value in properties.items()]
-    for name, connection in config.connections.items():
-        place: Location = ("connections", name)
-        urls += [((*place, "url"), connection.url)] if connection.url else []
-        kafka = (connection.kafka or {}).items()
-        options += [((*place, "kafka"), key, value) for key, value in kafka]
-        urls += [((*place, "jdbc", "url"), connection.jdbc.url)] if connection.jdbc.url else []
-        jdbc = connection.jdbc.options.items()
-        options += [((*place, "jdbc", "options"), key, value) for key, value in jdbc]
-    for location, url in urls:
-        if plain_url_password(url):
-            remember_plain(url)
-            yield document.error(location, "a password in plain text", _fix("PASSWORD"))
-    for location, key, value in options:
-        yield from _plain_secret(document, location, key, value)
-
-
-def secret_properties(table: TableConfig, document: Document) -> Iterator[ConfigError]:
-    """Secrets written into the properties that a table's own file gives."""
-    for group, keys in table.properties.items():
-        for key, value in keys.items():
-            if ("properties", group, key) in document.lines:
-                yield from _plain_secret(document, ("properties", group), key, value)
-
-
-def _plain_secret(
-    document: Document, location: Location, key: str, value: object
-) -> Iterator[ConfigError]:
-    """The mistake of an option whose name says that it is a secret, and that is written out."""
-    if SECRET_NAME.search(key) and not environment_names(str(value)):
-        remember(str(value))
-        name = re.sub(r"\W+", "_", key).upper()
-        yield document.error((*location, key), "a secret in plain text", _fix(name))
-
-
-def remember_plain(url: str) -> None:
-    """Hide the password of a URL that must not have held one."""
-    try:
-        remember(make_url(url).password)
-    except ArgumentError:
-        remember(url)
-
-
-def _fix(name: str) -> str:
-    return f"write ${{env:{name}}} and set {name} in the environment"

@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ValidationError
 
 from logdriven_dagster.config.checking import Found, mistakes, running_order
-from logdriven_dagster.config.connections import plain_secrets
 from logdriven_dagster.config.documents import (
     Document,
     read_document,
@@ -19,6 +18,7 @@ from logdriven_dagster.config.documents import (
 from logdriven_dagster.config.jobs import JobConfig, job_model
 from logdriven_dagster.config.models import SLICED, ProjectConfig, TableConfig
 from logdriven_dagster.config.notifications import broken_recipients, unknown_recipients
+from logdriven_dagster.config.plain_secrets import plain_secrets
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.properties import with_properties
 from logdriven_dagster.config.templates import expanded, items_file

@@ -29,7 +29,7 @@ from logdriven_dagster.config.fields import (
 from logdriven_dagster.config.notifications import NotifyRule, RecipientField
 from logdriven_dagster.config.properties import Properties
 from logdriven_dagster.config.quality import QualityRules
-from logdriven_dagster.config.secrets import SECRET_NAME, environment_names
+from logdriven_dagster.config.secrets import has_reference, names_secret
 from logdriven_dagster.config.settings import RetryVersion, Settings
 from logdriven_dagster.config.steps import CheckConfig, Option, StepConfig, Target
 from logdriven_dagster.model.attempts import OnRunning
@@ -272,7 +272,7 @@ class TableConfig(Settings):
 
 def _without_secrets(remote: str) -> str:
     given = dict(part.partition("=")[::2] for part in remote.split(";")[1:])
-    if any(SECRET_NAME.search(name) and not environment_names(given[name]) for name in given):
+    if any(names_secret(name) and not has_reference(given[name]) for name in given):
         raise ValueError("a secret in plain text; write ${env:NAME} instead")
     return remote
 

@@ -14,9 +14,9 @@ from pydantic import BeforeValidator, Field
 from logdriven_dagster.config.documents import Document, Location
 from logdriven_dagster.config.fields import Model, StepName
 from logdriven_dagster.config.secrets import (
-    SECRET_NAME,
-    environment_names,
-    plain_url_password,
+    has_reference,
+    names_secret,
+    plain_password,
     remember,
 )
 from logdriven_dagster.errors import ConfigError
@@ -130,24 +130,24 @@ def broken_recipients(
 def _plain_secrets(recipient: Recipient) -> Iterator[tuple[tuple[str, ...], str]]:
     match recipient:
         case EmailRecipient(password=password):
-            if password and not environment_names(password):
+            if password and not has_reference(password):
                 yield ("password",), password
         case SlackRecipient(url=url) | AppriseRecipient(url=url):
             # The whole address is the secret: whoever knows it can post.
-            if not environment_names(url):
+            if not has_reference(url):
                 yield ("url",), url
         case WebhookRecipient(url=url, headers=headers):
-            if plain_url_password(url) or any(map(_is_secret, parse_qsl(urlsplit(url).query))):
+            if plain_password(url) or any(map(_is_secret, parse_qsl(urlsplit(url).query))):
                 yield ("url",), url
             for key, value in headers.items():
-                if _names_secret(key) and not environment_names(value):
+                if _names_secret(key) and not has_reference(value):
                     yield ("headers", key), value
 
 
 def _is_secret(pair: tuple[str, str]) -> bool:
     name, value = pair
-    return bool(SECRET_NAME.search(name)) and not environment_names(value)
+    return names_secret(name) and not has_reference(value)
 
 
 def _names_secret(header: str) -> bool:
-    return header.lower().startswith(_SECRET_HEADERS) or bool(SECRET_NAME.search(header))
+    return header.lower().startswith(_SECRET_HEADERS) or names_secret(header)

@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from logdriven_dagster.config.connections import (
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models import ConnectionConfig, ProjectConfig, TableConfig
 from logdriven_dagster.config.properties import query_of
-from logdriven_dagster.config.secrets import SECRET_NAME, resolve_environment, resolve_secret
+from logdriven_dagster.config.secrets import resolve
 from logdriven_dagster.config.steps import Option, StepConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.definitions import Kind, code_of
@@ -144,7 +144,7 @@ class Project:
         return self.config.connections[name]
 
     def variables(self, table: TableConfig) -> dict[str, str | int | float | bool]:
-        """Project variables and the table's own, which win; `${env:NAME}` replaced."""
+        """Project variables and the table's own, which win; their secrets resolved."""
         return self.values(table.variables)
 
     def values(self, own: Mapping[str, Option]) -> dict[str, str | int | float | bool]:
@@ -153,16 +153,13 @@ class Project:
         return {name: self._value(name, value) for name, value in given.items()}
 
     def _value(self, name: str, value: Option) -> Option:
-        if not isinstance(value, str):
-            return value
-        resolve = resolve_secret if SECRET_NAME.search(name) else resolve_environment
-        return self._resolved(f"variables.{name}", value, resolve)
+        return self._resolved(f"variables.{name}", value) if isinstance(value, str) else value
 
     def properties(self, table: TableConfig) -> dict[str, dict[str, Option]]:
-        """Group → key → value of a table, `${env:NAME}` replaced and hidden from now on."""
+        """Group → key → value of a table, their secrets resolved and hidden from now on."""
         return {
             group: {
-                key: self._resolved(f"properties.{group}.{key}", value, resolve_secret)
+                key: self._resolved(f"properties.{group}.{key}", value)
                 if isinstance(value, str)
                 else value
                 for key, value in keys.items()
@@ -171,24 +168,24 @@ class Project:
         }
 
     def path(self, text: str) -> str:
-        """A path of the configuration: relative ones start at the project folder, URLs stay."""
+        """A path of the configuration with its variables, as `located` has it."""
         for name, value in self.config.variables.items():
             text = text.replace(f"${{{name}}}", str(value))
-        text = self._resolved("path", text)
+        return self.located(self._resolved("path", text))
+
+    def located(self, text: str) -> str:
+        """Where a path leads: relative ones start at the project folder, URLs stay."""
         return text if re.match(r"[a-z][a-z0-9+.-]*:", text) else str(self.root / text)
 
     def step_sql(self, table: TableConfig, step: StepConfig) -> str | None:
         """The query of a step, inline or from its file; None for a step without one."""
         return query_of(table, step, self.files[table.table].parent, self.config.variables)
 
-    def _resolved(
-        self, field: str, text: str, resolve: Callable[[str], str] = resolve_environment
-    ) -> str:
+    def _resolved(self, field: str, text: str) -> str:
         try:
-            return resolve(text)
-        except KeyError as missing:
-            problem = f"the environment variable {missing.args[0]} is not set"
-            raise UsageError(f"{field}: {problem}") from None
+            return resolve(text, field)
+        except UsageError as missing:
+            raise UsageError(f"{field}: {missing}") from None
 
 
 def _nearest(name: str, names: "Mapping[str, object] | list[str]") -> str:

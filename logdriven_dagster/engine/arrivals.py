@@ -13,7 +13,7 @@ from typing import Any
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.steps import FilesSource
-from logdriven_dagster.engine.rendering import render
+from logdriven_dagster.engine.rendering import render_path
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.runs import WindowRun
@@ -29,7 +29,7 @@ def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[Foun
     A folder is searched with all that is below it. TerminalStepError if a folder or file that is
     named as such does not exist; a glob may match nothing.
     """
-    url = project.path(render(source.path, run))
+    url = render_path(source.path, run, project)
     system, root = _system(url)
     if any(character in root for character in "*?["):
         found = system.glob(root, detail=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.secrets import redact, resolve_secret
+from logdriven_dagster.config.secrets import redact, resolve
 from logdriven_dagster.engine import server_state
 from logdriven_dagster.engine.spark_settings import given_settings
 from logdriven_dagster.errors import UsageError
@@ -40,9 +40,9 @@ def remote_url(project: Project) -> str | None:
         told = f"{REMOTE_VARIABLE}={redact(wanted)}: expected auto, classic or sc://host:port"
         raise UsageError(told)
     try:
-        url = resolve_secret(wanted)
-    except KeyError as error:
-        raise UsageError(f"spark.remote: environment variable {error.args[0]} is not set") from None
+        url = resolve(wanted, "token")
+    except UsageError as error:
+        raise UsageError(f"spark.remote: {error}") from None
     if not (project.config.spark.shared_files or _is_this_machine(urlsplit(url).hostname or "")):
         raise UsageError(
             f"spark.remote: {urlsplit(url).hostname} is another machine, but the warehouse "

@@ -11,8 +11,8 @@ from logdriven_dagster.config.connections import Connection
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.actions import finish
 from logdriven_dagster.engine.connections import database
+from logdriven_dagster.engine.data_values import Value
 from logdriven_dagster.engine.failures import step_errors
-from logdriven_dagster.engine.rendering import Value
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.upkeep import Upkept
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 
-from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.config.secrets import redact_start
 from logdriven_dagster.engine.kafka_clients import is_transient as is_transient_kafka
 from logdriven_dagster.engine.thrown import Thrown, thrown_by
 from logdriven_dagster.errors import (
@@ -72,7 +72,7 @@ def step_errors() -> Iterator[None]:
     except AttemptLostError:
         raise
     except StepError as error:
-        raise type(error)(redact(str(error))) from None
+        raise type(error)(redact_start(str(error), _LONGEST)) from None
     except Exception as error:  # noqa: BLE001 - whatever it is, a step failed
         # The original is dropped on purpose: its text may hold secrets, and whoever prints a chain
         # of exceptions prints them all.
@@ -110,7 +110,7 @@ def step_error(error: Exception) -> StepError:
     if told := _told(error):
         return told
     kind = TransientStepError if is_transient(error) else TerminalStepError
-    return kind(redact(_text(error))[:_LONGEST])
+    return kind(redact_start(_text(error), _LONGEST))
 
 
 def _told(error: Exception) -> StepError | None:
@@ -119,7 +119,7 @@ def _told(error: Exception) -> StepError | None:
         if found := _TOLD.findall(cause.message):
             kind, text = found[-1]
             told = TransientStepError if kind == "Transient" else TerminalStepError
-            return told(redact(text)[:_LONGEST])
+            return told(redact_start(text, _LONGEST))
     return None
 
 

@@ -15,7 +15,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.steps import JdbcSource, Source
 from logdriven_dagster.engine.connections import database
 from logdriven_dagster.engine.instants import literal
-from logdriven_dagster.engine.rendering import render
+from logdriven_dagster.engine.rendering import render_for_database
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
@@ -141,9 +141,9 @@ def _origin(source: JdbcSource, run: WindowRun) -> "FromClause":
     import sqlalchemy as sa
 
     if source.table is not None:
-        schema, _, name = render(source.table, run).rpartition(".")
+        schema, _, name = render_for_database(source.table, run).rpartition(".")
         return sa.table(name, schema=schema or None)
-    query = render(source.query or "", run).replace(":", "\\:")  # it has no parameters
+    query = render_for_database(source.query or "", run).replace(":", "\\:")  # it has no parameters
     return sa.text(query).columns().subquery("logdriven_source")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.looping import VARIABLE, LoopOver
 from logdriven_dagster.engine.actions import run_action
-from logdriven_dagster.engine.rendering import Value
+from logdriven_dagster.engine.data_values import Value
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:

@@ -14,15 +14,15 @@ from logdriven_dagster.config.references import (
     replace_tables,
     table_references,
 )
-from logdriven_dagster.config.secrets import redact, resolve_secret
+from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.actions import Action
+from logdriven_dagster.engine.data_values import Value
 from logdriven_dagster.engine.database_scripts import SHOWN, row_text, run_script
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.metrics import query_counts
-from logdriven_dagster.engine.rendering import PARAMETER, Value, substitute
+from logdriven_dagster.engine.rendering import PARAMETER, substitute
 from logdriven_dagster.engine.session import fresh_session
 from logdriven_dagster.engine.window import Engine
-from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.upkeep import Upkept
 
 if TYPE_CHECKING:
@@ -92,9 +92,4 @@ def _opened(engine: Engine, spark: "SparkSession", sql: str, tables: Sequence[st
 
 
 def _rendered(text: str, values: Mapping[str, Value]) -> str:
-    text = substitute(text, {name: str(value) for name, value in values.items()})
-    try:
-        return resolve_secret(text)
-    except KeyError as missing:
-        problem = f"the environment variable {missing.args[0]} is not set"
-        raise TerminalStepError(problem) from None
+    return substitute(text, {name: str(value) for name, value in values.items()})

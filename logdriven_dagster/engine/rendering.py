@@ -7,13 +7,19 @@ which a quoted comparison in SQL understands; `${JOB_ID}`, `${JOB_NAME}`; `${YEA
 `${DAY}`, `${HOUR}`, `${MINUTE}` of the window's start with leading zeros, whatever the period; and
 `${name}` of every variable. A slice has no time: its range is a pair of whole numbers (keys) or of
 texts (offsets, batches). Source: Sharp ETL, variables of a workflow.
+
+What the configuration says is put in first, `${env:NAME}` and `${file:/path}` among it; then what
+comes from data, which nobody looks at again (`data_values`).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.secrets import is_reference, resolve
+from logdriven_dagster.engine.data_values import Value, into_database, into_path, into_spark
 from logdriven_dagster.engine.instants import instant_text, literal
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
@@ -32,30 +38,53 @@ _MARKS = re.compile(
 
 _BOUNDS = ("data_range_start", "data_range_end")
 
-Value: TypeAlias = str | int | float | bool
 
+def render(sql: str, run: WindowRun) -> str:
+    """A query for Spark, or a name in one, with each `${name}` replaced.
 
-def render(text: str, run: WindowRun) -> str:
-    """The text with each `${name}` replaced; `${env:NAME}` stays for whoever resolves secrets.
-
-    Raises TerminalStepError for a name that does not exist.
+    TerminalStepError for a name that does not exist, and for data that could become SQL.
     """
-    return substitute(text, _texts(run))
+    return into_spark(_configured(sql, run), _data(run))
 
 
-def substitute(text: str, values: Mapping[str, str]) -> str:
-    """The same with values that are no window's."""
+def render_for_database(sql: str, run: WindowRun) -> str:
+    """A query for a database, or the name of a table, with each `${name}` replaced.
+
+    Errors as of `render`.
+    """
+    return into_database(_configured(sql, run), _data(run))
+
+
+def render_path(path: str, run: WindowRun, project: Project) -> str:
+    """Where a source lies, with each `${name}` replaced; a relative path starts at the project.
+
+    TerminalStepError for a name that does not exist, and for data that lead out of the folder.
+    """
+    return into_path(project.located(_configured(path, run)), _data(run))
+
+
+def substitute(text: str, values: Mapping[str, str], later: Collection[str] = ()) -> str:
+    """The text with each `${name}` of the configuration replaced, and its secrets resolved.
+
+    The names in `later` stay. UsageError for an environment variable or a file that is missing.
+    """
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
-        if name.startswith("env:"):
+        if name in later:
             return match[0]
+        if is_reference(match[0]):
+            return resolve(match[0])
         if name not in values:
-            known = ", ".join(sorted(values))
+            known = ", ".join(sorted({*values, *later}))
             raise TerminalStepError(f"unknown variable ${{{name}}}; known are {known}")
         return values[name]
 
     return _REFERENCE.sub(value, text)
+
+
+def _configured(text: str, run: WindowRun) -> str:
+    return substitute(text, _texts(run), _data(run))
 
 
 def parameters(sql: str, run: WindowRun) -> "dict[str, Value | Column]":
@@ -66,13 +95,14 @@ def parameters(sql: str, run: WindowRun) -> "dict[str, Value | Column]":
 
 def _parameters(run: WindowRun) -> "dict[str, Value | Column]":
     job: dict[str, Value | Column] = {"job_id": run.job_id, "job_name": run.table}
+    values = {**run.variables, **run.row}
     if not isinstance(run.window, Slice):
-        return {**run.variables, **job}
+        return {**values, **job}
     low, high = run.window.low, run.window.high or ""
     bounds: tuple[Value | Column, Value | Column] = (low, high)
     if run.window.along is Along.KEYS:
         bounds = literal(int(low)), literal(int(high or low))
-    return {**run.variables, **job, **dict(zip(_BOUNDS, bounds, strict=True))}
+    return {**values, **job, **dict(zip(_BOUNDS, bounds, strict=True))}
 
 
 def with_instants(sql: str, run: WindowRun) -> str:
@@ -89,14 +119,21 @@ def with_instants(sql: str, run: WindowRun) -> str:
 
 
 def _texts(run: WindowRun) -> dict[str, str]:
+    """What the configuration, an operator or the engine itself says."""
     variables = {name: str(value) for name, value in run.variables.items()}
     job = {"JOB_ID": str(run.job_id), "JOB_NAME": run.table}
-    return variables | job | _range_texts(run.window)
+    return variables | job | ({} if isinstance(run.window, Slice) else _clock_texts(run.window))
 
 
-def _range_texts(window: TimeWindow) -> dict[str, str]:
-    if isinstance(window, Slice):
-        return {"DATA_RANGE_START": window.low, "DATA_RANGE_END": window.high or ""}
+def _data(run: WindowRun) -> dict[str, Value]:
+    """What rows and the source itself say."""
+    if not isinstance(run.window, Slice):
+        return dict(run.row)
+    bounds = {"DATA_RANGE_START": run.window.low, "DATA_RANGE_END": run.window.high or ""}
+    return {**run.row, **bounds}
+
+
+def _clock_texts(window: TimeWindow) -> dict[str, str]:
     start = window.start
     return {
         "DATA_RANGE_START": _clock(start),

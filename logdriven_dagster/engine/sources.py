@@ -26,7 +26,7 @@ from logdriven_dagster.engine.keys import key_range, lies_in_keys, read_keys
 from logdriven_dagster.engine.known_sources import Key, KnownSources
 from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.quoting import reference
-from logdriven_dagster.engine.rendering import render
+from logdriven_dagster.engine.rendering import render, render_for_database, render_path
 from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
 from logdriven_dagster.model.runs import WindowRun
@@ -100,7 +100,7 @@ def _options(source: Any) -> dict[str, str]:
 
 
 def _known_as(reading: Reading, source: Any) -> Key:
-    path = reading.project.path(render(source.path, reading.run))
+    path = render_path(source.path, reading.run, reading.project)
     return Key(path, source.type, source.columns, tuple(sorted(_options(source).items())))
 
 
@@ -113,9 +113,9 @@ def _read_jdbc(reading: Reading, source: JdbcSource) -> "DataFrame":
     connection = reading.project.connection(source.connection)
     options = reader_options(connection)
     if source.table:
-        options["dbtable"] = render(source.table, reading.run)
+        options["dbtable"] = render_for_database(source.table, reading.run)
     else:
-        options["query"] = render(source.query or "", reading.run)
+        options["query"] = render_for_database(source.query or "", reading.run)
     options |= {name: option_text(value) for name, value in source.options.items()}
     read = read_exactly(reading.spark, connection, options, reading.project.zone)
     if source.key_column:

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.secrets import SECRET_NAME, resolve_environment, resolve_secret
+from logdriven_dagster.config.secrets import resolve
 from logdriven_dagster.engine.class_sharing import archive_options
 
 _JDBC_JARS = {
@@ -61,16 +61,22 @@ def session_settings(project: Project, *, few_rows: bool = False) -> dict[str, s
     if few_rows:
         own["spark.sql.codegen.wholeStage"] = "false"
     given = {k: v for k, v in given_settings(project).items() if k.startswith("spark.sql.")}
-    # The time zone has one place in a project, because windows and rows must agree about it.
-    return own | given | {"spark.sql.session.timeZone": str(project.zone)}
+    return (
+        own
+        | given
+        | {
+            # The time zone has one place in a project: windows and rows must agree about it.
+            "spark.sql.session.timeZone": str(project.zone),
+            # Spark would replace ${env:NAME} in any text of a query, also where data have it.
+            "spark.sql.variable.substitute": "false",
+        }
+    )
 
 
 def given_settings(project: Project) -> dict[str, str]:
-    """What the project sets, `${env:NAME}` replaced."""
+    """What the project sets, its secrets resolved."""
     return {
-        key: (resolve_secret if SECRET_NAME.search(key) else resolve_environment)(text)
-        for key, value in project.config.spark.config.items()
-        for text in [option_text(value)]
+        key: resolve(option_text(value), key) for key, value in project.config.spark.config.items()
     }
 
 

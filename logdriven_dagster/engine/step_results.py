@@ -11,7 +11,7 @@ from logdriven_dagster.engine.actions import run_action, run_checks
 from logdriven_dagster.engine.database_scripts import run_script
 from logdriven_dagster.engine.looping import loop_rows, union
 from logdriven_dagster.engine.placing import chosen_by_source
-from logdriven_dagster.engine.rendering import render
+from logdriven_dagster.engine.rendering import render_for_database
 from logdriven_dagster.engine.sources import Reading, read_source, source_files
 from logdriven_dagster.engine.staging import Place
 from logdriven_dagster.engine.transforms import call, load_function
@@ -60,7 +60,7 @@ class StepResults:
             run_checks()  # an attempt that was taken over changes nothing any more
             done = run_script(
                 self._place.project.connection(script.connection),
-                [render(sql, self._run) for sql in script.sql],
+                [render_for_database(sql, self._run) for sql in script.sql],
                 {},
                 transaction=script.transaction,
             )
@@ -83,7 +83,7 @@ class StepResults:
         once, results = step.model_copy(update={"loop_over": None}), []
         try:
             for row in loop_rows(rows, loop, f"{run.table} {run.window} {step.step}"):
-                self.use(replace(run, variables={**run.variables, **row}))
+                self.use(replace(run, row=row))
                 results.append(self.of(once))
         finally:
             self.use(run)
@@ -132,7 +132,7 @@ class StepResults:
             "spark": lambda: self._place.spark,
             "window": lambda: self._run.window,
             "job_id": lambda: self._run.job_id,
-            "variables": lambda: dict(self._run.variables),
+            "variables": lambda: {**self._run.variables, **self._run.row},
             "properties": lambda: self._place.project.properties(self._table),
             "inputs": lambda: {name: frame() for name, frame in frames.items() if name != own},
         }

@@ -23,7 +23,7 @@ from logdriven_dagster.engine.known_sources import KnownSources
 from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.placing import placed
 from logdriven_dagster.engine.quality import Inspector
-from logdriven_dagster.engine.rendering import render
+from logdriven_dagster.engine.rendering import render_for_database
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of
 from logdriven_dagster.engine.session import fresh_session, quieten
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, Store, in_few_files
@@ -286,7 +286,7 @@ class WindowSession:
     def _store(self, step: StepConfig, target: Target) -> Store:
         """The store of a step's target, its statements with the values of the window."""
         if isinstance(target, JdbcTarget):
-            statements = tuple(render(sql, self._run) for sql in target.pre_sql)
+            statements = tuple(render_for_database(sql, self._run) for sql in target.pre_sql)
             target = target.model_copy(update={"pre_sql": statements})
         place, table = self._place, self._run.table
         keeper = store(place, table, target)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from logdriven_dagster.config.models import BatchSize, TableConfig
-from logdriven_dagster.config.secrets import told
+from logdriven_dagster.config.secrets import has_reference, told
 from logdriven_dagster.config.settings import RetryVersion
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.errors import UsageError
@@ -29,6 +29,9 @@ class RunArguments:
     """The run of a job that starts the windows."""
     batch_size: BatchSize | None = None
     """Wins over the tables' own. It changes how windows run, not what they are."""
+
+    def __post_init__(self) -> None:
+        _refuse_references(self.overrides)
 
     def recorded(self) -> dict[str, str]:
         """As `job_log.runtime_args` holds them."""
@@ -55,6 +58,9 @@ class JobArguments:
     retry_version: RetryVersion | None = None
     """Wins over the job's and the tables' own."""
 
+    def __post_init__(self) -> None:
+        _refuse_references(self.overrides)
+
     def foreign_to(self, kind: str) -> list[str]:
         """The options that are given although jobs of this type do not have them."""
         given = {
@@ -75,6 +81,16 @@ def retry_version_of(text: str | None, place: str) -> RetryVersion | None:
     if text is None:
         return None
     raise UsageError(f"{place}: expected latest or recorded, not {text!r}")
+
+
+def _refuse_references(overrides: Mapping[str, str]) -> None:
+    """Whoever may start a run could read every variable of the environment that it runs in."""
+    for name, value in overrides.items():
+        if has_reference(value):
+            raise UsageError(
+                f"override {name}: ${{env:…}} and ${{file:…}} are resolved in the project's files "
+                f"alone, not in what one run is given; declare a variable that has {value}"
+            )
 
 
 def chosen_steps(table: TableConfig, arguments: RunArguments) -> tuple[StepConfig, ...]:

@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.connections import plain_secrets
 from logdriven_dagster.config.declaring import declared, named_files
 from logdriven_dagster.config.documents import Document
 from logdriven_dagster.config.exchange import (
@@ -21,6 +20,7 @@ from logdriven_dagster.config.exchange import (
     ExportedHistory,
 )
 from logdriven_dagster.config.models import ProjectConfig
+from logdriven_dagster.config.plain_secrets import definition_secrets, plain_secrets
 from logdriven_dagster.config.project import PROJECT_FILE
 from logdriven_dagster.config.settings import checked_column
 from logdriven_dagster.errors import InvalidProjectError, UsageError
@@ -217,10 +217,11 @@ def _check(folder: Folder, export: Export) -> None:
                 raise UsageError(f"{named}: {code} is not its code in project {name}")
         for definition in latest:
             _check_definition(kind, definition)
-    contents = [item.content for item in export.definitions.get("project", ())]
-    contents += [v.content for item in export.history.get("project", ()) for v in item.versions]
-    for content in contents:
-        _check_secrets(folder, content)
+    for section in SECTIONS:
+        contents = [item.content for item in export.definitions.get(section, ())]
+        contents += [v.content for item in export.history.get(section, ()) for v in item.versions]
+        for content in contents:
+            _check_secrets(folder, section, content)
 
 
 def _check_definition(kind: Kind, item: ExportedDefinition) -> None:
@@ -239,8 +240,12 @@ def _check_definition(kind: Kind, item: ExportedDefinition) -> None:
             raise UsageError(f"{item.name}: its content names no file {path!r}")
 
 
-def _check_secrets(folder: Folder, content: Content) -> None:
+def _check_secrets(folder: Folder, section: str, content: Content) -> None:
     document = Document(folder.sources.main.path, content.values, {}, "as exported")
+    if section != "project":
+        if errors := list(definition_secrets(document)):
+            raise InvalidProjectError(errors)
+        return
     try:
         config = ProjectConfig.model_validate(document.values)
     except ValidationError:

@@ -169,7 +169,7 @@ class Maintenance:
 
     def _values(self) -> dict[str, str | int | float | bool]:
         """What statements can name: the values of the run, the job's and the project's."""
-        values = self.project.values({**self.job.parameters, **self.arguments.overrides})
+        values = {**self.project.values(self.job.parameters), **self.arguments.overrides}
         return {**values, "job_run_id": self.run.job_run_id, "job_name": self.job.job}
 
 

@@ -21,7 +21,7 @@ from logdriven_dagster.config.notifications import (
     SlackRecipient,
     WebhookRecipient,
 )
-from logdriven_dagster.config.secrets import remember, resolve_environment, resolve_secret
+from logdriven_dagster.config.secrets import remember, resolve
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.messages import Message
 
@@ -38,26 +38,22 @@ class NotReachedError(Exception):
 
 def send(recipient: Recipient, message: Message) -> None:
     """Send a message, or raise why it cannot be sent; the error may hold secrets."""
-    try:
-        match recipient:
-            case EmailRecipient():
-                _send_mail(recipient, message)
-            case SlackRecipient(url=url):
-                _post(_secret_url(url), message.as_slack(), {})
-            case WebhookRecipient(url=url, headers=headers):
-                resolved = {name: resolve_secret(value) for name, value in headers.items()}
-                _post(_secret_url(url), message.as_json(), resolved)
-            case AppriseRecipient(url=url):
-                _send_apprise(_secret_url(url), message)
-    except KeyError as missing:
-        problem = f"the environment variable {missing.args[0]} is not set"
-        raise UsageError(problem) from None
+    match recipient:
+        case EmailRecipient():
+            _send_mail(recipient, message)
+        case SlackRecipient(url=url):
+            _post(_secret_url(url), message.as_slack(), {})
+        case WebhookRecipient(url=url, headers=headers):
+            resolved = {name: resolve(value, name) for name, value in headers.items()}
+            _post(_secret_url(url), message.as_json(), resolved)
+        case AppriseRecipient(url=url):
+            _send_apprise(_secret_url(url), message)
 
 
 def _send_mail(recipient: EmailRecipient, message: Message) -> None:
     host, _, port = recipient.server.partition(":")
     number = int(port) if port else _PORTS[recipient.security]
-    password = resolve_secret(recipient.password) if recipient.password else ""
+    password = resolve(recipient.password, "password") if recipient.password else ""
     trusted = ssl.create_default_context()
     server = (
         SMTP_SSL(host, number, timeout=_SECONDS, context=trusted)
@@ -68,7 +64,7 @@ def _send_mail(recipient: EmailRecipient, message: Message) -> None:
         if recipient.security == "starttls":
             server.starttls(context=trusted)
         if recipient.user:
-            server.login(resolve_environment(recipient.user), password)
+            server.login(resolve(recipient.user), password)
         refused = server.send_message(_mail(recipient, message))
     if refused:
         raise NotReachedError(f"the server refused {', '.join(refused)}")
@@ -118,7 +114,7 @@ def _send_apprise(url: str, message: Message) -> None:
 
 def _secret_url(text: str) -> str:
     """The URL with its secrets. Errors quote its path and query alone: these are hidden as well."""
-    url = resolve_secret(text)
+    url = resolve(text, "token")
     if url != text:
         for part in (urlsplit(url).path, urlsplit(url).query):
             remember(part if len(part) >= _SECRET_LENGTH else None)

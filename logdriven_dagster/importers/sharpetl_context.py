@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.secrets import SECRET_NAME, redact, remember
+from logdriven_dagster.config.secrets import names_secret, redact, remember
 from logdriven_dagster.importers.drafts import Translation, Values
 from logdriven_dagster.importers.sharpetl_parser import End, Header, Step, Workflow
 from logdriven_dagster.importers.sharpetl_variables import Variables
@@ -62,7 +62,7 @@ class Context:
         for key, header in end.options.items():
             if key in _OF_QUALITY or key.startswith("column."):
                 continue
-            if SECRET_NAME.search(key):
+            if names_secret(key):
                 remember(header.value)
                 reason = "the secret stays out of files: give the connection ${env:NAME}"
                 self.leave(header.line, f"options {key}", reason)
@@ -121,6 +121,6 @@ def original(step: Step) -> list[str]:
     for side, end in (("source", step.source), ("target", step.target)):
         lines.append(f"-- {side}={end.kind}")
         for header in (*end.headers.values(), *end.options.values()):
-            secret = SECRET_NAME.search(header.key) is not None
+            secret = names_secret(header.key)
             lines.append(f"--  {header.key}={'***' if secret else redact(header.value)}")
     return [f"    {line}" for line in [*lines, *step.sql.splitlines()]]

@@ -28,6 +28,8 @@ class WindowRun:
     """Upstream table → what of it is read."""
     files: tuple[RegisteredFile, ...] = ()
     """Of a table of files: those to read."""
+    row: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """Of a step with `loop_over`: the values of the row, which are data."""
 
 
 @dataclass(frozen=True, slots=True)

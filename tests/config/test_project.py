@@ -191,6 +191,12 @@ def test_a_field_given_twice_is_refused(folder):
             "spark.config.spark.hadoop.fs.s3a.secret.key: a secret",
         ),
         ("spark: {remote: 'sc://h:1/;token=hunter2'}", "spark.remote: a secret"),
+        ("variables: {api_token: hunter2}", "variables.api_token: a secret"),
+        (
+            """connections: {k: {kafka: {bootstrap.servers: x,
+                sasl.jaas.config: 'Login username="u" password="hunter2";'}}}""",
+            "connections.k.kafka.sasl.jaas.config: a password",
+        ),
     ],
 )
 def test_a_secret_in_plain_text_is_refused_and_not_shown(folder, text, place):
@@ -200,8 +206,47 @@ def test_a_secret_in_plain_text_is_refused_and_not_shown(folder, text, place):
     assert "hunter2" not in mistakes
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("description: none", "variables: {hook_token: hunter2}", "variables.hook_token: a secret"),
+        ("description: none", "variables: {hook: 'x://u:hunter2@h'}", "variables.hook: a password"),
+        (
+            "sql: SELECT 1 AS one",
+            "source: {type: csv, path: x, options: {password: hunter2}}",
+            "steps[0].source.options.password: a secret",
+        ),
+        (
+            "{type: iceberg}",
+            "{type: parquet, options: {secret.key: hunter2}}",
+            "steps[0].target.options.secret.key: a secret",
+        ),
+    ],
+)
+def test_a_secret_in_a_tables_file_is_refused_and_not_shown(folder, old, new, place):
+    file = folder.table("t").root / "tables/t.yaml"
+    file.write_text(file.read_text().replace(old, new))
+    mistakes = folder.mistakes()
+    assert f"{place} in plain text; write ${{env:" in mistakes
+    assert "hunter2" not in mistakes
+
+
+@pytest.mark.parametrize("option", ["-Dmy.password=hunter2", "-Dmy.word=${env:WORD}"])
+def test_a_secret_in_an_option_of_java_is_refused(folder, option):
+    config = f"{{spark.driver.extraJavaOptions: '-Xss2m {option}'}}"
+    folder.write("logdriven.yaml", f"project: p\nspark: {{config: {config}}}")
+    mistakes = folder.mistakes()
+    assert "every user of the machine can read Java's command line; write the option" in mistakes
+    assert "hunter2" not in mistakes
+
+
+def test_what_only_speaks_of_secrets_is_none(folder):
+    config = "{spark.hadoop.fs.s3a.aws.credentials.provider: org.example.Provider}"
+    folder.write("logdriven.yaml", f"project: p\nspark: {{config: {config}}}")
+    folder.table("t", "variables: {token_url: 'https://login', has_password: true}").load()
+
+
 def test_secrets_come_from_the_environment_and_never_leave_again(folder, monkeypatch):
-    monkeypatch.setenv("PG_PASSWORD", "s3cr€t/p@ss")
     url = "postgresql://u:${env:PG_PASSWORD}@h/d"
     folder.write("logdriven.yaml", f"project: p\nconnections: {{pg: {{url: '{url}'}}}}")
     monkeypatch.setenv("PG_PASSWORD", "s3cret-word")

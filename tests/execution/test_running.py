@@ -14,7 +14,7 @@ from logdriven_dagster.errors import (
     NotDueError,
     UsageError,
 )
-from logdriven_dagster.execution.arguments import RunArguments
+from logdriven_dagster.execution.arguments import JobArguments, RunArguments
 from logdriven_dagster.execution.events import (
     WindowFailed,
     WindowSkipped,
@@ -268,6 +268,13 @@ def test_overrides_are_recorded_s42(world):
         tables=["many"], max_windows=1, arguments=RunArguments(overrides={"wanted": "1 = 1"})
     )
     assert world.log("many")[-1]["runtime_args"] == {"wanted": "1 = 1"}
+
+
+@pytest.mark.parametrize("value", ["${env:HOME}", "x/${file:/etc/passwd}"])
+@pytest.mark.parametrize("arguments", [RunArguments, JobArguments])
+def test_an_override_cannot_reach_the_environment(arguments, value):
+    with pytest.raises(UsageError, match=r"override d: \$\{env:…\} and .* declare a variable"):
+        arguments(overrides={"d": value})
 
 
 def test_a_refresh_can_leave_steps_out_s08(world):

@@ -148,6 +148,15 @@ def test_an_export_that_is_not_sound_is_refused_and_nothing_is_written(lite_shop
     assert lite_shop.export(history=True) == before
 
 
+def test_an_export_with_a_secret_in_a_table_is_refused(lite_shop):
+    lite_shop.apply()
+    exported = yaml.safe_load(lite_shop.export())
+    _table(exported)["content"]["values"]["variables"] = {"hook_token": "planted-word"}
+    with pytest.raises(InvalidProjectError, match="a secret in plain text") as caught:
+        lite_shop.import_(as_yaml(exported))
+    assert "planted" not in str(caught.value)
+
+
 def _table(export):
     return export["definitions"]["tables"][0]
 
