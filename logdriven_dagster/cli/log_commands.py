@@ -64,7 +64,9 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
     from logdriven_dagster.cli import rendering
 
     skipped = step["status"] == "SKIPPED" and step["output"]
-    told = (step["error"] or skipped or "").strip().splitlines()[:1]
+    malformed = step["malformed_count"]
+    counted = f"{malformed:,} malformed records" if malformed else ""
+    told = (step["error"] or skipped or counted).strip().splitlines()[:1]
     return [
         f"  {step['step_id']}",
         "",
@@ -74,7 +76,7 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
         rendering.number(step["source_count"]),
         rendering.number(step["target_count"])
         + rendering.merged(step["inserted_count"], step["updated_count"]),
-        rendering.plain("".join(told), "dim" if skipped else "red"),
+        rendering.plain("".join(told), "red" if step["error"] else "dim" if skipped else "yellow"),
     ]
 
 

@@ -71,6 +71,8 @@ def _line(result: WindowResult) -> "Text":
         merged = rendering.merged(result.rows_inserted, result.rows_updated)
         time = rendering.seconds(result.seconds)
         line.append(f"  {read} read, {written} written{merged}, {time}", "dim")
+        if result.rows_malformed:
+            line.append(f", {rendering.number(result.rows_malformed)} malformed", "yellow")
         return line.append(f"; ran {result.definition}" if result.definition else "")
     step = f"step {result.step}: " if result.step else ""
     ran = f"ran {result.definition}; " if result.definition else ""

@@ -35,6 +35,8 @@ class WindowResult:
     """Of the rows written, those that upserts added."""
     rows_updated: int | None = None
     """Of the rows written, those with which upserts replaced others."""
+    rows_malformed: int | None = None
+    """Records that a source let through although they do not fit, or left out."""
     seconds: float | None = None
     step: str | None = None
     """The step that failed."""
@@ -68,6 +70,7 @@ def window_result(event: WindowEvent) -> WindowResult | None:
                 _sum(count.target for count in counts),
                 _sum(count.inserted for count in counts),
                 _sum(count.updated for count in counts),
+                _sum(count.malformed for count in counts),
                 round(seconds, 3),
                 definition=attempt.claim.other_version,
             )

@@ -57,19 +57,51 @@ class FilesSource(_Source):
 class FileSource(FilesSource):
     """Files of a format that carries its own types."""
 
-    type: Literal["parquet", "orc", "text"]
+    type: Literal["parquet", "orc"]
 
 
-class CsvSource(FilesSource):
-    """Comma-separated files."""
+class RecordsSource(FilesSource):
+    """Files of text, whose records may not be what they should be."""
+
+    mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = Field(
+        "FAILFAST",
+        description="what becomes of a record that does not fit: FAILFAST, its window fails; "
+        "PERMISSIVE, what cannot be read of it is NULL; DROPMALFORMED, it is left out. Of the last "
+        "two the log tells how many there were",
+    )
+
+    @model_validator(mode="after")
+    def _one_place_for_the_mode(self) -> "RecordsSource":
+        if any(name.lower() == "mode" for name in self.options):
+            raise ValueError("options.mode: write mode beside options, not in it")
+        return self
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether a record that does not fit fails its window."""
+        return self.mode == "FAILFAST"
+
+
+class TextSource(RecordsSource):
+    """Lines of text, in a column `value`."""
+
+    type: Literal["text"]
+
+
+class CsvSource(RecordsSource):
+    """Comma-separated files, with quotes doubled within quotes (RFC 4180)."""
 
     type: Literal["csv"]
-    header: bool = False
+    header: bool = Field(False, description="whether the first line of each file names the columns")
     sep: str = ","
-    null_value: str = ""
+    null_value: str | None = Field(
+        None,
+        description="what stands for NULL, in quotes or not; by default nothing between two "
+        'commas does, and `""` is an empty text',
+    )
 
 
-class JsonSource(FilesSource):
+class JsonSource(RecordsSource):
     """JSON lines, or whole documents with `multiline`."""
 
     type: Literal["json"]
@@ -119,7 +151,7 @@ class KafkaSource(_Source):
 
 
 Source: TypeAlias = Annotated[
-    FileSource | CsvSource | JsonSource | JdbcSource | CatalogSource | KafkaSource,
+    FileSource | TextSource | CsvSource | JsonSource | JdbcSource | CatalogSource | KafkaSource,
     Field(discriminator="type"),
 ]
 

@@ -10,7 +10,7 @@ from logdriven_dagster.engine.java_values import python_value
 from logdriven_dagster.engine.modes import Mark
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
     from logdriven_dagster.engine.metrics import QueryPlan
 
@@ -74,6 +74,11 @@ class ClassicMode:
         """As `inputFiles`, which asks for each name by itself: thousands take a second."""
         found: list[str] = python_value(frame.sparkSession._jvm, frame._jdf.inputFiles())  # noqa: SLF001
         return found
+
+    def observed(self, observation: "Observation") -> Mapping[str, Any]:
+        """Without the wait of `get`: what the optimizer has left out never comes."""
+        java: Any = observation._jo  # noqa: SLF001 - whether it is there has no public door
+        return observation.get if java.future().isCompleted() else {}
 
     def estimated_bytes(self, frame: "DataFrame") -> int:
         plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001

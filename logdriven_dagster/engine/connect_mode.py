@@ -14,7 +14,7 @@ from logdriven_dagster.engine.modes import Mark
 from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
     from logdriven_dagster.engine.metrics import QueryPlan
 
@@ -78,6 +78,9 @@ class ConnectMode:
 
     def input_files(self, frame: "DataFrame") -> list[str]:
         return frame.inputFiles()
+
+    def observed(self, observation: "Observation") -> Mapping[str, Any]:
+        return observation.get
 
     def estimated_bytes(self, frame: "DataFrame") -> int:
         plan: Any = frame

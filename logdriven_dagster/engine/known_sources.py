@@ -2,7 +2,7 @@
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -51,6 +51,7 @@ class KnownSources:
 
     def __init__(self) -> None:
         self._known: OrderedDict[Key, _Known] = OrderedDict()
+        self._decodable: dict[str, Hashable] = {}
         self._adding = Lock()
 
     def load(
@@ -73,6 +74,16 @@ class KnownSources:
                 if len(self._known) > _MOST_SOURCES:
                     self._known.popitem(last=False)
         return frame
+
+    def trust(self, path: str, files: Hashable) -> None:
+        """Every byte of these files below a path is known to be text."""
+        if (found := files or fingerprint(path)) is not None:
+            self._decodable[path] = found
+
+    def are_trusted(self, path: str, files: Hashable) -> bool:
+        """Whether these files are, `files` or all below the path, as they are now."""
+        known = self._decodable.get(path)
+        return known is not None and known == (files or fingerprint(path))
 
     def names(self, key: Key, ask: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
         """The files behind a frame that was loaded: asked for once, if windows read all of them."""

@@ -7,10 +7,10 @@ either, and asks `mode_of` for the few things that need to know.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
     from logdriven_dagster.config.project import Project
     from logdriven_dagster.engine.metrics import QueryPlan
@@ -79,6 +79,10 @@ class SparkMode(Protocol):
 
     def input_files(self, frame: "DataFrame") -> list[str]:
         """The locations of the files that the frame reads."""
+        ...
+
+    def observed(self, observation: "Observation") -> Mapping[str, Any]:
+        """What an `observe` found; nothing if no query has come by it, and nobody waits for one."""
         ...
 
     def estimated_bytes(self, frame: "DataFrame") -> int:

@@ -1,6 +1,8 @@
 """Rows staged as Parquet files in a folder of the attempt's own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,7 @@ from logdriven_dagster.engine.staging import (
     StagedRows,
     Stamp,
     data_files,
+    read_files,
     remove_folder,
     staging_folder,
     write,
@@ -49,3 +52,18 @@ def stage_parquet(
         remove_folder(folder)
         raise
     return staged
+
+
+@contextmanager
+def kept_for_a_while(
+    frame: "DataFrame", parent: Path, stamp: Stamp
+) -> "Iterator[tuple[DataFrame, StagedRows]]":
+    """The rows from files of their own, for writers that take several queries.
+
+    An `observe` knows the first query only, which is that of the files then.
+    """
+    kept = stage_parquet(frame, parent, replace(stamp, step_id=f"{stamp.step_id}__rows"), {})
+    try:
+        yield read_files(frame.sparkSession, "parquet", kept.files, kept.schema), kept
+    finally:
+        remove_folder(kept.location)

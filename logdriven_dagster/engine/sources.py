@@ -16,7 +16,9 @@ from logdriven_dagster.config.steps import (
     JdbcSource,
     JsonSource,
     KafkaSource,
+    RecordsSource,
     Source,
+    TextSource,
 )
 from logdriven_dagster.engine.connections import reader_options
 from logdriven_dagster.engine.exact_columns import read_exactly
@@ -24,16 +26,28 @@ from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.kafka_source import read_kafka
 from logdriven_dagster.engine.keys import key_range, lies_in_keys, read_keys
 from logdriven_dagster.engine.known_sources import Key, KnownSources
+from logdriven_dagster.engine.malformed import Suspect
 from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.quoting import reference
+from logdriven_dagster.engine.records import (
+    UNDECODABLE,
+    Malformed,
+    checked,
+    declared,
+    read_as,
+    record_options,
+    tolerated,
+)
 from logdriven_dagster.engine.rendering import render, render_for_database, render_path
 from logdriven_dagster.engine.spark_settings import option_text
+from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
 from logdriven_dagster.model.runs import WindowRun
-from logdriven_dagster.model.windows import Slice
+from logdriven_dagster.model.windows import Slice, TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,10 @@ class Reading:
     spark: "SparkSession"
     run: WindowRun
     sources: KnownSources = field(default_factory=KnownSources)
+    windows: tuple[TimeWindow, ...] = ()
+    """Those of a stretch; without any the window of the run."""
+    malformed: list[Malformed] = field(default_factory=list)
+    """What was found by those sources of the reading that let malformed records through."""
 
     @property
     def table(self) -> TableConfig:
@@ -63,6 +81,19 @@ def read_source(reading: Reading, source: Source) -> "DataFrame":
         frame = frame.where(lies_in_keys(frame, source, key_range(reading.table, reading.slice)))
     if source.window_column:
         frame = frame.where(lies_within(reference(source.window_column), reading.run.window))
+    return _settled(reading, source, frame)
+
+
+def _settled(reading: Reading, source: Source, frame: "DataFrame") -> "DataFrame":
+    """The rows without what a file of text does not really say."""
+    if not isinstance(source, RecordsSource):
+        return frame
+    if source.is_strict:
+        path = _known_as(reading, source).path
+        trusted = reading.sources.are_trusted(path, reading.run.files)
+        return checked(frame, source, decodable=trusted)
+    frame, malformed = tolerated(frame, source, reading.windows or (reading.run.window,))
+    reading.malformed.append(malformed)
     return frame
 
 
@@ -72,31 +103,36 @@ def read_whole(reading: Reading, source: Source) -> "DataFrame":
 
 
 def _read_files(reading: Reading, source: Any) -> "DataFrame":
-    options = _options(source)
-    reader = reading.spark.read.format(source.type).options(**options)
-    if source.columns:
-        reader = reader.schema(source.columns)
+    return _load(reading, source, source.columns)
+
+
+def _read_records(reading: Reading, source: RecordsSource) -> "DataFrame":
+    columns = declared(source)
+    if columns is None and not source.is_strict and not isinstance(source, TextSource):
+        # Spark finds out about the columns, but gives the corrupt one only where it found some.
+        columns = _load(reading, source, None).schema
+    return _load(reading, source, read_as(source, columns) if columns else None)
+
+
+def _load(reading: Reading, source: Any, columns: "str | StructType | None") -> "DataFrame":
+    reader = reading.spark.read.format(source.type).options(**_options(source))
+    if columns is not None:
+        reader = reader.schema(columns)
     if reading.table.incremental_type != "files":
-        typed = bool(source.columns)
-        return reading.sources.load(_known_as(reading, source), reading.spark, reader, typed=typed)
+        key = _known_as(reading, source)
+        if source.columns is None and columns is not None:
+            key = key._replace(columns="inferred")
+        return reading.sources.load(key, reading.spark, reader, typed=columns is not None)
     if not reading.run.files:
-        return reading.spark.createDataFrame([], source.columns)
+        return reading.spark.createDataFrame([], columns or source.columns)
     return reader.load([_literally(file.location) for file in reading.run.files])
 
 
-def _options(source: Any) -> dict[str, str]:
+def _options(source: FilesSource) -> dict[str, str]:
     """What Spark's reader of files is told, by us and then by the user."""
-    options = {}
-    if isinstance(source, CsvSource):
-        options["header"] = option_text(source.header)
-        options["sep"] = source.sep
-        options["nullValue"] = source.null_value
-        if source.header and source.columns:
-            # Otherwise Spark matches columns by position and takes no notice of the header.
-            options["enforceSchema"] = "false"
-    if isinstance(source, JsonSource):
-        options["multiLine"] = option_text(source.multiline)
-    return options | {name: option_text(value) for name, value in source.options.items()}
+    if isinstance(source, RecordsSource):
+        return record_options(source)
+    return {name: option_text(value) for name, value in source.options.items()}
 
 
 def _known_as(reading: Reading, source: Any) -> Key:
@@ -131,10 +167,34 @@ def _read_catalog(reading: Reading, source: CatalogSource) -> "DataFrame":
     return reading.spark.read.options(**options).table(render(source.name, reading.run))
 
 
+def may_pass(reading: Reading, source: Source, error: Exception) -> bool:
+    """Whether what failed may succeed when tried again, since the error was no error of the files.
+
+    TerminalStepError names the record of the source that is to blame, if one is.
+    """
+    if not (isinstance(source, RecordsSource) and source.is_strict):
+        return False
+    path = _known_as(reading, source).path
+    suspect = Suspect(reading.spark, source, reading.run.window, lambda: _files(reading, source))
+    if (problem := suspect.refusal(error)) is None:
+        return False
+    trusted = reading.sources.are_trusted(path, reading.run.files)
+    if UNDECODABLE in problem and not trusted and suspect.is_decodable():
+        # The very character that Java puts for such bytes stands in the file.
+        reading.sources.trust(path, reading.run.files)
+        return True
+    raise TerminalStepError(problem)
+
+
+def _files(reading: Reading, source: Source) -> "list[str]":
+    return mode_of(reading.spark).input_files(read_whole(reading, source))
+
+
 READERS: dict[type[Any], Callable[[Reading, Any], "DataFrame"]] = {
     FileSource: _read_files,
-    CsvSource: _read_files,
-    JsonSource: _read_files,
+    TextSource: _read_records,
+    CsvSource: _read_records,
+    JsonSource: _read_records,
     JdbcSource: _read_jdbc,
     CatalogSource: _read_catalog,
     KafkaSource: read_kafka,

@@ -11,12 +11,14 @@ from logdriven_dagster.engine.actions import run_action, run_checks
 from logdriven_dagster.engine.database_scripts import run_script
 from logdriven_dagster.engine.looping import loop_rows, union
 from logdriven_dagster.engine.placing import chosen_by_source
+from logdriven_dagster.engine.records import Malformed
 from logdriven_dagster.engine.rendering import render_for_database
-from logdriven_dagster.engine.sources import Reading, read_source, source_files
+from logdriven_dagster.engine.sources import Reading, may_pass, read_source, source_files
 from logdriven_dagster.engine.staging import Place
 from logdriven_dagster.engine.transforms import call, load_function
 from logdriven_dagster.engine.views import Views
 from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,10 +45,16 @@ class StepResults:
         table: TableConfig,
         views: Views,
         seen: "Callable[[str | None, DataFrame], DataFrame]" = lambda _, frame: frame,
+        *,
+        windows: tuple[TimeWindow, ...] = (),
     ) -> None:
-        """`seen` may watch a source on its way, whose `window_column` it learns."""
+        """`seen` may watch a source on its way, whose `window_column` it learns.
+
+        `windows` are those of a stretch.
+        """
         self._place, self._run, self._table, self._views = place, run, table, views
-        self._seen = seen
+        self._seen, self._windows = seen, windows
+        self._malformed: dict[str, list[Malformed]] = {}
 
     def use(self, run: WindowRun) -> None:
         """Read the files and replace the variables of this run from now on."""
@@ -69,6 +77,36 @@ class StepResults:
 
     def of(self, step: StepConfig) -> StepResult:
         """What the step makes."""
+        self._malformed[step.step] = []
+        return self._of(step)
+
+    def may_pass(self, error: Exception) -> bool:
+        """Whether the step that failed may succeed when tried again; see `sources.may_pass`."""
+        read = [each.source for each in self._table.steps if each.step in self._malformed]
+        return any(may_pass(self._reading, source, error) for source in read if source)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a source counts the malformed records that it lets through."""
+        return any(self._malformed.values())
+
+    def malformed(self) -> list[int | None]:
+        """For each window, the malformed records that were read and not told before.
+
+        None where every source is strict, or no query has read one that is not.
+        """
+        told: list[list[int | None]] = []
+        for waiting in self._malformed.values():
+            for counts in list(waiting):
+                if None not in (found := counts()):
+                    told.append(found)
+                    waiting.remove(counts)
+        number = max(len(self._windows), 1)
+        return (
+            [sum(map(int, each)) for each in zip(*told, strict=True)] if told else [None] * number
+        )
+
+    def _of(self, step: StepConfig) -> StepResult:
         if step.loop_over is not None:
             return self._of_all_rows(step, step.loop_over)
         source, sql = self._source(step), self._place.project.step_sql(self._table, step)
@@ -84,7 +122,7 @@ class StepResults:
         try:
             for row in loop_rows(rows, loop, f"{run.table} {run.window} {step.step}"):
                 self.use(replace(run, row=row))
-                results.append(self.of(once))
+                results.append(self._of(once))
         finally:
             self.use(run)
         files = tuple(dict.fromkeys(name for result in results for name in result.files))
@@ -94,7 +132,9 @@ class StepResults:
     def _source(self, step: StepConfig) -> "DataFrame | None":
         if step.source is None:
             return None
-        frame = read_source(self._reading, step.source)
+        reading = self._reading
+        frame = read_source(reading, step.source)
+        self._malformed[step.step] += reading.malformed
         source = self._seen(step.source.window_column, frame)
         self._views.offer("source", lambda: source)
         return source
@@ -107,7 +147,7 @@ class StepResults:
     @property
     def _reading(self) -> Reading:
         place = self._place
-        return Reading(place.project, place.spark, self._run, place.sources)
+        return Reading(place.project, place.spark, self._run, place.sources, self._windows)
 
     def _transformed(
         self, step: StepConfig, source: "DataFrame | None", sql: str | None

@@ -55,7 +55,10 @@ class StretchSession:
             return frame if part is None else self._seen(column, frame)
 
         self._views = Views(place.spark, whole, table, tables)
-        self._results = StepResults(place, whole, self._table, self._views, self._seen)
+        windows = tuple(run.window for run in runs)
+        self._results = StepResults(
+            place, whole, self._table, self._views, self._seen, windows=windows
+        )
         self._staged: dict[str, tuple[StagedRows, ...]] = {}
         self._published: dict[str, tuple[Published, ...]] = {}
 
@@ -117,7 +120,8 @@ class StretchSession:
         done = keeper.stage_windows(ready, [_stamp(run, step.step) for run in self._runs])
         self._staged[step.step] = rows = self._counted(done)
         self._views.offer(step.step, lambda: keeper.windows_frame(rows).drop(WINDOW_START))
-        return tuple(_told(each, target, source_type, made.files) for each in rows)
+        told = zip(rows, self._results.malformed(), strict=True)
+        return tuple(_told(each, target, source_type, made.files, bad) for each, bad in told)
 
     def _seen(self, column: str | None, frame: "DataFrame") -> "DataFrame":
         """Count on the way what a query reads window by window."""
@@ -183,12 +187,21 @@ def _union(reads: Iterable[Reads]) -> Reads:
 
 
 def _told(
-    staged: StagedRows, target: Target, source_type: str | None, files: tuple[str, ...]
+    staged: StagedRows,
+    target: Target,
+    source_type: str | None,
+    files: tuple[str, ...],
+    malformed: int | None,
 ) -> Staged:
-    state = {"rows": staged.state(), "source_type": source_type, "current_files": list(files)}
+    state = {
+        "rows": staged.state(),
+        "source_type": source_type,
+        "current_files": list(files),
+        "malformed": malformed,
+    }
     return Staged(
         staged.stamp.step_id,
-        Counts(staged.source_rows, staged.rows, staged.rows, failure=0),
+        Counts(staged.source_rows, staged.rows, staged.rows, 0, malformed=malformed),
         source_type,
         target.type,
         columns_of(staged.schema),

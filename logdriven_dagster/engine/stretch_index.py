@@ -104,23 +104,33 @@ def _search(moment: "Column", windows: Sequence[TimeWindow], low: int, high: int
 def count_by_window(
     frame: "DataFrame", column: str, windows: Sequence[TimeWindow]
 ) -> "tuple[DataFrame, Callable[[], list[int]]]":
-    """The frame, and how many of its rows each window had, once a query has read them.
+    """The frame, and how many of its rows each window had, once a query has read them."""
+    from pyspark.sql import Observation
+
+    observation = Observation()
+    observed = frame.observe(observation, bins_by_window(frame, column, windows).alias("bins"))
+    return observed, lambda: counts_of_bins(observation.get["bins"], len(windows))
+
+
+def bins_by_window(
+    frame: "DataFrame", column: str, windows: Sequence[TimeWindow], where: "Column | None" = None
+) -> "Column":
+    """An aggregate from which `counts_of_bins` tells the rows of each window, of those `where`.
 
     A histogram with a bin for each window is exact: what has one number shares a bin.
     """
-    from pyspark.sql import Observation
     from pyspark.sql import functions as sf
 
-    value, observation = sf.col(f"`{column}`"), Observation()
+    value = sf.col(f"`{column}`")
     index = window_index(value, frame.select(value).dtypes[0][1], windows)
-    bins = sf.histogram_numeric(index, sf.lit(len(windows)))
-    observed = frame.observe(observation, sf.to_json(bins).alias("bins"))
+    index = index if where is None else sf.when(where, index)
+    return sf.to_json(sf.histogram_numeric(index, sf.lit(len(windows))))
 
-    def counts() -> list[int]:
-        found = [0] * len(windows)
-        # Partial histograms that were put together may have several bins of one number.
-        for each in json.loads(observation.get["bins"] or "[]"):
-            found[round(each["x"])] += round(each["y"])
-        return found
 
-    return observed, counts
+def counts_of_bins(bins: str | None, number: int) -> list[int]:
+    """The rows of each of so many windows."""
+    found = [0] * number
+    # Partial histograms that were put together may have several bins of one number.
+    for each in json.loads(bins or "[]"):
+        found[round(each["x"])] += round(each["y"])
+    return found

@@ -21,6 +21,7 @@ from logdriven_dagster.engine.iceberg_catalog import open_catalog
 from logdriven_dagster.engine.inspected_store import InspectedStore, rejected_target
 from logdriven_dagster.engine.known_sources import KnownSources
 from logdriven_dagster.engine.modes import mode_of
+from logdriven_dagster.engine.parquet_staging import kept_for_a_while
 from logdriven_dagster.engine.placing import placed
 from logdriven_dagster.engine.quality import Inspector
 from logdriven_dagster.engine.rendering import render_for_database
@@ -145,15 +146,22 @@ class WindowSession:
         """Read, transform and write one step where no reader looks."""
         with step_errors():
             before = self._results.commit_before_read(step)
-            self._views.opened.clear()
-            made, source_type = self._results.of(step), self._results.origin(step)
-            if step.target is None:
-                self._views.register(step.step, made.frame)
-                columns = columns_of(made.frame.schema)
-                staged = Staged(step.step, Counts(), source_type, None, columns, made.files)
-            else:
-                staged = self._write(step, step.target, made, source_type)
+            try:
+                staged = self._stage(step)
+            except Exception as error:
+                if not self._results.may_pass(error):
+                    raise
+                staged = self._stage(step)
             return replace(staged, output="; ".join(filter(None, [*before, staged.output])))
+
+    def _stage(self, step: StepConfig) -> Staged:
+        self._views.opened.clear()
+        made, source_type = self._results.of(step), self._results.origin(step)
+        if step.target is None:
+            self._views.register(step.step, made.frame)
+            columns = columns_of(made.frame.schema)
+            return Staged(step.step, Counts(), source_type, None, columns, made.files)
+        return self._write(step, step.target, made, source_type)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
         """Of a table of files: what the steps read from now on."""
@@ -222,7 +230,10 @@ class WindowSession:
             if not keeper.holds(staged):
                 return None
             files = tuple(told["current_files"])
-            return self._keep(keeper, staged, step.target, told["source_type"], files)
+            malformed = told.get("malformed")
+            return self._keep(
+                keeper, staged, step.target, told["source_type"], files, malformed=malformed
+            )
 
     def discard(self) -> None:
         """Remove what is staged and not published."""
@@ -245,8 +256,15 @@ class WindowSession:
         keeper = self._store(step, target)
         frame = made.frame
         ready = frame if step.quality else self._finished(frame, target, chosen=made.chosen)
-        staged = keeper.stage(ready, self._stamp(step.step))
-        return self._keep(keeper, staged, target, source_type, made.files)
+        stamp = self._stamp(step.step)
+        if isinstance(target, JdbcTarget) and not step.quality and self._results.is_watched:
+            folder = self._place.project.staging / self._run.table
+            with kept_for_a_while(ready, folder, stamp) as (ready, kept):
+                staged = replace(keeper.stage(ready, stamp), source_rows=kept.source_rows)
+        else:
+            staged = keeper.stage(ready, stamp)
+        (malformed,) = self._results.malformed()
+        return self._keep(keeper, staged, target, source_type, made.files, malformed=malformed)
 
     def _finished(self, frame: "DataFrame", target: Target, *, chosen: bool = False) -> "DataFrame":
         return in_few_files(placed(frame, target, self._run.window, chosen=chosen))
@@ -258,6 +276,8 @@ class WindowSession:
         target: Target,
         source_type: str | None,
         files: tuple[str, ...],
+        *,
+        malformed: int | None = None,
     ) -> Staged:
         """Remember what is staged, and let later steps and checks see it."""
         step_id = staged.stamp.step_id
@@ -268,11 +288,12 @@ class WindowSession:
             "rows": staged.state(),
             "source_type": source_type,
             "current_files": list(files),
+            "malformed": malformed,
         }
         self._views.offer(step_id, lambda: keeper.staged_frame(staged).drop(WINDOW_START))
         return Staged(
             step_id,
-            Counts(staged.source_rows, staged.rows, staged.rows, failure=rejected),
+            Counts(staged.source_rows, staged.rows, staged.rows, rejected, malformed=malformed),
             source_type,
             target.type,
             columns_of(staged.schema),

@@ -75,6 +75,8 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
     counts = [step.counts.source for step in event.steps if step.counts.source is not None]
     if counts:
         metadata["source_count"] = sum(counts)
+    if malformed := sum(step.counts.malformed or 0 for step in event.steps):
+        metadata["malformed_count"] = malformed
     if staged is not None:
         columns = [TableColumn(column.name, column.type) for column in staged.columns]
         metadata["dagster/column_schema"] = TableSchema(columns)

@@ -165,6 +165,8 @@ def _metadata(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
     written = [step for step in row["steps"] if step["target_count"] is not None]
     if sources:
         metadata["source_count"] = sum(sources)
+    if malformed := sum(step["malformed_count"] or 0 for step in row["steps"]):
+        metadata["malformed_count"] = malformed
     if written:
         rows = written[-1]["target_count"]
         metadata |= {"target_count": rows, "dagster/row_count": rows}
