@@ -167,11 +167,36 @@ class _Target(Model):
     )
 
 
-class IcebergTarget(_Target):
+class _TableTarget(_Target):
+    """A table that others may have filled before the first window comes."""
+
+    mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = "overwrite_window"
+    existing_rows: Literal["refuse", "keep", "replace"] = Field(
+        "refuse",
+        description="when no row of the table has a `_window_start`, as others wrote them: the "
+        "first window is refused; they stay beside what is loaded; or the first window replaces "
+        "them all",
+    )
+
+    @model_validator(mode="after")
+    def _existing_rows_have_a_meaning(self) -> "_TableTarget":
+        if "existing_rows" not in self.model_fields_set:
+            return self
+        whatever = "whoever wrote them"
+        if self.mode == "upsert":
+            raise ValueError(f"mode upsert updates rows by their key, {whatever}: no existing_rows")
+        if self.mode == "overwrite":
+            raise ValueError(f"mode overwrite replaces all rows, {whatever}: no existing_rows")
+        if self.mode == "overwrite_window" and self.window_column:
+            problem = f"a window replaces all rows of its window_column, {whatever}"
+            raise ValueError(f"{problem}: no existing_rows")
+        return self
+
+
+class IcebergTarget(_TableTarget):
     """An Iceberg table of the project's catalog, the default."""
 
     type: Literal["iceberg"]
-    mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = "overwrite_window"
     name: TableName | None = Field(None, description="the table's own name by default")
     key: tuple[str, ...] = Field((), description="the columns that identify a row, for upsert")
 
@@ -182,15 +207,19 @@ class FileTarget(_Target):
     type: Literal["parquet", "orc", "csv", "json"]
     mode: Literal["append", "overwrite_window", "overwrite"] = "overwrite_window"
     path: str | None = Field(None, description="a folder; `<warehouse>/<layer>/<name>` by default")
+    existing_rows: Literal["refuse", "keep"] = Field(
+        "refuse",
+        description="when the folder holds files of others before the first window: it is refused; "
+        "or they stay there, and no reader of this table sees them",
+    )
 
 
-class JdbcTarget(_Target):
+class JdbcTarget(_TableTarget):
     """A table of a database; one transaction moves a window into place."""
 
     type: Literal["jdbc"]
     connection: str
     table: str
-    mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = "overwrite_window"
     key: tuple[str, ...] = Field((), description="the columns that identify a row, for upsert")
     pre_sql: tuple[str, ...] = Field(
         (),

@@ -64,6 +64,7 @@ class WindowFiles:
 
     def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
         """Write files into a folder that no pointer names yet."""
+        self._refuse_others()
         frame = conform(frame, self._known_schema(), self._table)
         folder = staging_folder(self._folder / "data", stamp)
         writer = frame.write.format(self._target.type).mode("append").options(**self._options)
@@ -94,6 +95,19 @@ class WindowFiles:
 
         count = FOOTERS[self._target.type]
         return stage_folders(frame, self._folder / "data", stamps, save, count)
+
+    def _refuse_others(self) -> None:
+        """TerminalStepError if others have put something there before the first window."""
+        if self._target.existing_rows == "keep" or not self._folder.is_dir():
+            return
+        names = {path.name for path in self._folder.iterdir() if path.name[0] not in "._"}
+        if (self._folder / "_windows").exists() or not (others := sorted(names - {"data"})):
+            return
+        raise TerminalStepError(
+            f"{self._table}: {self._folder} holds {others[0]}, which no window wrote, and which no "
+            "reader of this table would see. Move it away, write another `path` in the target, or "
+            "`existing_rows: keep` to leave it there unread"
+        )
 
     def _written(self, folder: Path, written: int | None) -> tuple[int | None, list[Path]]:
         """Rows and files: exact from footers where there are some, else from the writer."""

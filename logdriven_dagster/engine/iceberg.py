@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.steps import IcebergTarget
 from logdriven_dagster.engine.creation import create
+from logdriven_dagster.engine.first_contact import files_of_others
 from logdriven_dagster.engine.iceberg_catalog import (
     PROPERTIES,
     evolve,
@@ -108,7 +109,9 @@ class IcebergTable:
 
     def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
         """Write Parquet files below the table's folder that no snapshot names yet."""
-        fitting = conform(frame, self._known_schema(), self._name)
+        if (known := self._existing()) is not None:
+            files_of_others(known, self._target)
+        fitting = conform(frame, spark_schema(known.schema()) if known else None, self._name)
         frame = given_columns(fitting, frame) if self._target.mode == "upsert" else fitting
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
         options = {name: option_text(value) for name, value in self._target.options.items()}
@@ -180,6 +183,8 @@ class IcebergTable:
     def _changed(self, table: "Table", staged: Sequence[StagedRows]) -> Change:
         if self._target.mode == "upsert":
             return self._merged(table, staged[0])
+        if others := files_of_others(table, self._target):
+            return Change(others, tuple(path for rows in staged for path in rows.files))
         return self._replacing(table, staged)
 
     def fence(self, stamp: Stamp) -> None:
@@ -289,16 +294,18 @@ class IcebergTable:
         windows = [rows.stamp.window for rows in staged]
         if self._target.mode == "overwrite":
             return Change(matching_files(table), added)
+        column, schema = self._window_column, table.schema()
+        if column == WINDOW_START and WINDOW_START not in schema.column_names:
+            return Change([], added)  # all rows are of others, and stay
         if self._target.mode == "append":
-            starts = [bound_text(table.schema(), WINDOW_START, each.start) for each in windows]
-            return Change(matching_files(table, one_of(WINDOW_START, starts)), added)
-        whole = TimeWindow(windows[0].start, windows[-1].end)
-        condition = within(table.schema(), self._window_column, whole)
+            condition = one_of(column, [bound_text(schema, column, each.start) for each in windows])
+        else:
+            whole = TimeWindow(windows[0].start, windows[-1].end)
+            condition = within(schema, column, whole)
         files = matching_files(table, condition)
-        exact = is_partitioned_by(table, self._window_column)
-        if exact or all_within(table, condition, files):
+        if is_partitioned_by(table, column) or all_within(table, condition, files):
             return Change(files, added)
-        # A file of a larger window, from before the period was changed, keeps its other rows.
+        # A file of a larger window, of another mode, or of others keeps its other rows.
         return Change([], added, cut=condition)
 
     def _merged(self, table: "Table", staged: StagedRows) -> Change:

@@ -70,6 +70,11 @@ def one_of(column: str, values: Sequence[str]) -> "BooleanExpression":
     return _terms().In(column, values)  # type: ignore[no-any-return]
 
 
+def not_null(column: str) -> "BooleanExpression":
+    """Rows that have a value in the column."""
+    return _terms().NotNull(column)  # type: ignore[no-any-return]
+
+
 def between(column: str, low: int | str, high: int | str) -> "BooleanExpression":
     """Rows whose column lies in `[low, high]`, both included."""
     terms = _terms()

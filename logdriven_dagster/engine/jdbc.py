@@ -40,6 +40,7 @@ from logdriven_dagster.engine.database_tables import (
     utc_text,
 )
 from logdriven_dagster.engine.exact_columns import ExactFrame, read_exactly, stored
+from logdriven_dagster.engine.first_contact import meet_in_database, refuse_in_database
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.jdbc_upsert import refuse_bad_keys, upsert
 from logdriven_dagster.engine.quoting import quoted
@@ -196,6 +197,7 @@ class JdbcTable:
 
         for statement in self._target.pre_sql:
             conn.execute(statement_text(statement, {}))
+        meet_in_database(conn, target, self._target)
         if self._target.mode == "upsert":
             return upsert(conn, staging, target, self._target.key)
         conn.execute(delete(target).where(*self._replaced(target, stamp.window)))
@@ -265,6 +267,7 @@ class JdbcTable:
         target = reflected(self._name, self._schema, engine)
         if target is None:
             return conform(frame, None, self._target.table)
+        refuse_in_database(engine, target, self._target)
         known = schema_of(target, self._backend)
         fitting = conform(frame, known, self._target.table)
         for old, new in zip(known.fields, fitting.schema.fields, strict=False):

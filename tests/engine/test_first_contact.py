@@ -1,0 +1,146 @@
+"""Tables that others filled before the first window: nothing stays beside it without a word."""
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+
+from logdriven_dagster.errors import TerminalStepError
+from tests.builders import day
+from tests.engine.laboratory import Lab
+
+ICEBERG = {"type": "iceberg"}
+JDBC = {"type": "jdbc", "connection": "db", "table": "t"}
+OLD = (0, "old")
+
+
+@pytest.fixture(params=["iceberg", "sqlite", "postgresql", "mariadb"])
+def filled(request: pytest.FixtureRequest, lab: Lab) -> Any:
+    """A target whose table holds one row of others."""
+    if request.param == "iceberg":
+        fill_iceberg(lab)
+        return ICEBERG
+    urls = {"sqlite": lambda: sa.make_url(f"sqlite:///{lab.root}/others.db")}
+    fixture = {"postgresql": "postgres_url", "mariadb": "mariadb_url"}
+    make = urls.get(request.param, lambda: request.getfixturevalue(fixture[request.param]))
+    url = make().render_as_string(hide_password=False)
+    lab.settings["connections"] = {"db": {"url": url}}
+    execute(lab, "CREATE TABLE t (day INTEGER, v VARCHAR(20))", "INSERT INTO t VALUES (0, 'old')")
+    return JDBC
+
+
+def fill_iceberg(lab: Lab) -> None:
+    rows = pa.table({"day": pa.array([0], pa.int32()), "v": ["old"]})
+    catalog = lab.engine._open_catalog()
+    catalog.create_namespace("ods")
+    catalog.create_table("ods.t", rows.schema).append(rows)
+
+
+def execute(lab: Lab, *statements: str) -> None:
+    engine = sa.create_engine(lab.project.connection("db").url, poolclass=sa.NullPool)
+    with engine.begin() as conn:
+        for statement in statements:
+            conn.execute(sa.text(statement))
+
+
+def load(lab: Lab, n: int, target: Any, **fields: Any) -> None:
+    sql = "SELECT int(day(:data_range_start)) AS day, 'new' AS v"
+    lab.table("ods.t", {"sql": sql, "target": {**target, **fields}})
+    lab.run("ods.t", day(n))
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite_window"])
+def test_rows_of_others_are_refused_until_somebody_decides(lab: Lab, filled: Any, mode: str):
+    with pytest.raises(
+        TerminalStepError, match=r"t holds rows that no window wrote.*existing_rows"
+    ):
+        load(lab, 1, filled, mode=mode)
+    assert lab.rows("ods.t") == [OLD]
+    assert lab.engine.read("ods.t").columns == ["day", "v"]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite_window"])
+def test_kept_rows_stay_beside_those_of_windows(lab: Lab, filled: Any, mode: str):
+    for n in (1, 2, 1):
+        load(lab, n, filled, mode=mode, existing_rows="keep")
+    assert lab.rows("ods.t") == [OLD, (1, "new"), (2, "new")]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite_window"])
+def test_replaced_rows_go_with_the_first_window_and_nothing_goes_later(
+    lab: Lab, filled: Any, mode: str
+):
+    for n in (1, 2, 1):
+        load(lab, n, filled, mode=mode, existing_rows="replace")
+    assert lab.rows("ods.t") == [(1, "new"), (2, "new")]
+
+
+def test_after_the_first_window_nobody_is_asked_again(lab: Lab, filled: Any):
+    load(lab, 1, filled, existing_rows="keep")
+    for n in (1, 2):
+        load(lab, n, filled)
+    assert lab.rows("ods.t") == [OLD, (1, "new"), (2, "new")]
+
+
+def test_an_overwrite_replaces_everything_as_ever(lab: Lab, filled: Any):
+    load(lab, 1, filled, mode="overwrite")
+    assert lab.rows("ods.t") == [(1, "new")]
+
+
+def test_an_empty_table_of_others_asks_nothing(lab: Lab, filled: Any):
+    if filled is ICEBERG:
+        lab.engine._open_catalog().load_table("ods.t").delete()
+    else:
+        execute(lab, "DELETE FROM t")
+    load(lab, 1, filled)
+    assert lab.rows("ods.t") == [(1, "new")]
+
+
+def test_a_column_without_values_is_no_window(lab: Lab):
+    lab.settings["connections"] = {"db": {"url": "sqlite:///others.db"}}
+    execute(
+        lab, "CREATE TABLE t (day INTEGER, _window_start TEXT)", "INSERT INTO t VALUES (0, NULL)"
+    )
+    with pytest.raises(TerminalStepError, match="no window wrote"):
+        load(lab, 1, JDBC)
+
+
+def test_pre_sql_may_remove_them(lab: Lab):
+    lab.settings["connections"] = {"db": {"url": "sqlite:///others.db"}}
+    execute(lab, "CREATE TABLE t (day INTEGER)", "INSERT INTO t VALUES (0)")
+    with pytest.raises(TerminalStepError, match="no window wrote"):
+        load(lab, 1, JDBC, pre_sql=["DELETE FROM t WHERE day > 0"])
+    load(lab, 1, JDBC, pre_sql=["DELETE FROM t WHERE day = 0"])
+    assert lab.rows("ods.t") == [(1, "new")]
+
+
+def test_a_file_with_rows_of_several_windows_keeps_those_of_the_others(lab: Lab):
+    """As upserts leave them: to append a window between theirs removed the whole file."""
+    starts = [datetime(2022, 1, n, tzinfo=timezone.utc) for n in (1, 3)]
+    rows = pa.table({"day": pa.array([1, 3], pa.int32()), "v": ["a", "b"], "_window_start": starts})
+    catalog = lab.engine._open_catalog()
+    catalog.create_namespace("ods")
+    catalog.create_table("ods.t", rows.schema).append(rows)
+    load(lab, 2, ICEBERG, mode="append")
+    assert lab.rows("ods.t") == [(1, "a"), (2, "new"), (3, "b")]
+
+
+def test_a_folder_with_files_of_others_is_refused(lab: Lab):
+    lab.file("out/others.csv", "1,x\n")
+    with pytest.raises(TerminalStepError, match=r"holds others\.csv, which no window wrote"):
+        load(lab, 1, {"type": "csv", "path": "out"})
+    for _ in range(2):
+        load(lab, 1, {"type": "csv", "path": "out"}, existing_rows="keep")
+    load(lab, 2, {"type": "csv", "path": "out"})
+    assert lab.rows("ods.t") == [(1, "new"), (2, "new")]
+
+
+def test_a_catalog_table_that_is_not_partitioned_by_window_is_refused(lab: Lab):
+    lab.spark.sql("CREATE TABLE others (day INT, v STRING, _window_start TIMESTAMP) USING parquet")
+    try:
+        with pytest.raises(TerminalStepError, match="others is partitioned by nothing"):
+            load(lab, 1, {"type": "table", "name": "others"})
+    finally:
+        lab.spark.sql("DROP TABLE others")
