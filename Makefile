@@ -68,9 +68,10 @@ test: $(VENV)/.installed-dev check ## install what the tests need and run them a
 
 N ?= 200
 SEED ?= 1
-faults: $(VENV)/.installed-dev ## kill and freeze runners N times, seeded; see docs/reliability.md
+LOG ?= sqlite
+faults: $(VENV)/.installed-dev ## kill and freeze runners N times, seeded; LOG=postgresql, mariadb: see docs/reliability.md
 	scripts/test_packages.sh
-	$(BIN)/python -m tests.faults $(N) --seed $(SEED)
+	$(BIN)/python -m tests.faults $(N) --seed $(SEED) --log $(LOG)
 
 ROUNDS ?=
 ONLY ?=

@@ -57,11 +57,26 @@ def start_postgres(root: Path) -> str:
     return _start_postgres(root / "postgres")
 
 
-def restart_postgres(root: Path, url: str) -> None:
-    """End the server below `root`, with all its sessions, and start it again at the same URL."""
-    folder = root / "postgres"
-    _end(int((folder / "server.pid").read_text().split()[0]), signal.SIGINT)
-    _launch_postgres(folder, int(url.rpartition(":")[2].partition("/")[0]))
+def start_mariadb(root: Path) -> str:
+    """Start a MariaDB server below `root`; its SQLAlchemy URL."""
+    root.mkdir(parents=True, exist_ok=True)
+    root.chmod(0o755)
+    return _start_mariadb(root / "mariadb")
+
+
+def restart(root: Path, url: str, kind: signal.Signals = signal.SIGINT) -> None:
+    """End the server below `root`, with all its sessions, and start it again at the same URL.
+
+    SIGKILL ends it as a crash does: it recovers from its logs.
+    """
+    is_postgres = url.startswith("postgresql")
+    folder = root / ("postgres" if is_postgres else "mariadb")
+    pid = int((folder / "server.pid").read_text().split()[0])
+    if kind is signal.SIGKILL:
+        os.killpg(pid, kind)
+    _end(pid, kind if is_postgres else signal.SIGTERM)
+    launch = _launch_postgres if is_postgres else _launch_mariadb
+    launch(folder, int(url.rpartition(":")[2].partition("/")[0]))
 
 
 def _start_postgres(folder: Path) -> str:
@@ -91,20 +106,28 @@ def _launch_postgres(folder: Path, port: int) -> None:
 
 
 def _start_mariadb(folder: Path) -> str:
-    server, installer = shutil.which("mariadbd", path=_PATH), shutil.which("mariadb-install-db")
-    if not server or not installer:
+    installer = shutil.which("mariadb-install-db")
+    if not shutil.which("mariadbd", path=_PATH) or not installer:
         raise MissingServerError("MariaDB is not installed; run scripts/test_packages.sh")
-    data, port, sock = folder / "data", _free_port(), folder / "s"
+    data, port = folder / "data", _free_port()
     user = _owner(folder, "mysql")
     # The account's own plug-in wants a socket; the tests come over TCP.
     normal = "--auth-root-authentication-method=normal"
     _run([installer, "--no-defaults", f"--datadir={data}", normal, "--skip-test-db"], user)
-    options = [f"--datadir={data}", f"--socket={sock}", f"--port={port}", "--skip-name-resolve"]
+    _launch_mariadb(folder, port)
+    return f"mysql+pymysql://root@127.0.0.1:{port}/mysql"
+
+
+def _launch_mariadb(folder: Path, port: int) -> None:
+    server = shutil.which("mariadbd", path=_PATH)
+    assert server is not None
+    user = "mysql" if os.geteuid() == 0 else None
+    options = [f"--datadir={folder / 'data'}", f"--socket={folder / 's'}", f"--port={port}"]
+    options += ["--skip-name-resolve"]
     options += ["--bind-address=127.0.0.1", f"--pid-file={folder / 'server.pid'}"]
     options += ["--max-connections=200", "--innodb-flush-log-at-trx-commit=2", "--debug-no-sync"]
     _spawn([server, "--no-defaults", *options], folder, user)
     _wait("MariaDB", folder, lambda: _answers(port))
-    return f"mysql+pymysql://root@127.0.0.1:{port}/mysql"
 
 
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"

@@ -32,7 +32,7 @@ def server_urls() -> Iterator[dict[str, str]]:
 def restartable_postgres() -> Iterator[tuple[str, Callable[[], None]]]:
     """The URL of a PostgreSQL server of one's own, and how to restart it."""
     with _private("restarted", servers.start_postgres) as (root, url):
-        yield url, lambda: servers.restart_postgres(root, url)
+        yield url, lambda: servers.restart(root, url)
 
 
 @contextmanager

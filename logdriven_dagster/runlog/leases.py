@@ -20,6 +20,8 @@ from logdriven_dagster.runlog.schema import job_log
 from logdriven_dagster.runlog.steps import close_steps, forget_staged
 
 _RUNNING = Status.RUNNING.value
+_CLOCK_SET_BACK = timedelta(minutes=1)
+"""So far in the future no heartbeat lies by itself: servers of one database differ by less."""
 
 
 def held(attempt: Attempt) -> ColumnElement[bool]:
@@ -36,8 +38,16 @@ def held(attempt: Attempt) -> ColumnElement[bool]:
 
 @cache
 def expired(log: Table = job_log) -> ColumnElement[bool]:
-    """Whether a RUNNING row's lease is over, by the database's clock; without an expiry it is."""
-    return or_(log.c.lease_expires_at.is_(None), log.c.lease_expires_at < utc_now())
+    """Whether a RUNNING row's lease is over, by the database's clock; without an expiry it is.
+
+    A heartbeat in the future tells that the clock was set back. A holder that lives has renewed its
+    lease within seconds; one that is dead would otherwise hold it until the clock is there again.
+    """
+    return or_(
+        log.c.lease_expires_at.is_(None),
+        log.c.lease_expires_at < utc_now(),
+        log.c.heartbeat_at > utc_from_now(_CLOCK_SET_BACK),
+    )
 
 
 @cache

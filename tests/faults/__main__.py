@@ -7,31 +7,44 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.faults.driver import Report, driving
-from tests.faults.projects import make_scenario
+from tests.faults.peers import STARTS, URL_VARIABLE, Peer, new_peer, private_server
+from tests.faults.projects import Scenario, make_scenario
 
 _DAYS = 14
-_AT_A_MOMENT = 0.3
-"""The share of faults that come at a random moment instead of a named point."""
 
 
-def rounds(number: int, seed: int, until: float, folder: Path) -> Iterator[tuple[str, Report]]:
+@contextmanager
+def scenarios(log: str, folder: Path) -> Iterator[Iterator[tuple[Scenario, Peer | None]]]:
+    """One project after the other; run log, catalog and target are of the named kind."""
+    names = enumerate(itertools.cycle(["lake", "database"]))
+    if log == "sqlite":
+        yield ((make_scenario(name, folder / str(turn), _DAYS), None) for turn, name in names)
+        return
+    with private_server(log) as root:
+        yield (_on_server(root, name, folder / str(turn)) for turn, name in names)
+
+
+def _on_server(root: Path, name: str, folder: Path) -> tuple[Scenario, Peer]:
+    peer = new_peer(root, f"faults_{folder.name}")
+    return make_scenario(name, folder, _DAYS, f"${{env:{URL_VARIABLE}}}"), peer
+
+
+def rounds(
+    number: int, seed: int, until: float, given: Iterator[tuple[Scenario, Peer | None]]
+) -> Iterator[tuple[str, Report]]:
     """Scenario after scenario, each hurt until it is done, until there were enough faults."""
     left = number
-    for turn in itertools.count():
-        name = ("lake", "database")[turn % 2]
-        scenario = make_scenario(name, folder / str(turn), _DAYS)
-        with driving(scenario, seed * 1000 + turn) as driver:
+    for turn, (scenario, peer) in enumerate(given):
+        with driving(scenario, seed * 1000 + turn, peer) as driver:
             while driver.pending and sum(driver.report.faults.values()) < left:
-                if driver.random.random() < _AT_A_MOMENT:
-                    driver.kill_after(driver.random.uniform(2.0, 9.0))
-                else:
-                    driver.hurt(*driver.random_fault())
+                driver.hurt_at_random()
             driver.finish()
         left -= sum(driver.report.faults.values())
-        yield name, driver.report
+        yield scenario.name, driver.report
         if left <= 0 or time.monotonic() > until:
             return
 
@@ -42,19 +55,25 @@ def main() -> int:
     parser.add_argument("number", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=240, help="begin no scenario later")
+    parser.add_argument("--log", choices=["sqlite", *STARTS], default="sqlite")
     given = parser.parse_args()
     began, total = time.monotonic(), Report()
     projects = {"lake": Report(), "database": Report()}
-    with tempfile.TemporaryDirectory() as folder:
-        until = began + 60 * given.minutes
-        for name, report in rounds(given.number, given.seed, until, Path(folder)):
+    until = began + 60 * given.minutes
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        scenarios(given.log, Path(folder)) as projects_in_turn,
+    ):
+        for name, report in rounds(given.number, given.seed, until, projects_in_turn):
             projects[name].add(report)
             total.add(report)
             done = sum(total.faults.values())
             sys.stderr.write(f"{done} faults, {len(total.violations)} violations\n")
             sys.stderr.writelines(f"{text}\n" for text in report.violations)
     minutes = (time.monotonic() - began) / 60
-    heading = f"`make faults N={given.number} SEED={given.seed}`, {minutes:.0f} minutes"
+    heading = (
+        f"`make faults N={given.number} SEED={given.seed} LOG={given.log}`, {minutes:.0f} minutes"
+    )
     sys.stdout.write(markdown(heading, projects, total))
     return 1 if total.violations else 0
 

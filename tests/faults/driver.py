@@ -15,6 +15,8 @@ from typing import Any
 
 from logdriven_dagster.execution.local import open_runner
 from tests.faults.invariants import violations
+from tests.faults.network import wire_to
+from tests.faults.peers import URL_VARIABLE, Peer
 from tests.faults.projects import NOW, Scenario
 from tests.faults.victim import POINTS
 from tests.patience import PATIENCE
@@ -22,9 +24,14 @@ from tests.patience import PATIENCE
 ROOT = Path(__file__).resolve().parents[2]
 TICK = 0.25
 """Seconds between two looks at the plan."""
+_AT_A_MOMENT, _OF_A_SERVER = 0.3, 0.15
+"""The shares of faults that come at a random moment, or hurt the server, not at a named point."""
 _SWITCH = "between verify and switch"
 _FROZEN = ["claimed", "staged", "persisted", "before publishing", _SWITCH]
 """Points at which a frozen runner holds no lock of a SQLite run log."""
+_TRANSACTIONS = ["in a transaction of the log", "in a transaction of the catalog"]
+"""Points at which it holds locks that only a server can end."""
+_OF_SERVERS = ["server killed", "sessions ended", "network cut"]
 
 
 @dataclass
@@ -54,8 +61,8 @@ class Report:
 class Driver:
     """One scenario, from its first run until nothing is left to do."""
 
-    def __init__(self, scenario: Scenario, seed: int) -> None:
-        self.scenario, self.random = scenario, random.Random(seed)
+    def __init__(self, scenario: Scenario, seed: int, peer: Peer | None = None) -> None:
+        self.scenario, self.random, self._peer = scenario, random.Random(seed), peer
         self.report = Report()
         self._runner = open_runner(scenario.project)
         self._hosts = 0
@@ -72,11 +79,26 @@ class Driver:
         """How many windows are left to run."""
         return sum(table.pending for table in self._runner.plan(NOW).tables.values())
 
-    def random_fault(self) -> tuple[str, str, int]:
-        """A fault, a point, and at which of its calls it happens; kills most of all."""
-        fault = self.random.choices(["kill", "jvm", "full disk", "freeze"], [8, 1, 1, 1])[0]
-        points = _FROZEN if fault == "freeze" else [p for p in POINTS if p != "in the heartbeat"]
-        if fault == "freeze" and self.scenario.name == "database":
+    def hurt_at_random(self) -> None:
+        """One fault of any kind, at a named point or at some moment; kills most of all."""
+        draw = self.random.random()
+        if draw < _AT_A_MOMENT:
+            self.kill_after(self.random.uniform(2.0, 9.0))
+        elif self._peer is not None and draw < _AT_A_MOMENT + _OF_A_SERVER:
+            self.hurt_server(self.random.choice(_OF_SERVERS), self.random.uniform(2.0, 12.0))
+        else:
+            self.hurt(*self._random_fault())
+
+    def _random_fault(self) -> tuple[str, str, int]:
+        """A fault, a point, and at which of its calls it happens."""
+        frozen = 1 if self._peer is None else 3
+        fault = self.random.choices(["kill", "jvm", "full disk", "freeze"], [8, 1, 1, frozen])[0]
+        points = [point for point in POINTS if point != "in the heartbeat"]
+        if fault == "freeze":
+            points = _FROZEN if self._peer is None else [*_FROZEN, *_TRANSACTIONS]
+        if self.scenario.name == "database":
+            points = [point for point in points if point != _TRANSACTIONS[1]]
+        if fault == "freeze" and self.scenario.name == "database" and self._peer is None:
             points = [point for point in points if point != _SWITCH]  # it holds SQLite's lock
         tables = self._runner.plan(NOW).tables.values()
         if not any(table.log.open for table in tables):
@@ -84,14 +106,20 @@ class Driver:
         point = self.random.choice(points)
         return fault, point, 1 if point == "fenced" else self.random.randint(1, 5)
 
-    def start(self, fault: str = "", point: str = "", call: int = 1) -> "subprocess.Popen[str]":
-        """A runner; each one is on a machine of its own, so that only leases tell of its death."""
+    def start(
+        self, fault: str = "", point: str = "", call: int = 1, url: str = ""
+    ) -> "subprocess.Popen[str]":
+        """A runner; each one is on a machine of its own, so that only leases tell of its death.
+
+        `url` is its way to the server, if not everybody's.
+        """
         self._hosts += 1
         self.report.runs += 1
         command = [sys.executable, "-m", "tests.faults.victim", str(self.scenario.folder)]
         process = subprocess.Popen(
             [*command, fault, point, str(call), f"host-{self._hosts}"],
             cwd=ROOT,
+            env=os.environ | ({URL_VARIABLE: url} if url else {}),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -113,6 +141,26 @@ class Driver:
         self.report.faults[f"{fault}, {point}"] += reached
         if fault == "kill" and victim.returncode not in (0, -signal.SIGKILL):
             self._violation(f"killed at {point}, it ended with {victim.returncode}", out)
+
+    def hurt_server(self, fault: str, seconds: float) -> None:
+        """A run whose server is hurt after some seconds; a cut lasts longer than a lease."""
+        assert self._peer is not None
+        with wire_to(int(self._peer.url.port or 0)) as wire:
+            running = self.start(url=self._peer.through(wire.port))
+            time.sleep(seconds)
+            self.report.faults[f"{fault}, at a random moment"] += running.poll() is None
+            if fault == "server killed":
+                self._peer.kill()
+            elif fault == "sessions ended":
+                self._peer.end_sessions()
+            else:
+                wire.cut()
+                self.run()  # another host, which reaches the server
+                wire.mend()
+            out, _ = running.communicate(timeout=PATIENCE)
+        self._await_takeover()
+        if running.returncode not in (0, 2):
+            self._violation(f"after {fault} a runner ended with {running.returncode}", out)
 
     def kill_after(self, seconds: float) -> None:
         """One run that is killed at some moment, with its JVM."""
@@ -189,9 +237,9 @@ class Driver:
 
 
 @contextmanager
-def driving(scenario: Scenario, seed: int) -> Iterator[Driver]:
+def driving(scenario: Scenario, seed: int, peer: Peer | None = None) -> Iterator[Driver]:
     """A driver whose processes end with the block, however it ends."""
-    driver = Driver(scenario, seed)
+    driver = Driver(scenario, seed, peer)
     try:
         yield driver
     finally:

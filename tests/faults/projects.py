@@ -21,6 +21,7 @@ SETTINGS = """
     project: faults
     lease: 2 s
     run_log: "{run_log}"
+    {catalog}
     connections: {{db: {{url: "{database}"}}}}
     defaults: {{period: 1 day, default_start: 2022-01-01, end: 2022-01-{end:02}, retries: 1}}
     spark:
@@ -167,14 +168,16 @@ def _pointed(folder: Path, zone: ZoneInfo) -> Iterator[tuple[Any, ...]]:
             yield from _tuples(read_table(folder / "data" / pointer.folder / name))
 
 
-def make_scenario(
-    name: str, folder: Path, days: int, run_log: str = "", database: str = ""
-) -> Scenario:
-    """Write a project; its run log and database are SQLite files unless URLs are given."""
+def make_scenario(name: str, folder: Path, days: int, server: str = "") -> Scenario:
+    """Write a project; its run log, catalog and target are SQLite files or one server's database.
+
+    It may be `${env:FAULTS_URL}`, so that each runner has a way of its own to it.
+    """
     scenario = Scenario(name, folder, days)
     settings = SETTINGS.format(
-        run_log=run_log or "sqlite:///run_log.db",
-        database=database or "sqlite:///target.db",
+        run_log=server or "sqlite:///run_log.db",
+        catalog=f'catalog: "{server}"' if server else "",
+        database=server or "sqlite:///target.db",
         end=days + 1,
     )
     _write(folder / "logdriven.yaml", settings)

@@ -4,10 +4,15 @@ The points share a scenario, which is hurt again and again on its way to the end
 what costs time here.
 """
 
+import os
 import time
 
+import pytest
+
 from logdriven_dagster.execution.local import open_runner
+from scripts.servers import MissingServerError
 from tests.faults.driver import driving
+from tests.faults.peers import URL_VARIABLE, new_peer, private_server
 from tests.faults.projects import NOW, make_scenario
 from tests.patience import PATIENCE
 
@@ -36,7 +41,7 @@ def test_hurt_at_the_points_of_a_windows_life_nothing_is_lost_or_doubled_y13_y15
 
 def test_postgres_restarted_in_the_middle_of_a_catch_up(tmp_path, restartable_postgres):
     url, restart = restartable_postgres
-    scenario = make_scenario("database", tmp_path, days=6, run_log=url, database=url)
+    scenario = make_scenario("database", tmp_path, days=6, server=url)
     runner = open_runner(scenario.project)
     with driving(scenario, seed=1) as driver:
         running = driver.start()
@@ -47,3 +52,27 @@ def test_postgres_restarted_in_the_middle_of_a_catch_up(tmp_path, restartable_po
         running.communicate(timeout=PATIENCE)
         driver.finish()
     assert driver.report.violations == []
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def peer(request, monkeypatch):
+    """A private server for run log, catalog and target."""
+    monkeypatch.setenv(URL_VARIABLE, "")
+    try:
+        with private_server(request.param) as root:
+            yield new_peer(root, "faults")
+    except MissingServerError as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+
+
+def test_a_server_that_goes_and_a_runner_frozen_in_its_transaction_lose_nothing(tmp_path, peer):
+    scenario = make_scenario("lake", tmp_path, days=5, server=f"${{env:{URL_VARIABLE}}}")
+    with driving(scenario, seed=1, peer=peer) as driver:
+        driver.hurt("freeze", "in a transaction of the catalog", 2)
+        driver.hurt_server("network cut", seconds=5)
+        driver.hurt_server("server killed", seconds=4)
+        driver.finish()
+    assert driver.report.violations == []
+    assert (driver.report.zombies, driver.report.zombies_refused) == (1, 1)

@@ -13,6 +13,7 @@ from threading import RLock
 from typing import Any
 
 import psutil
+from sqlalchemy.orm import Session
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.engine import WindowSession
@@ -21,7 +22,7 @@ from logdriven_dagster.execution.chain import Chain
 from logdriven_dagster.execution.events import WindowFailed, WindowLost
 from logdriven_dagster.execution.leases import HeldLease
 from logdriven_dagster.execution.local import open_runner
-from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog import RunLog, attempts
 from tests.faults.projects import NOW
 
 POINTS: dict[str, tuple[Any, str, str]] = {
@@ -34,6 +35,8 @@ POINTS: dict[str, tuple[Any, str, str]] = {
     "published": (WindowSession, "publish", "after"),
     "finished": (Chain, "_finish", "after"),
     "in the heartbeat": (HeldLease, "_renewed", "after"),
+    "in a transaction of the log": (attempts, "claim", "after"),
+    "in a transaction of the catalog": (Session, "commit", "before"),
 }
 
 

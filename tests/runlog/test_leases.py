@@ -234,3 +234,41 @@ def test_the_schema_knows_no_other_states_y01(log, statement):
     start(log, day(1))
     with pytest.raises((RunLogError, IntegrityError)):
         execute(log, statement)
+
+
+def set_clock(log, hours):
+    """What a log looks like after the database's clock jumped: its moments have, the other way."""
+    shift = {
+        "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', {}, '{} hours')",
+        "postgresql": "{} + INTERVAL '{} hours'",
+        "mysql": "{} + INTERVAL {} HOUR",
+    }[log.engine.dialect.name.replace("mariadb", "mysql")]
+    moments = ("heartbeat_at", "lease_expires_at")
+    changes = ", ".join(f"{name} = {shift.format(name, -hours)}" for name in moments)
+    return execute(log, f"UPDATE job_log SET {changes}")
+
+
+def test_a_clock_that_is_set_back_does_not_prolong_the_lease_of_a_dead_runner(log):
+    start(log, day(1))
+    set_clock(log, hours=-2)
+    assert start(log, day(1), owner=OTHER).attempt_number == 2
+
+
+@pytest.mark.parametrize("hours", [2, -2])
+def test_a_runner_that_lives_keeps_its_window_when_the_clock_jumps(log, hours):
+    mine = start(log, day(1))
+    set_clock(log, hours)
+    with log.begin() as conn:
+        leases.renew(conn, mine)
+    with pytest.raises(AlreadyRunningError):
+        start(log, day(1), owner=OTHER)
+    end(log, mine)
+
+
+def test_a_runner_that_lost_its_window_to_a_jump_of_the_clock_changes_nothing(log):
+    mine = start(log, day(1))
+    set_clock(log, hours=2)
+    other = start(log, day(1), owner=OTHER)
+    assert other.fencing_token > mine.fencing_token
+    with log.begin() as conn, pytest.raises(AttemptLostError):
+        leases.verify(conn, mine)
