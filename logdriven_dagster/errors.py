@@ -153,7 +153,19 @@ class LeaseExpiredError(AttemptLostError):
 
 
 class StepError(LogdrivenError):
-    """A step failed; the text is what `step_log.error` holds."""
+    """A step failed; the text is what `step_log.error` holds.
+
+    Its first line says it in one sentence; after an empty line follows what Spark, a database or
+    Python said itself.
+    """
+
+
+def in_brief(error: str) -> str:
+    """The part of a step's error that is shown to people: all before the first empty line.
+
+    `logdriven log --full` shows the rest.
+    """
+    return error.strip().partition("\n\n")[0]
 
 
 class TransientStepError(StepError):

@@ -121,6 +121,7 @@ def _watch(name: str, events: "Generator[JobEvent]", *, as_json: bool) -> None:
 
 def _show(event: "JobEvent") -> None:
     from logdriven_dagster.cli import progress, rendering
+    from logdriven_dagster.errors import in_brief
     from logdriven_dagster.execution.events import (
         JobEnded,
         JobStarted,
@@ -136,11 +137,11 @@ def _show(event: "JobEvent") -> None:
                 rendering.print_line(rendering.plain(f"warning: {note}", "yellow"))
         case StepTriedAgain(step=step, error=error, error_count=number):
             rendering.print_line(
-                rendering.plain(f"try {number} of {step.step} failed: {error}", "yellow")
+                rendering.plain(f"try {number} of {step.step} failed: {in_brief(error)}", "yellow")
             )
         case StepEnded(step=step, result=result, seconds=seconds):
             line = rendering.state(result.status.value)
-            told = result.error or result.output
+            told = in_brief(result.error or "") or result.output
             text = f"  {step.exec_order} {step.step}  {result.row_count:,} rows, "
             text += rendering.seconds(seconds) + (f"\n{told}" if told else "")
             rendering.print_line(line.append_text(rendering.plain(text)))

@@ -6,6 +6,7 @@ from typing import Any
 
 from logdriven_dagster.cli.results import Tally
 from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.events import (
     JobEnded,
     JobEvent,
@@ -60,7 +61,7 @@ class JobTally:
         if summary.results:
             parts.append(f"{summary.count('SUCCESS')} windows done, {summary.failed} failed")
         text = ", ".join(parts)
-        return redact(f"{text}\n{self.error}" if self.error else text)
+        return redact(f"{text}\n{in_brief(self.error)}" if self.error else text)
 
     def as_json(self) -> dict[str, Any]:
         """The object that `job run --json` prints."""

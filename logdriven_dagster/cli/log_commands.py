@@ -17,6 +17,9 @@ def log(
     table: Annotated[str | None, typer.Argument(help="All tables by default.")] = None,
     *,
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many attempts.")] = 20,
+    full: Annotated[
+        bool, typer.Option("--full", help="Show whole errors, not only their first lines.")
+    ] = False,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -33,6 +36,8 @@ def log(
         rendering.print_json_list(rows)
     elif rows:
         _print_attempts(rows, loaded.zone)
+        if full:
+            _print_errors(rows)
     else:
         rendering.print_line("No attempts yet.")
 
@@ -58,6 +63,22 @@ def _print_attempts(rows: list[dict[str, Any]], zone: ZoneInfo) -> None:
         for step in row["steps"]:
             grid.add_row("", *_step_cells(step), style="dim")
     rendering.console().print(grid)
+
+
+def _print_errors(rows: list[dict[str, Any]]) -> None:
+    """The errors of the attempts, newest first."""
+    from logdriven_dagster.cli import rendering
+    from logdriven_dagster.config.secrets import redact
+    from logdriven_dagster.execution import shown
+
+    for row in rows:
+        for step in row["steps"]:
+            if step["error"]:
+                heading = f"job {row['job_id']}, {row['job_name']} {shown.window(row)}"
+                rendering.print_line(f"{heading}, step {step['step_id']}:")
+                for line in redact(step["error"]).strip().splitlines():
+                    rendering.print_line(f"  {line}".rstrip())
+                rendering.print_line("")
 
 
 def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":

@@ -33,7 +33,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show what would run now, oldest first, and what each blocked window waits for."""
-    from logdriven_dagster.cli.rendering import print_json_list, print_line
+    from logdriven_dagster.cli.rendering import point_to_errors, print_json_list, print_line
     from logdriven_dagster.execution.local import open_runner
 
     registered = open_in_force(project)
@@ -49,9 +49,15 @@ def plan(
         _print_windows(windows)
     else:
         _print_tables(found)
+    point_to_errors(name for name, table in found.tables.items() if _errors(table))
     for name, reason in apart.items():
         size = loaded.tables[name].batch_size
         print_line(f"{name} runs one window at a time in spite of batch_size {size}: {reason}")
+
+
+def _errors(table: "TablePlan") -> list[str]:
+    """What the latest attempts at unfinished windows failed with."""
+    return [item.error for item in table.log.open if item.error]
 
 
 def _apart(project: "Project", found: "Plan") -> dict[str, str]:
@@ -138,6 +144,7 @@ def status(
         cells = [_cell(value) for value in row.values()]
         grid.add_row(*cells, rendering.state(str(last or "–")))
     rendering.console().print(grid)
+    rendering.point_to_errors(name for name, table in found.tables.items() if _errors(table))
     print_disagreements(disagreements)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from logdriven_dagster.cli import rendering
 from logdriven_dagster.cli.results import RunSummary, Tally, WindowResult, window_result
+from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.events import WindowEvent, WindowStarted
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _line(result: WindowResult) -> "Text":
         return line.append(f"; ran {result.definition}" if result.definition else "")
     step = f"step {result.step}: " if result.step else ""
     ran = f"ran {result.definition}; " if result.definition else ""
-    return line.append_text(rendering.plain(f"  {ran}{step}{result.reason}"))
+    return line.append_text(rendering.plain(f"  {ran}{step}{in_brief(result.reason or '')}"))
 
 
 def report(tally: Tally, output: Output) -> None:
@@ -86,6 +87,8 @@ def report(tally: Tally, output: Output) -> None:
         rendering.print_json(summary.as_json())
     elif summary.results:
         _print_summary(summary)
+        failed = (result.table for result in summary.results if result.status == "FAILURE")
+        rendering.point_to_errors(failed)
     elif not tally.running:
         rendering.print_line("Nothing to do.")
     if tally.running:

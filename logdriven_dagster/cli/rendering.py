@@ -114,6 +114,14 @@ def brief(moment: datetime | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}" if moment.second else f"{moment:%Y-%m-%d %H:%M}"
 
 
+def point_to_errors(tables: Iterable[str]) -> None:
+    """Say where the errors of tables are in full; nothing for no tables."""
+    names = sorted(set(tables))
+    if names:
+        name = names[0] if len(names) == 1 else "TABLE"
+        print_line(f"The errors in full: logdriven log {name} --full")
+
+
 def print_json(value: object) -> None:
     """One JSON document on standard output; times in ISO 8601."""
     sys.stdout.write(json.dumps(_jsonable(value), indent=2) + "\n")

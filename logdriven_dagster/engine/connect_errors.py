@@ -54,12 +54,16 @@ def _chain(details: Any) -> tuple[Thrown, ...]:
     index = details.root_error_idx
     while len(chain) < len(details.errors):
         told = details.errors[index]
+        spark = told.spark_throwable
+        fragments = [c.fragment for c in spark.query_contexts if c.context_type == c.SQL]
         chain.append(
             Thrown(
                 tuple(told.error_type_hierarchy),
                 told.message,
-                told.spark_throwable.error_class or None,
-                told.spark_throwable.sql_state or None,
+                spark.error_class or None,
+                spark.sql_state or None,
+                parameters=dict(spark.message_parameters),
+                fragment=fragments[0] if fragments else "",
             )
         )
         if not told.HasField("cause_idx"):

@@ -13,6 +13,7 @@ from urllib.error import URLError
 
 from logdriven_dagster.config.secrets import redact_start
 from logdriven_dagster.engine.kafka_clients import is_transient as is_transient_kafka
+from logdriven_dagster.engine.spark_errors import repeats_its_cause, sentence_of
 from logdriven_dagster.engine.thrown import Thrown, thrown_by
 from logdriven_dagster.errors import (
     AttemptLostError,
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _PACKAGE = str(Path(__file__).parents[1])
 _LONGEST = 4000
 _LONGEST_CHAIN = 4
+_LONGEST_SENTENCE = 300
+
+_HAS_PLACE = re.compile(r":\d+\)$")
 
 TRANSIENT_JAVA = frozenset(
     {
@@ -106,11 +110,13 @@ def _name(error: object, name: str) -> None:
 
 
 def step_error(error: Exception) -> StepError:
-    """The StepError of the same meaning."""
+    """Convert any error into a StepError: one sentence, an empty line, the error's own text."""
     if told := _told(error):
         return told
     kind = TransientStepError if is_transient(error) else TerminalStepError
-    return kind(redact_start(_text(error), _LONGEST))
+    sentence = redact_start(_sentence(error), _LONGEST_SENTENCE)
+    whole = redact_start(_text(error), _LONGEST - len(sentence) - 2)
+    return kind(sentence if whole == sentence else f"{sentence}\n\n{whole}")
 
 
 def _told(error: Exception) -> StepError | None:
@@ -167,6 +173,13 @@ def _is_transient_java(thrown: Thrown) -> bool:
     return str(thrown.sql_state).startswith(_TRANSIENT_SQL_STATES)
 
 
+def _sentence(error: Exception) -> str:
+    """The error in one line, for people."""
+    chain = thrown_by(error)
+    text = " ".join((sentence_of(chain) if chain else _text(error).partition("\n")[0]).split())
+    return text if _HAS_PLACE.search(text) else text + _place(error)
+
+
 def _text(error: Exception) -> str:
     if isinstance(error, LogdrivenError):
         return str(error)
@@ -176,8 +189,8 @@ def _text(error: Exception) -> str:
         return f"{database}: {type(origin).__name__}: {origin}".removeprefix(": ")
     chain = thrown_by(error)
     if not chain:
-        return f"{type(error).__name__}: {error}".rstrip(": ") + _place(error)
-    told = [thrown for thrown in chain if not _repeats_its_cause(thrown)]
+        return f"{type(error).__name__}: {error}".rstrip(": ")
+    told = [thrown for thrown in chain if not repeats_its_cause(thrown)]
     texts: list[str] = []
     for text in map(_java_text, told or chain):
         if not any(text in earlier for earlier in texts):
@@ -190,11 +203,6 @@ def _place(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith((_PACKAGE, sys.prefix))]
     return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
-
-
-def _repeats_its_cause(thrown: Thrown) -> bool:
-    """Whether it is Spark's wrapper around a failed task, whose text is a stack trace."""
-    return thrown.types[0] == "org.apache.spark.SparkException" and thrown.condition is None
 
 
 def _java_text(thrown: Thrown) -> str:

@@ -15,6 +15,7 @@ import psutil
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.connecting import connect, remote_url
 from logdriven_dagster.engine.java import ensure_java
+from logdriven_dagster.engine.java_noise import java_noise_hidden
 from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.spark_settings import launch_settings, session_settings
 
@@ -47,7 +48,7 @@ def spark_session(project: Project) -> "SparkSession":
     quieten()
     # PySpark's first call of Java would import this and pandas, while Java waits.
     Thread(target=import_module, args=("pyspark.testing.utils",), daemon=True).start()
-    with _no_orphans(), _signals_as_they_were():
+    with _no_orphans(), _signals_as_they_were(), java_noise_hidden():
         return builder.getOrCreate()
 
 

@@ -1,7 +1,7 @@
 """The exceptions that Spark's JVM threw, whichever way they came to Python."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from logdriven_dagster.engine.modes import is_connect
@@ -21,6 +21,10 @@ class Thrown:
     sql_state: str | None = None
     error_code: int | None = None
     """The database's own, where a JDBC driver tells it; nothing of it comes over Connect."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """What Spark puts into the text of the condition, by its names for them."""
+    fragment: str = ""
+    """The part of the query where it arose, if Spark knows it."""
 
     @property
     def name(self) -> str:
@@ -51,8 +55,27 @@ def _of_java(throwable: Any) -> Thrown:
     message = str(throwable.getMessage() or "")
     if "java.sql.SQLException" in types:
         return Thrown(types, message, None, throwable.getSQLState(), throwable.getErrorCode())
-    spark = types[0] == "org.apache.spark.SparkException"
-    return Thrown(types, message, throwable.getCondition() if spark else None)
+    if not _is_sparks(throwable):
+        return Thrown(types, message)
+    contexts = [c for c in throwable.getQueryContext() if c.contextType().toString() == "SQL"]
+    return Thrown(
+        types,
+        message,
+        throwable.getCondition(),
+        parameters=dict(throwable.getMessageParameters()),
+        fragment=contexts[0].fragment() if contexts else "",
+    )
+
+
+def _is_sparks(throwable: Any) -> bool:
+    """Whether it knows its condition and parameters."""
+    from py4j.java_gateway import is_instance_of
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway  # noqa: SLF001 - the only way to the Java side
+    return gateway is not None and is_instance_of(
+        gateway, throwable, "org.apache.spark.SparkThrowable"
+    )
 
 
 def _types(throwable: Any) -> Iterator[str]:

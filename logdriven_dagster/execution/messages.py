@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution import shown
 from logdriven_dagster.runlog import history, notifications
 from logdriven_dagster.runlog.notifications import Event, Notice, Parcel
@@ -165,7 +166,7 @@ def _fact(project: Project, notice: Notice, row: shown.Row | None) -> Fact:
         read=shown.total(row, "source_count"),
         written=shown.total(row, "success_count"),
         step=step["step_id"] if step else "",
-        error=_cut(shown.error(row)),
+        error=_cut(in_brief(shown.error(row))),
         link=run_link(project, row["dagster_run_id"]),
     )
 
@@ -179,7 +180,7 @@ def _fact_of_job(project: Project, notice: Notice, row: Mapping[str, Any] | None
         told,
         started=shown.clock(row["begin_time"], project.zone),
         seconds=shown.seconds(times),
-        error=_cut(redact(row["error"] or "")),
+        error=_cut(in_brief(redact(row["error"] or ""))),
         link=run_link(project, row["dagster_run_id"]),
     )
 

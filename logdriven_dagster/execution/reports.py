@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.jobs import MaintenanceJob
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.errors import StepError, UsageError
+from logdriven_dagster.errors import StepError, UsageError, in_brief
 from logdriven_dagster.execution import shown
 from logdriven_dagster.execution.messages import Attached, Message
 from logdriven_dagster.execution.report_page import as_html
@@ -76,7 +76,7 @@ class Report:
 
     def _cells(self, row: shown.Row) -> list[Any]:
         step = shown.failed_step(row) if row["status"] == "FAILURE" else None
-        error = " ".join(shown.error(row).split()) if step else ""
+        error = " ".join(in_brief(shown.error(row)).split()) if step else ""
         return [
             row["project_name"],
             row["job_name"],

@@ -24,7 +24,7 @@ from dagster import (
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.jobs import JobConfig, StandardJob
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.errors import UsageError
+from logdriven_dagster.errors import UsageError, in_brief
 from logdriven_dagster.execution.arguments import JobArguments, retry_version_of
 from logdriven_dagster.execution.events import (
     JobEnded,
@@ -183,7 +183,8 @@ def _follow(context: OpExecutionContext, reporter: Reporter, events: Generator[J
         metadata["steps"] = MetadataValue.md(_table(steps))
     if ended.status is not Status.SUCCESS:
         heading = f"{ended.run.job}: {summary(reporter)}" if not steps else ended.run.job
-        raise Failure(redact(f"{heading}\n{ended.error}"), metadata=metadata, allow_retries=False)
+        told = redact(f"{heading}\n{in_brief(ended.error or '')}")
+        raise Failure(told, metadata=metadata, allow_retries=False)
     if not steps:
         context.log.info(summary(reporter))
     context.add_output_metadata(metadata)
@@ -200,12 +201,12 @@ def _report_progress(
         case StepStarted(step=step):
             context.log.info("step %s %s begins", step.exec_order, step.step)
         case StepTriedAgain(step=step, error=error, error_count=number):
-            context.log.warning("step %s: try %s failed: %s", step.step, number, error)
+            context.log.warning("step %s: try %s failed: %s", step.step, number, in_brief(error))
 
 
 def _report_step(context: OpExecutionContext, event: StepEnded) -> None:
     step, result = event.step, event.result
-    told = result.error or result.output
+    told = in_brief(result.error or "") or result.output
     text = f"step {step.exec_order} {step.step}: {result.status.value}, {result.row_count} rows"
     log = context.log.error if result.status is Status.FAILURE else context.log.info
     log(text + (f": {told}" if told else ""))

@@ -117,10 +117,11 @@ def column_lineage(
 
 
 def failure_metadata(event: WindowFailed) -> dict[str, Any]:
-    """Of a failed window: which attempt failed in which step."""
+    """Of a failed window: which attempt failed in which step, and the whole error."""
     return _attempt_metadata(event.attempt) | {
         "step": event.step_id,
         "seconds": round(event.seconds, 3),
+        "error": redact(event.error),
     }
 
 

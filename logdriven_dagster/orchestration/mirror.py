@@ -20,6 +20,7 @@ from dagster import (
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.local import open_runner
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
@@ -141,7 +142,7 @@ def _show(instance: DagsterInstance, project: Project, row: dict[str, Any]) -> b
         errors = [step["error"] for step in row["steps"] if step["error"]]
         text = f"job {row['job_id']} of {row['owner']} ended as {row['status']}"
         tags = {JOB_TAG: str(row["job_id"])}
-        text = redact(": ".join([text, *errors[:1]]))
+        text = redact(": ".join([text, *map(in_brief, errors[:1])]))
         report_failed(instance, key, partition, job_name=CATCH_UP, tags=tags, text=text)
     # A window that succeeded has passed all checks; which one stopped another is in its error only.
     checks = {check.check: True for check in table.checks} if succeeded else {}

@@ -19,7 +19,12 @@ from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError, LogdrivenError
+from logdriven_dagster.errors import (
+    AlreadyDoneError,
+    AlreadyRunningError,
+    LogdrivenError,
+    in_brief,
+)
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
@@ -202,8 +207,8 @@ def report_planned(
 
 def failure_text(event: WindowFailed) -> str:
     """Where and why a window failed."""
-    attempt = event.attempt
-    return redact(f"{attempt.table} {attempt.window}: step {event.step_id} failed: {event.error}")
+    attempt, told = event.attempt, in_brief(event.error)
+    return redact(f"{attempt.table} {attempt.window}: step {event.step_id} failed: {told}")
 
 
 @contextmanager

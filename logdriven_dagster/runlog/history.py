@@ -22,6 +22,7 @@ from logdriven_dagster.runlog.schema import job_log, step_log
 from logdriven_dagster.runlog.unions import each
 
 _DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
+_LONGEST_LINE = 300
 _NEWEST = (
     select(job_log.c.job_id)
     .where(job_log.c.job_name == bindparam("name"))
@@ -137,7 +138,7 @@ def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:
 
 
 def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
-    """The first line of each attempt's first error."""
+    """The first line of each attempt's first error; `logdriven log --full` shows the rest."""
     found = {}
     for part in chunks(job_ids):
         query = (
@@ -146,7 +147,7 @@ def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
             .order_by(step_log.c.start_time.desc())
         )
         for row in conn.execute(query):
-            found[row.job_id] = (row.error.splitlines() or [""])[0]
+            found[row.job_id] = (row.error.splitlines() or [""])[0][:_LONGEST_LINE]
     return found
 
 

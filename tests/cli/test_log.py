@@ -44,6 +44,18 @@ def test_log_shows_attempts_with_their_steps_newest_first(shop, logdriven):
     assert steps[1].split()[-2:] == ["24", "24"]
 
 
+def test_full_shows_whole_errors(shop, logdriven):
+    ShopLog(shop).fail("ods.orders", day(2), "there is no column b\n\nAnalysisException: [X] b")
+    assert "AnalysisException" not in logdriven("log").out
+    assert logdriven("log", "ods.orders", "--full").out.splitlines()[-5:] == [
+        "job 1, ods.orders 2022-01-02 – 2022-01-03, step load:",
+        "  there is no column b",
+        "",
+        "  AnalysisException: [X] b",
+        "",
+    ]
+
+
 def test_limit_shows_the_latest_attempts(shop, logdriven):
     log = ShopLog(shop)
     for n in (1, 2, 3):

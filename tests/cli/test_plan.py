@@ -47,6 +47,14 @@ def test_plan_shows_one_line_per_table(shop, logdriven):
     ]
 
 
+def test_a_plan_tells_the_first_line_of_an_error_and_where_the_rest_is(shop, logdriven):
+    ShopLog(shop).fail("ods.orders", day(1), "there is no column b\n\n" + "Spark's text " * 300)
+    for command in (("plan", "--all"), ("plan",), ("status",)):
+        out = logdriven(*command, *NOON).out
+        assert "Spark's text" not in out
+        assert "The errors in full: logdriven log ods.orders --full" in out.splitlines()
+
+
 def test_a_table_without_pending_windows_is_up_to_date(shop, logdriven):
     out = logdriven("plan", "ods.orders", "--now", "2022-01-01").out
     assert "up to date" in out

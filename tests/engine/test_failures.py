@@ -11,7 +11,12 @@ import sqlalchemy as sa
 
 from logdriven_dagster.config.secrets import remember
 from logdriven_dagster.engine.failures import is_transient, step_error
-from logdriven_dagster.errors import StepError, TerminalStepError, TransientStepError
+from logdriven_dagster.errors import (
+    StepError,
+    TerminalStepError,
+    TransientStepError,
+    in_brief,
+)
 from tests.builders import day
 from tests.engine.laboratory import Lab, jobs_at_work
 
@@ -48,6 +53,89 @@ def test_bad_sql_and_bad_data_are_terminal_and_told_in_a_few_lines(lab: Lab, sql
     assert re.search(text, str(error))
     assert len(str(error)) < 800
     assert "\tat " not in str(error)
+
+
+SENTENCES = {
+    "SELEC 1": "the query has a syntax error at or near 'SELEC' (line 1, column 1 of the query)",
+    "SELECT orgin FROM VALUES (1) AS t(origin)": "there is no column orgin (line 1, column 8 of "
+    "the query); did you mean origin?",
+    "SELECT 1 AS a,\n b FROM range(1)": "there is no column b (line 2, column 2 of the query); "
+    "did you mean id?",
+    "SELECT * FROM ods.nowhere": "there is no table ods.nowhere (line 1, column 15 of the query); "
+    "a query can read source, earlier steps and the tables of depends_on",
+    "SELECT date_tunc(now()) AS a": "Spark has no function date_tunc (line 1, column 8 of the "
+    "query)",
+    "SELECT substring() AS a": "the function substring takes 2, 3 arguments, not 0 (line 1, "
+    "column 8 of the query)",
+    "SELECT id FROM range(1) a JOIN range(1) b ON a.id = b.id": "the column id is in more than one "
+    "table: a.id, b.id; write which one (line 1, column 8 of the query)",
+    "SELECT CAST(concat('x', id) AS INT) AS a FROM range(1)": "the value 'x0' is not of type INT "
+    "in CAST(concat('x', id) AS INT); correct it, or use try_cast to get NULL instead",
+    "SELECT CAST(id + 3000000000 AS INT) AS a FROM range(1)": "the value 3000000000 is too large "
+    "for type INT",
+    "SELECT CAST((id + 1000) AS DECIMAL(5, 2)) AS a FROM range(1)": "the value 1000 is too large "
+    "for type DECIMAL(5, 2) in CAST((id + 1000) AS DECIMAL(5, 2))",
+    "SELECT 1 / (id - 1) AS a FROM range(3)": "division by zero in 1 / (id - 1); use try_divide to "
+    "get NULL instead",
+    "SELECT array(1)[id + 1] AS a FROM range(1)": "an array of 1 elements has no element 1 in "
+    "array(1)[id + 1]",
+    "SELECT IF(id = 0, raise_error('the data is bad'), 1) AS a FROM range(1)": "the data is bad",
+    "SELECT :nope AS a": "the query uses the unknown parameter :nope",
+    "SELECT id, count(*) AS n FROM range(3)": "The query does not include a GROUP BY clause. Add "
+    "GROUP BY or turn it into the window functions using OVER clauses (line 1, column 1 of the "
+    "query)",
+}
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("sql", SENTENCES)
+def test_an_error_of_a_query_is_told_in_one_sentence(lab: Lab, sql: str):
+    sentence, empty, *rest = str(failure(lab, sql)).splitlines()
+    assert sentence == SENTENCES[sql]
+    assert empty == ""
+    assert rest  # what Spark said
+
+
+FILES = {
+    ("a.csv", "1,2\n3,ten\n"): "cannot read the file {path}: the record 3,null does not fit the "
+    'columns: "ten" is not a number of that type',
+    ("a.json", '{"a": 1, "b": "ten"}\n'): "cannot read the file {path}: the record 1,null does not "
+    "fit the columns: the field 'b' holds ten, which is not of type INT",
+    ("a.parquet", "no Parquet at all"): "cannot read the file {path}: it is not a Parquet file",
+}
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize(("name", "text"), FILES)
+def test_an_error_of_a_file_names_it_and_the_value(lab: Lab, name: str, text: str):
+    path = lab.file(name, text)
+    source: dict[str, object] = {"type": path.suffix[1:], "path": name, "columns": "a INT, b INT"}
+    if name != "a.parquet":
+        source["options"] = {"mode": "FAILFAST"}
+    error = failure(lab, source=source)
+    assert in_brief(str(error)) == FILES[name, text].format(path=path)
+
+
+@pytest.mark.connect
+def test_an_error_of_a_python_function_names_its_line(lab: Lab):
+    lab.file("tables/own.py", "def own(spark):\n    return spark.nothing.at_all\n")
+    error = in_brief(str(failure(lab, python="own.py:own")))
+    assert error.endswith("tables/own.py:2)")
+
+
+@pytest.mark.connect
+def test_an_error_of_a_function_in_a_worker_names_its_line(lab: Lab):
+    lab.file(
+        "tables/own.py",
+        "from pyspark.sql.functions import udf\n"
+        "@udf('int')\n"
+        "def broken(value):\n"
+        "    raise ValueError(f'no good: {value}')\n"
+        "def own(spark):\n"
+        "    return spark.range(1).select(broken('id').alias('a'))\n",
+    )
+    error = in_brief(str(failure(lab, python="own.py:own")))
+    assert re.fullmatch(r"ValueError: no good: 0 \(.*tables/own.py:4\)", error)
 
 
 def test_a_missing_file_is_terminal_and_named(lab: Lab):

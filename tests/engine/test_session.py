@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from logdriven_dagster.engine import class_sharing, spark_settings
+from logdriven_dagster.engine.java_noise import java_noise_hidden
 from tests.builders import day
 from tests.engine.laboratory import Lab, held
+from tests.patience import PATIENCE
 
 
 def test_importing_the_engine_imports_neither_spark_nor_iceberg():
@@ -18,6 +21,20 @@ def test_importing_the_engine_imports_neither_spark_nor_iceberg():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_java_says_of_itself_stands_between_nobodys_lines(capfd):
+    lines = "WARNING: Using incubator modules: jdk.incubator.vector\\nout of memory\\n"
+    with java_noise_hidden():
+        child = subprocess.Popen(["/bin/sh", "-c", f"printf '{lines}' >&2"])
+        os.write(2, b"ours\n")
+    child.wait()
+    for thread in threading.enumerate():
+        if thread.name == "java-noise":  # it ends when nobody can write to it any more
+            thread.join(PATIENCE)
+    os.write(2, b"later\n")
+    shown = capfd.readouterr().err.splitlines()
+    assert sorted(shown) == ["later", "ours", "out of memory"]
 
 
 def test_a_hand_written_frame_is_staged_and_published_like_a_result(lab: Lab):
