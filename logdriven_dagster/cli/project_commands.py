@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from logdriven_dagster.cli.options import JsonOption, NowOption, ProjectOption, open_project
+from logdriven_dagster.cli.options import JsonOption, NowOption, ProjectOption
 
 
 class FileKind(str, Enum):
@@ -47,12 +47,13 @@ def _day(now: str | None) -> date:
 
 
 def validate(project: ProjectOption = None, as_json: JsonOption = False) -> None:
-    """Check all files of the project and show all mistakes at once."""
+    """Check all files of the project, their queries and Python functions; show all mistakes."""
     from logdriven_dagster.cli.rendering import print_json, print_line
+    from logdriven_dagster.config import examined_project
     from logdriven_dagster.errors import InvalidProjectError
 
     try:
-        loaded = open_project(project)
+        loaded = examined_project(project or ".")
     except InvalidProjectError as invalid:
         if not as_json:
             raise

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from logdriven_dagster.config.checking_quality import broken_quality, rule_queries
 from logdriven_dagster.config.committing import broken_job_statements, broken_statements
 from logdriven_dagster.config.conditions import broken_conditions, broken_relations
-from logdriven_dagster.config.documents import Document, Location
+from logdriven_dagster.config.documents import Document, Location, absence
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models import ProjectConfig, TableConfig
 from logdriven_dagster.config.notifications import unknown_recipients
@@ -134,8 +134,8 @@ def _broken_upkeep(
                 step.connection, "sql", document, (*place, "connection"), config
             )
         file = (step.python or "").partition(":")[0]
-        if file.endswith(".py") and not (folder / file).is_file():
-            yield document.error((*place, "python"), f"no such file: {folder / file}")
+        if file.endswith(".py") and (problem := absence(folder / file)):
+            yield document.error((*place, "python"), problem)
         for name in step.tables:
             if name not in known:
                 yield _unknown_table(document, (*place, "tables"), name, known)
@@ -174,18 +174,13 @@ def _broken_steps(
         for place, name, kind in _connections(step):
             yield from _broken_connection(name, kind, document, ("steps", n, *place), config)
         file = (step.python or "").partition(":")[0]
-        if file.endswith(".py") and not (folder / file).is_file():
-            yield document.error(("steps", n, "python"), f"no such file: {folder / file}")
-        if step.sql_file and not (folder / step.sql_file).is_file():
-            yield document.error(
-                ("steps", n, "sql_file"), f"no such file: {folder / step.sql_file}"
-            )
-            continue
+        if file.endswith(".py") and (problem := absence(folder / file)):
+            yield document.error(("steps", n, "python"), problem)
         place = ("steps", n, "sql_file" if step.sql_file else "sql")
         try:
-            sql = query_of(table, step, folder, config.variables)
-        except UnknownPropertyError as error:
-            yield document.error(place, str(error), error.hint)
+            sql = _query(table, step, document, place, config)
+        except ConfigError as error:
+            yield error
             continue
         yield from _undeclared_reads(table, sql, document, place, names)
         if step.loop_over is not None:
@@ -194,6 +189,23 @@ def _broken_steps(
         yield from _undeclared_reads(table, check.sql, document, ("checks", n, "sql"), names)
     for location, query in rule_queries(table, config):
         yield from _undeclared_reads(table, query, document, location, names)
+
+
+def _query(
+    table: TableConfig,
+    step: StepConfig,
+    document: Document,
+    place: tuple[str | int, ...],
+    config: ProjectConfig,
+) -> str | None:
+    """The query of a step; ConfigError if it cannot be had."""
+    folder = document.path.parent
+    if step.sql_file and (problem := absence(folder / step.sql_file)):
+        raise document.error(place, problem)
+    try:
+        return query_of(table, step, folder, config.variables)
+    except UnknownPropertyError as error:
+        raise document.error(place, str(error), error.hint) from None
 
 
 def _broken_loop(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from logdriven_dagster.config.documents import Document, Location
+from logdriven_dagster.config.documents import Document, Location, absence
 from logdriven_dagster.config.models import ProjectConfig, TableConfig
 from logdriven_dagster.config.quality import (
     DUPLICATES,
@@ -49,6 +49,17 @@ def broken_quality(
 
 def rule_queries(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Location, str]]:
     """The queries among a table's rules, with their places; they may read other tables."""
+    return _rule_texts(table, config, "query", "sql")
+
+
+def rule_functions(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Location, str]]:
+    """The Python functions among a table's rules, with their places."""
+    return _rule_texts(table, config, "python", "python")
+
+
+def _rule_texts(
+    table: TableConfig, config: ProjectConfig, kind: str, field: str
+) -> Iterator[tuple[Location, str]]:
     for n, step in enumerate(table.steps):
         if step.quality is None:
             continue
@@ -57,8 +68,8 @@ def rule_queries(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Lo
                 rule = resolved(use, column, config.quality_rules, step.quality)
             except BadRuleError:
                 continue
-            if rule.kind == "query":
-                yield ("steps", n, "quality", *place, "sql"), rule.text
+            if rule.kind == kind:
+                yield ("steps", n, "quality", *place, field), rule.text
 
 
 def _unclear(
@@ -93,8 +104,8 @@ def _broken(
             yield document.error((*where, "table"), problem, f"add {other} to depends_on")
     if rule.kind == "python":
         file = Path(document.path.parent, rule.text.partition(":")[0])
-        if file.suffix == ".py" and not file.is_file():
-            yield document.error((*where, "python"), f"no such file: {file}")
+        if file.suffix == ".py" and (absent := absence(file)):
+            yield document.error((*where, "python"), absent)
     if rule.kind in ("sql", "fails_when", "query"):
         query = rule.text if rule.kind == "query" else condition_query(rule.text)
         try:

@@ -228,7 +228,7 @@ def _qualified(tree: Any, schema: dict[str, object], dialect: str | None) -> Any
             continue
         if scope is not None:
             return scope
-    raise UnreadableSqlError("it is no SELECT")
+    raise UnreadableSqlError("it is not a SELECT")
 
 
 def _renamed(tree: Any, query: Query) -> dict[str, Container]:

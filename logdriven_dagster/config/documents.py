@@ -87,9 +87,36 @@ def read_list(path: Path) -> list[Any]:
     return values
 
 
+def text_of(path: Path) -> str:
+    """The text of a file, without a byte order mark; ConfigError if it cannot be read as UTF-8."""
+    try:
+        content = path.read_bytes()
+    except IsADirectoryError:
+        raise ConfigError(path, None, "", "this is a folder; a file is expected") from None
+    except OSError as error:
+        problem = f"the file cannot be read: {error.strerror}"
+        raise ConfigError(path, None, "", problem) from None
+    hint = "save the file as UTF-8"
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ConfigError(path, None, "", "the file is UTF-16", hint)
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        problem = f"the byte 0x{content[error.start]:02X} is not UTF-8"
+        raise ConfigError(path, line, "", problem, hint) from None
+
+
+def absence(path: Path) -> str | None:
+    """Why there is no file at a path; None if there is one."""
+    if path.is_dir():
+        return f"{path} is a folder; a file is expected"
+    return None if path.is_file() else f"no such file: {path}"
+
+
 def _parsed(path: Path) -> tuple[yaml.Node | None, Any]:
     try:
-        loader = _Loader(path.read_text(encoding="utf-8"))
+        loader = _Loader(text_of(path))
         node = loader.get_single_node()
         return node, loader.construct_document(node) if node else None
     except yaml.MarkedYAMLError as error:

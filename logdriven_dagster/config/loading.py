@@ -18,6 +18,7 @@ from logdriven_dagster.config.documents import (
 from logdriven_dagster.config.jobs import JobConfig, job_model
 from logdriven_dagster.config.models import SLICED, ProjectConfig, TableConfig
 from logdriven_dagster.config.notifications import broken_recipients, unknown_recipients
+from logdriven_dagster.config.oversights import oversights
 from logdriven_dagster.config.plain_secrets import plain_secrets
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.properties import with_properties
@@ -45,6 +46,18 @@ class Sources:
 def load_project(root: Path | str) -> Project:
     """Load a project folder; InvalidProjectError holds every mistake found in it."""
     return build_project(read_sources(root))
+
+
+def examined_project(root: Path | str) -> Project:
+    """Load a project folder and look for what its runs would stumble over, too.
+
+    InvalidProjectError holds every mistake. No code of the project is run.
+    """
+    sources = read_sources(root)
+    project = build_project(sources)
+    if found := oversights(project, (*sources.tables, *sources.jobs)):
+        raise InvalidProjectError(found)
+    return project
 
 
 def read_sources(root: Path | str) -> Sources:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, StringConstraints
 
-from logdriven_dagster.config.documents import Document, Location
+from logdriven_dagster.config.documents import Document, Location, text_of
 from logdriven_dagster.config.fields import IDENTIFIER
 from logdriven_dagster.config.steps import Option, StepConfig
 from logdriven_dagster.errors import ConfigError
@@ -102,11 +102,12 @@ def query_of(
 ) -> str | None:
     """The query of a step, inline or from its file in the folder; None for a step without one.
 
-    UnknownPropertyError if the file names a property that the table does not have.
+    UnknownPropertyError if the file names a property that the table does not have, ConfigError if
+    it is not UTF-8.
     """
     if step.sql_file is None:
         return step.sql
-    text = (folder / step.sql_file).read_text(encoding="utf-8")
+    text = text_of(folder / step.sql_file)
     return str(_filled(text, table.properties, {*variables, *table.variables}))
 
 

@@ -65,9 +65,9 @@ def written_places(project: Project) -> dict[str, str]:
     }
 
 
-def dialect_of(project: Project, source: JdbcSource) -> str | None:
-    """What sqlglot calls the language of a source's database."""
-    url = project.config.connections[source.connection].url or ""
+def dialect_of(project: Project, connection: str) -> str | None:
+    """What sqlglot calls the language of a connection's database."""
+    url = project.config.connections[connection].url or ""
     backend = re.split(r"[+:]", url)[0]
     return _DIALECTS.get(backend, backend or None)
 
@@ -110,7 +110,7 @@ class _Asking:
         text, own = self._given(source.query), (self._table.table, self._step.step)
         names = {"": Container(source.connection), **self._written(source.connection, text)}
         query = Query(*own, "spark", text, result, (), names)
-        return query, dialect_of(self._project, source)
+        return query, dialect_of(self._project, source.connection)
 
     def _written(self, connection: str, text: str) -> dict[str, Container]:
         """Tables of a connection that a text mentions and tables of the project are written to."""

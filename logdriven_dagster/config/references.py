@@ -7,7 +7,12 @@ _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
 class UnreadableSqlError(ValueError):
-    """sqlglot cannot parse the query."""
+    """sqlglot cannot parse the query; `line` of the query, from 1, is where."""
+
+    def __init__(self, problem: str, line: int = 1, column: int | None = None) -> None:
+        self.problem, self.line = problem, line
+        place = f" (line {line}, column {column} of the query)" if column else ""
+        super().__init__(f"{problem}{place}")
 
 
 def table_references(sql: str) -> set[str]:
@@ -34,7 +39,7 @@ def replace_tables(sql: str, views: Mapping[str, str]) -> str:
     for name, table in named_tables(tree):
         if view := wanted.get(name.lower()):
             alias = "" if table.alias else f" AS `{table.name}`"
-            edits.append((*_span(table), f"`{view}`{alias}"))
+            edits.append((*span(table), f"`{view}`{alias}"))
     edits += _qualified_columns(tree, wanted)
     for start, end, text in sorted(edits, reverse=True):
         sql = sql[:start] + text + sql[end:]
@@ -59,21 +64,45 @@ def named_tables(tree) -> Iterator:  # type: ignore[no-untyped-def,type-arg]
     common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
         parts = [part.name for part in table.parts]
+        if isinstance(table.this, exp.Func):
+            continue  # a table that a function makes
         if all(parts) and not (len(parts) == 1 and parts[0].lower() in common):
             yield ".".join(parts), table
 
 
-def _span(table) -> tuple[int, int]:  # type: ignore[no-untyped-def]
+def span(table) -> tuple[int, int]:  # type: ignore[no-untyped-def]
+    """Where a table's name stands in the text."""
     return table.parts[0].meta["start"], table.parts[-1].meta["end"] + 1
 
 
 def parse_query(sql: str, dialect: str | None = "spark"):  # type: ignore[no-untyped-def]
-    """The tree of a query, whose `${variables}` become names; raises UnreadableSqlError."""
+    """The tree of a query, whose `${variables}` become names; raises UnreadableSqlError.
+
+    Databases may take several statements at once, of which the first one is returned.
+    """
     import sqlglot
 
     # Of the same length, so that positions in the tree are positions in the text.
     neutral = _VARIABLE.sub(lambda match: "v" * len(match[0]), sql)
     try:
-        return sqlglot.parse_one(neutral, dialect=dialect)
-    except sqlglot.errors.SqlglotError as error:
-        raise UnreadableSqlError(str(error).splitlines()[0]) from None
+        trees = [tree for tree in sqlglot.parse(neutral, dialect=dialect) if tree is not None]
+    except sqlglot.errors.ParseError as error:
+        raise _unreadable(error.errors[0], sql) from None
+    except sqlglot.errors.TokenError:
+        line = sql.rstrip().count("\n") + 1
+        raise UnreadableSqlError("a quote or comment is not closed", line) from None
+    if len(trees) == 1 or (trees and dialect != "spark"):
+        return trees[0]
+    several = f"there are {len(trees)} statements; write one query"
+    raise UnreadableSqlError(several if trees else "the query is empty")
+
+
+def _unreadable(details, sql: str) -> UnreadableSqlError:  # type: ignore[no-untyped-def]
+    """What a parser complains about, in plain words and with the text as it was written."""
+    line, end = int(details.get("line") or 1), int(details.get("col") or 1)
+    start = max(end - len(details.get("highlight") or ""), 0)
+    found = "".join(sql.splitlines()[line - 1 : line])[start:end]
+    expected = re.match(r"Expecting (\S+)$", str(details.get("description") or ""))
+    problem = f"syntax error at {found!r}" if found else "syntax error at the end"
+    problem += f", {expected[1]} is missing" if expected else ""
+    return UnreadableSqlError(problem, line, start + 1)

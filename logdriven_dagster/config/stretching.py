@@ -141,7 +141,7 @@ class _Steps:
     def _dialect(self, source: JdbcSource) -> str | None:
         from logdriven_dagster.config.queries import dialect_of
 
-        return dialect_of(self._project, source)
+        return dialect_of(self._project, source.connection)
 
     def _upstream(self, name: str) -> Relation:
         """The awaited windows of an upstream table, or all of its rows."""

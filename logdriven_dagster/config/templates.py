@@ -15,10 +15,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from logdriven_dagster.config.documents import Document, Location, read_list
+from logdriven_dagster.config.documents import Document, Location, absence, read_list, text_of
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
 _EACH = re.compile(r"\$\{each(?:\.([^}]*))?\}")
@@ -194,21 +195,21 @@ def _read(template: Document, given: Mapping[str, Any]) -> list[Any]:
         raise template.error(("for_each",), f"expected {_FORMS}")
     ((form, name),) = given.items()
     path = template.path.parent / str(name)
-    if not path.is_file():
-        raise template.error(("for_each", form), f"no such file: {path}")
+    if problem := absence(path):
+        raise template.error(("for_each", form), problem)
     return read_list(path) if form == "yaml" else list(_rows(path))
 
 
 def _rows(path: Path) -> Iterator[dict[str, str | None]]:
     """The lines of a CSV file by the names in its first one; an empty cell is null."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, skipinitialspace=True, strict=True)
-            for row in reader:
-                if None in row or None in row.values():
-                    number = len(reader.fieldnames or ())
-                    problem = f"expected {number} cells, as in the first line"
-                    raise ConfigError(path, reader.line_num, "", problem)
-                yield {name: cell.strip() or None for name, cell in row.items()}
-    except (csv.Error, UnicodeDecodeError) as error:
+        file = StringIO(text_of(path), newline="")
+        reader = csv.DictReader(file, skipinitialspace=True, strict=True)
+        for row in reader:
+            if None in row or None in row.values():
+                number = len(reader.fieldnames or ())
+                problem = f"expected {number} cells, as in the first line"
+                raise ConfigError(path, reader.line_num, "", problem)
+            yield {name: cell.strip() or None for name, cell in row.items()}
+    except csv.Error as error:
         raise ConfigError(path, None, "", f"not CSV: {error}") from None

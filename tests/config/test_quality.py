@@ -38,7 +38,7 @@ def test_an_unknown_rule_is_refused_with_the_nearest_one(folder):
         ("{rule: in_range, mim: 3}", "unknown field; did you mean 'min'?"),
         ("{rule: not_null, sql: x > 1}", "not_null is built in; give your rule another name"),
         ("{rule: odd, sql: a, python: 'f.py:f'}", "give only one of sql, fails_when and python"),
-        ("{rule: odd, sql: 'x >'}", "cannot read this SQL: Required keyword"),
+        ("{rule: odd, sql: 'x >'}", "cannot read this SQL: syntax error at ')'"),
         ("{rule: odd, fails_when: '(x'}", "fails_when: cannot read this SQL"),
         ("{rule: odd, sql: 'SELECT id FORM rows WHERE'}", "cannot read this SQL"),
         ("{rule: odd, python: 'gone.py:f'}", "no such file"),

@@ -1,0 +1,229 @@
+"""What `validate` finds beyond the models: queries, variables, tables and functions of runs."""
+# ruff: noqa: E501 - whole messages, each in a line
+
+import textwrap
+
+import pytest
+
+from logdriven_dagster.config import examined_project
+from logdriven_dagster.errors import InvalidProjectError
+
+FUNCTIONS = """
+    import os
+    from somewhere import imported
+
+    def known(spark, source, ods_orders, load, window, extra=1, *, variables, **rest): ...
+    def greedy(orders): ...
+    made = os.path.join
+    try:
+        def guarded(spark): ...
+    except ImportError:
+        pass
+"""
+
+
+def oversights(folder) -> str:
+    with pytest.raises(InvalidProjectError) as caught:
+        examined_project(folder.root)
+    return str(caught.value).replace(f"{folder.root}/", "")
+
+
+def table(folder, **step: str):
+    """A table with a step `load` of a CSV file and a step `join` with these fields."""
+    fields = "\n".join(f"        {name}: {value}" for name, value in step.items())
+    text = f"""\
+    table: dwd.joined
+    period: 1 day
+    default_start: 2022-01-01
+    variables: {{region: north}}
+    depends_on: [ods.orders]
+    steps:
+      - step: load
+        source: {{type: csv, path: a.csv}}
+      - step: join
+{fields}
+        target: {{type: iceberg}}
+    """
+    folder.table("ods.orders")
+    return folder.write("tables/dwd/joined.yaml", text)
+
+
+WHERE = "tables/dwd/joined.yaml:10: steps[1].sql: "
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELEC 1", "syntax error at '1' (line 1, column 7 of the query)"),
+        ("SELECT a FROM load WHRE a = 1", "syntax error at 'a' (line 1, column 25 of the query)"),
+        ("SELECT count(* FROM load", "syntax error at 'FROM', ) is missing (line 1, column 16 of the query)"),
+        ("SELECT 'a FROM load", "a quote or comment is not closed"),
+        ("'SELEC * FORM load'", "this is not a query; a query begins with SELECT, WITH, FROM or VALUES"),
+        ("SELECT 1; SELECT 2", "there are 2 statements; write one query"),
+        ("SELECT ${regin} AS r FROM load", "unknown variable ${regin}; did you mean 'region'?"),
+        ("SELECT '${REGION}' AS r FROM load", "unknown variable ${REGION}; known are DATA_RANGE_END, DATA_RANGE_START, DAY, HOUR, JOB_ID, JOB_NAME, MINUTE, MONTH, YEAR, region"),
+        ("'SELECT :data_range_strt AS a FROM load'", "unknown parameter :data_range_strt; did you mean 'data_range_start'?"),
+        ("SELECT * FROM ods.order", "unknown table 'ods.order'; did you mean 'ods.orders'?"),
+        ("SELECT * FROM crm.customers", "unknown table 'crm.customers'; add {table: crm.customers, managed: false} to depends_on if it is not ours"),
+    ],
+)  # fmt: skip
+def test_a_query_that_cannot_run_is_told_with_its_place_and_fix(folder, sql, told):
+    assert oversights(table(folder, sql=sql)) == WHERE + told
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM load JOIN ods.orders USING (id)",
+        "'WITH a AS (SELECT :region AS r) SELECT * FROM a, LATERAL explode(array(1)) AS t(x)'",
+        "SELECT * FROM parquet.`/data/a` WHERE d >= '${DATA_RANGE_START}'",
+        "SELECT * FROM range(3) WHERE id < '${YEAR}' -- ${region}",
+        "FROM load |> WHERE id = 1;",
+        "VALUES (1), (2)",
+        "TABLE load",
+        "'SELECT * FROM dwd.joined WHERE '':nothing'' <> `:a`'",
+    ],
+)
+def test_a_query_that_can_run_is_left_alone(folder, sql):
+    examined_project(table(folder, sql=sql).root)
+
+
+def test_a_mistake_in_a_file_of_sql_is_told_with_the_line_of_that_file(folder):
+    folder.write("tables/dwd/joined.sql", "SELECT *\nFROM nowhere\nWHERE '${nothing}' = 1")
+    told = oversights(table(folder, sql_file="joined.sql")).splitlines()
+    assert told[0].startswith("tables/dwd/joined.sql:3: unknown variable ${nothing}; known are")
+    assert told[1].startswith("tables/dwd/joined.sql:2: unknown table 'nowhere'; add")
+
+
+def test_tables_that_others_may_have_made_in_spark_are_not_missed(folder):
+    table(folder, sql="SELECT * FROM hive_db.customers")
+    config = "{spark.sql.catalogImplementation: hive}"
+    folder.write("logdriven.yaml", f"{{project: p, spark: {{config: {config}}}}}")
+    examined_project(folder.root)
+
+
+@pytest.mark.parametrize(
+    ("reference", "told"),
+    [
+        ("own.py:nown", "own.py has no function nown; did you mean 'known'?"),
+        ("own.py:greedy", "greedy has the unknown parameter orders; did you mean 'ods_orders'?"),
+        ("nowhere.at_all:f", "there is no Python module nowhere.at_all; it must be importable where logdriven runs; a file beside this one is file.py:name"),
+        ("json.decoder:nothing", "json.decoder has no function nothing; it has JSONArray, JSONObject, py_scanstring"),
+    ],
+)  # fmt: skip
+def test_a_function_that_cannot_be_called_is_told(folder, reference, told):
+    folder.write("tables/dwd/own.py", textwrap.dedent(FUNCTIONS))
+    found = oversights(table(folder, python=reference))
+    assert found == f"tables/dwd/joined.yaml:10: steps[1].python: {told}"
+
+
+@pytest.mark.parametrize("name", ["known", "imported", "made", "guarded"])
+def test_a_function_that_can_be_called_is_left_alone(folder, name):
+    folder.write("tables/dwd/own.py", textwrap.dedent(FUNCTIONS))
+    examined_project(table(folder, python=f"own.py:{name}").root)
+
+
+def test_no_code_of_the_project_is_run(folder):
+    folder.write("tables/dwd/own.py", "raise SystemExit\ndef go(spark): ...")
+    examined_project(table(folder, python="own.py:go").root)
+
+
+def test_a_python_file_that_does_not_parse_is_told_with_its_line(folder):
+    folder.write("tables/dwd/own.py", "def go(spark):\nreturn 1")
+    told = oversights(table(folder, python="own.py:go"))
+    assert told.startswith("tables/dwd/own.py:2: not Python: expected an indented block")
+
+
+@pytest.mark.parametrize("field", ["sql_file", "python"])
+def test_a_file_that_is_not_utf_8_is_named(folder, field):
+    name = "own.sql" if field == "sql_file" else "own.py:go"
+    table(folder, **{field: name})
+    file = name.partition(":")[0]
+    (folder.root / "tables/dwd" / file).write_bytes(b"-- one\n-- caf\xe9\n")
+    assert oversights(folder) == (
+        f"tables/dwd/{file}:2: the byte 0xE9 is not UTF-8; save the file as UTF-8"
+    )
+
+
+def test_checks_rules_sources_and_statements_of_databases_are_looked_at(folder):
+    folder.write("logdriven.yaml", "{project: p, connections: {db: {url: sqlite:///a.db}}}")
+    folder.write(
+        "tables/t.yaml",
+        """
+        table: t
+        period: 1 day
+        default_start: 2022-01-01
+        steps:
+          - step: load
+            source: {type: jdbc, connection: db, query: SELECT * FORM orders}
+            loop_over: {sql: SELECT 1 AS a FROM nowhere}
+            sql: SELECT *, '${row_a}' AS b FROM source
+            quality:
+              id: [a]
+              rows:
+                - {rule: lonely, sql: SELECT a FROM rows JOIN nowhere USING (a)}
+            target:
+              type: jdbc
+              connection: db
+              table: t
+              pre_sql: ["DELETE FROM t WHRE a = 1", "VACUUM", "SELECT ${x}"]
+        checks:
+          - {check: some, sql: SELECT 1 FROM laod}
+        """,
+    )
+    unknown = "add {table: nowhere, managed: false} to depends_on if it is not ours"
+    assert [line.partition("; known")[0] for line in oversights(folder).splitlines()] == [
+        f"tables/t.yaml:7: steps[0].loop_over.sql: unknown table 'nowhere'; {unknown}",
+        "tables/t.yaml:6: steps[0].source.query: syntax error at 'orders' (line 1, column 15 of the query)",
+        "tables/t.yaml:17: steps[0].target.pre_sql[0]: syntax error at 'a' (line 1, column 20 of the query)",
+        "tables/t.yaml:17: steps[0].target.pre_sql[2]: unknown variable ${x}",
+        "tables/t.yaml:19: checks[0].sql: unknown table 'laod'; did you mean 'load'?",
+        f"tables/t.yaml:12: steps[0].quality.rows[0].sql: unknown table 'nowhere'; {unknown}",
+    ]
+
+
+def test_the_steps_of_maintenance_jobs_are_looked_at(folder):
+    folder.write("logdriven.yaml", "{project: p, connections: {db: {url: sqlite:///a.db}}}")
+    folder.write("jobs/own.py", "def go(run_log, options): ...\ndef stop(runlog): ...")
+    folder.write(
+        "jobs/nightly.yaml",
+        """
+        job: nightly
+        type: maintenance
+        parameters: {days: 30}
+        steps:
+          - {exec_order: 1, step: a, connection: db, sql: DELETE FROM t WHERE a < :days}
+          - {exec_order: 2, step: b, connection: db, sql: ["DELETE FROM t WHRE ${day} = 1"]}
+          - {exec_order: 3, step: c, python: "own.py:go"}
+          - {exec_order: 4, step: d, python: "own.py:stop"}
+        """,
+    )
+    assert oversights(folder).splitlines() == [
+        "jobs/nightly.yaml:6: steps[1].sql[0]: unknown variable ${day}; did you mean 'days'?",
+        "jobs/nightly.yaml:6: steps[1].sql[0]: syntax error at '${day}' (line 1, column 20 of the query)",
+        "jobs/nightly.yaml:8: steps[3].python: stop has the unknown parameter runlog; did you mean 'run_log'?",
+    ]
+
+
+def test_a_template_tells_once_what_is_wrong_with_all_items(folder):
+    folder.write(
+        "tables/t.yaml",
+        """
+        for_each: [a, b, c]
+        table: ods.${each}
+        period: 1 day
+        default_start: 2022-01-01
+        steps:
+          - {step: load, sql: "SELECT ${nothing} AS a", target: {type: iceberg}}
+        """,
+    )
+    (told,) = oversights(folder).splitlines()
+    assert told.startswith(
+        "tables/t.yaml:6: steps[0].sql: unknown variable ${nothing} (item 1, a, and 2 more); known"
+    )
+
+
+def test_variables_of_the_jobs_that_run_a_table_are_known(folder):
+    table(folder, sql="SELECT '${season}' AS s, :season AS t FROM load")
+    folder.write("jobs/j.yaml", "{job: j, tables: [dwd.joined], parameters: {season: winter}}")
+    examined_project(folder.root)
