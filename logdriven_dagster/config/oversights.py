@@ -81,18 +81,12 @@ class _Table:
             yield from self._of_function(location, reference, _OF_A_STEP | _OF_A_RULE)
 
     def _of_step(self, n: int, step: StepConfig) -> Iterator[ConfigError]:
-        names, source, target = self._names(step), step.source, step.target
-        for field, text in _texts(source):
+        names = self._names(step)
+        for field, text in _texts(step.source):
             yield from variable_mistakes(self._at("steps", n, "source", field), text, names)
-        if isinstance(source, JdbcSource) and source.query is not None:
-            place = self._at("steps", n, "source", "query")
-            dialect = dialect_of(self._project, source.connection)
-            yield from statement_mistakes(place, source.query, names, dialect)
-        if isinstance(target, JdbcTarget):
-            dialect = dialect_of(self._project, target.connection)
-            for i, statement in enumerate(target.pre_sql):
-                place = self._at("steps", n, "target", "pre_sql", i)
-                yield from statement_mistakes(place, statement, names, dialect)
+        for location, statement, connection in _statements_of(step):
+            place, dialect = self._at("steps", n, *location), dialect_of(self._project, connection)
+            yield from statement_mistakes(place, statement, names, dialect)
         if step.python is not None:
             yield from self._of_function(("steps", n, "python"), step.python, _OF_A_STEP)
         query = self._project.step_sql(self._table, step)
@@ -125,6 +119,18 @@ def _texts(source: Source | None) -> Iterator[tuple[str, str]]:
             yield "table", table
         case CatalogSource(name=name):
             yield "name", name
+
+
+def _statements_of(step: StepConfig) -> Iterator[tuple[Location, str, str]]:
+    """What a step asks of databases: place, statement and connection."""
+    for i, script in enumerate(step.commit_before_read):
+        for j, statement in enumerate(script.sql):
+            yield ("commit_before_read", i, "sql", j), statement, script.connection
+    if isinstance(step.source, JdbcSource) and step.source.query is not None:
+        yield ("source", "query"), step.source.query, step.source.connection
+    if isinstance(step.target, JdbcTarget):
+        for i, statement in enumerate(step.target.pre_sql):
+            yield ("target", "pre_sql", i), statement, step.target.connection
 
 
 def _has_other_catalogs(project: Project) -> bool:

@@ -157,6 +157,7 @@ def test_checks_rules_sources_and_statements_of_databases_are_looked_at(folder):
           - step: load
             source: {type: jdbc, connection: db, query: SELECT * FORM orders}
             loop_over: {sql: SELECT 1 AS a FROM nowhere}
+            commit_before_read: [{connection: db, sql: UPDATE t SET a = 1 WHRE b = 2}]
             sql: SELECT *, '${row_a}' AS b FROM source
             quality:
               id: [a]
@@ -174,11 +175,12 @@ def test_checks_rules_sources_and_statements_of_databases_are_looked_at(folder):
     unknown = "add {table: nowhere, managed: false} to depends_on if it is not ours"
     assert [line.partition("; known")[0] for line in oversights(folder).splitlines()] == [
         f"tables/t.yaml:7: steps[0].loop_over.sql: unknown table 'nowhere'; {unknown}",
+        "tables/t.yaml:8: steps[0].commit_before_read[0].sql[0]: syntax error at 'WHRE' (line 1, column 20 of the query)",
         "tables/t.yaml:6: steps[0].source.query: syntax error at 'orders' (line 1, column 15 of the query)",
-        "tables/t.yaml:17: steps[0].target.pre_sql[0]: syntax error at 'a' (line 1, column 20 of the query)",
-        "tables/t.yaml:17: steps[0].target.pre_sql[2]: unknown variable ${x}",
-        "tables/t.yaml:19: checks[0].sql: unknown table 'laod'; did you mean 'load'?",
-        f"tables/t.yaml:12: steps[0].quality.rows[0].sql: unknown table 'nowhere'; {unknown}",
+        "tables/t.yaml:18: steps[0].target.pre_sql[0]: syntax error at 'a' (line 1, column 20 of the query)",
+        "tables/t.yaml:18: steps[0].target.pre_sql[2]: unknown variable ${x}",
+        "tables/t.yaml:20: checks[0].sql: unknown table 'laod'; did you mean 'load'?",
+        f"tables/t.yaml:13: steps[0].quality.rows[0].sql: unknown table 'nowhere'; {unknown}",
     ]
 
 
