@@ -9,6 +9,12 @@ Values: TypeAlias = dict[str, Any]
 """The fields of a file, in the order in which they are written."""
 
 
+_KEPT_BY_STUBS = frozenset(
+    {"table", "description", "tags", "enabled", "incremental_type", "period", "default_start"}
+    | {"timeout", "depends_on", "notify"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Remark:
     """Something in the original that people must look at themselves."""
@@ -41,6 +47,13 @@ class Draft:
         if items is None:
             return (str(name),)
         return tuple(str(name).replace("${each.name}", item["name"]) for item in items)
+
+    def stub(self, reason: str) -> "Draft":
+        """The same table with a step that fails with the reason, which no schedule starts."""
+        kept = {name: value for name, value in self.values.items() if name in _KEPT_BY_STUBS}
+        step = {"step": "load", "sql": stub_query(reason), "target": {"type": "iceberg"}}
+        values = {**kept, "release_state": "offline", "steps": [step]}
+        return Draft(self.path, values, self.origin, {"steps.load": [f"TODO: {reason}"]})
 
 
 @dataclass(slots=True)

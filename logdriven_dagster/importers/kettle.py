@@ -15,7 +15,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.importers import naming
 from logdriven_dagster.importers.drafts import Draft, Translation, Values, job_path, table_path
-from logdriven_dagster.importers.kettle_steps import Translator
+from logdriven_dagster.importers.kettle_steps import JOB_VARIABLE, Translator
 from logdriven_dagster.importers.kettle_tables import (
     Configuration,
     Job,
@@ -67,6 +67,8 @@ class _Import:
     translation: Translation
     names: dict[str, str] = field(default_factory=dict)
     """Kettle's table → ours."""
+    of_their_jobs: set[str] = field(default_factory=set)
+    """Kettle's tables whose SQL names the job, of which there are several."""
     taken: set[str] = field(default_factory=set)
     jobs: set[str] = field(default_factory=set)
 
@@ -122,15 +124,18 @@ class _Import:
             self.translation.note(f"table {table}", "its name", f"the table is called {name}")
 
     def _table(self, table: str, rows: list[Transformation]) -> None:
-        first = next((row for row in rows if row.enabled), rows[0])
+        ranked = sorted(rows, key=lambda row: (not self._runs(row), not row.enabled))
+        first = ranked[0]
         for row in rows:
             if (row.name, row.path) != (first.name, first.path):
                 reason = f"{table} is made by {first.name} already; two cannot make one table"
                 self.translation.leave(row.place, row.name, reason)
         name = self.names[table]
-        made = self.steps.table_steps(first)
+        made = self.steps.table_steps(first, self._jobs_of(table))
+        if made.of_its_job:
+            self.of_their_jobs.add(table)
         values: Values = {"table": name, "description": f"Kettle: {first.path}/{first.name}"}
-        if not first.enabled:
+        if not self._runs(first):
             values["enabled"] = False
         if made.incomplete:
             values["release_state"] = "offline"
@@ -144,6 +149,19 @@ class _Import:
         comments = {"steps.load": made.comments} if made.comments else {}
         origin = f"Made by `logdriven import-kettle` from {first.place}: {first.name}."
         self.translation.drafts.append(Draft(table_path(name), values, origin, comments))
+
+    def _runs(self, row: Transformation) -> bool:
+        """Whether Kettle runs it: neither it nor its job is disabled."""
+        return row.enabled and any(
+            job.enabled for job in self.found.jobs if job.name == row.job and job.kind == "STANDARD"
+        )
+
+    def _jobs_of(self, table: str) -> tuple[str, ...]:
+        """The jobs that a table is run by, or would be if it were enabled."""
+        rows = [row for row in self.found.standard if row.table == table]
+        enabled = [row for row in rows if row.enabled]
+        known = {job.name for job in self.found.jobs}
+        return tuple(dict.fromkeys(row.job for row in enabled or rows if row.job in known))
 
     def _start(self, name: str) -> Any:
         if self.wish.default_start is not None:
@@ -215,7 +233,10 @@ class _Import:
         if not tables:
             self.translation.leave(job.place, job.name, "the job has no tables")
             return
-        values = self._job_values(job) | {"tables": list(tables)}
+        values = self._job_values(job)
+        if any(row.table in self.of_their_jobs for row in rows):
+            values["parameters"] = {JOB_VARIABLE: job.name}
+        values["tables"] = list(tables)
         origin = f"Made by `logdriven import-kettle` from {job.place}: {job.name}."
         self.translation.drafts.append(Draft(job_path(values["job"]), values, origin))
 

@@ -1,7 +1,7 @@
 """Steps of ours from transformations of Kettle, or stubs that fail and say what is missing."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,9 @@ from logdriven_dagster.importers.kettle_tables import Transformation
 from logdriven_dagster.importers.naming import identifier
 from logdriven_dagster.importers.yaml_text import block
 
+JOB_VARIABLE = "KJB_NAME"
+"""Kettle's variable for the name of the job that runs a transformation."""
+
 _VARIABLE = re.compile(r"\$\{([^}]*)\}|%%([^%\s]+)%%")
 
 
@@ -24,6 +27,8 @@ class Made:
     step: Values
     comments: tuple[str, ...] = ()
     incomplete: bool = False
+    of_its_job: bool = False
+    """Whether its SQL names the job, and several run it: their parameters say which one it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +40,11 @@ class Translator:
     repository: Path | None
     translation: Translation
 
-    def table_steps(self, row: Transformation) -> Made:
-        """The step that makes a table of a standard job."""
+    def table_steps(self, row: Transformation, jobs: Sequence[str]) -> Made:
+        """The step that makes a table which these standard jobs run."""
         try:
             found = self._read(row)
-            return self._load(row, found)
+            return self._load(row, found, jobs)
         except ktr.UntranslatableError as error:
             reason = str(error)
         self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
@@ -63,10 +68,10 @@ class Translator:
             raise ktr.UntranslatableError("no --repository was given, so its file is not known")
         return ktr.read_ktr(ktr.find_ktr(self.repository, row.path, row.name))
 
-    def _load(self, row: Transformation, found: ktr.Ktr) -> Made:
+    def _load(self, row: Transformation, found: ktr.Ktr, jobs: Sequence[str]) -> Made:
         if found.input is None or found.output is None:
             raise ktr.UntranslatableError("it has no table input and output, only scripts")
-        names = _Variables(row)
+        names = _Variables(row, jobs)
         origin, output = found.input, found.output
         target: Values = {
             "type": "jdbc",
@@ -140,7 +145,7 @@ class Translator:
         places = {script.connection for script in found.scripts}
         if len(places) != 1:
             raise ktr.UntranslatableError(f"it has scripts on {len(places)} connections")
-        names = _Variables(row)
+        names = _Variables(row, [row.job])
         texts = [text for script in found.scripts for text in _texts(found, script, names)]
         if not texts:
             raise ktr.UntranslatableError("its scripts are empty")
@@ -152,12 +157,20 @@ class Translator:
         return self._finished(step, row, names)
 
     def _finished(self, step: Values, row: Transformation, names: "_Variables") -> Made:
-        if not names.unknown:
-            return Made(step)
-        told = ", ".join(names.unknown)
-        reason = f"nobody sets the variables {told} here; give them under variables"
-        self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
-        return Made(step, (f"TODO: {reason}",), incomplete=True)
+        reasons = []
+        if names.unknown:
+            told = ", ".join(names.unknown)
+            reasons.append(f"nobody sets the variables {told} here; give them under variables")
+        if names.of_its_job:
+            told = ", ".join(names.jobs)
+            reasons.append(
+                f"{JOB_VARIABLE} is a parameter of the jobs {told}: elsewhere the table cannot "
+                "run; give it one value under variables, or leave it to people who run the jobs"
+            )
+        for reason in reasons:
+            self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
+        comments = tuple(f"TODO: {reason}" for reason in reasons)
+        return Made(step, comments, bool(reasons), names.of_its_job)
 
     def _connection(self, name: str, found: ktr.Ktr) -> str:
         """Ours for one of Kettle's: by --map, by its name, or by the database that it leads to."""
@@ -192,9 +205,11 @@ class Translator:
 class _Variables:
     """Kettle's variables in SQL: those of the guide have values, others are collected."""
 
-    def __init__(self, row: Transformation) -> None:
+    def __init__(self, row: Transformation, jobs: Sequence[str]) -> None:
+        self.jobs = jobs
+        self.of_its_job = False
         self._known = {
-            "KJB_NAME": row.job,
+            JOB_VARIABLE: jobs[0],
             "KTR_NAME": row.name,
             "KTR_PATH": row.path,
             "TBL_NAME": row.table,
@@ -206,6 +221,9 @@ class _Variables:
 
     def _value(self, match: re.Match[str]) -> str:
         name = match[1] or match[2] or ""
+        if name == JOB_VARIABLE and len(self.jobs) > 1:
+            self.of_its_job = True
+            return f"${{{JOB_VARIABLE}}}"
         if name in self._known:
             return self._known[name]
         ours = identifier(name, otherwise="v")

@@ -20,6 +20,7 @@ from logdriven_dagster.importers.sharpetl_variables import NoVariablesError
 from logdriven_dagster.importers.yaml_text import block
 
 _KNOWN = frozenset({"writeMode", "skipFollowStepWhenEmpty", "throwExceptionIfEmpty", "loopOver"})
+_DEPENDENCY_CHECK = frozenset({"className", "methodName", "transformerType", "dependencies"})
 _BOUNDS = frozenset({"lowerBound", "upperBound"})
 _SPARK_TYPES = frozenset({"kafka"})
 
@@ -37,12 +38,15 @@ class Steps:
 
     def add(self, step: Step) -> None:
         """Translate one step; what cannot be is a stub that fails, and is listed."""
+        self._list(step)
         if step.target.kind == "variables":
+            self.context.leave_unknown(step.target.headers.values(), (), "target variables")
             self._define(step)
             return
         if step.source.get("className").endswith("JobDependencyCheckTransformer"):
+            known = _DEPENDENCY_CHECK
+            self.context.leave_unknown(step.source.headers.values(), known, "such a step")
             return  # its tables are among depends_on
-        self._list(step)
         name = self._name(step)
         try:
             made = self._made(step)

@@ -9,6 +9,7 @@ from logdriven_dagster.importers.sharpetl_sources import JDBC
 
 NOWHERE = frozenset({"temp", "console", "do_nothing"})
 _DATABASE = frozenset({"connectionName", "dbName", "tableName", "transaction", "batchSize"})
+_KAFKA = frozenset({"topics"})
 _FILES = frozenset({"filePath", "fileDir", "sep", "header", "encoding"})
 
 
@@ -16,6 +17,7 @@ def write_to(context: Context, step: Step) -> Values | None:
     """The target; None where a result is only for later steps, or shown to people."""
     kind, end = step.target.kind, step.target
     if kind in NOWHERE:
+        context.leave_unknown(end.headers.values(), _DATABASE, f"target {kind}")
         if kind == "console":
             context.note(end.line, "target=console", "nothing shows it: `target` can keep it")
         return None
@@ -26,6 +28,7 @@ def write_to(context: Context, step: Step) -> Values | None:
     elif kind in ("csv", "json", "parquet", "orc"):
         target = _files(context, step)
     elif kind in ("batch_kafka", "kafka"):
+        context.leave_unknown(end.headers.values(), _KAFKA, f"target {kind}")
         target = {"type": "kafka", "connection": context.kafka(end), "topic": end.get("topics")}
     else:
         raise UntranslatableError(f"nothing here writes to {kind}")

@@ -2,14 +2,14 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 
 from logdriven_dagster.config.loading import load_project
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.errors import ConfigError, InvalidProjectError, UsageError
-from logdriven_dagster.importers.drafts import Draft, Translation
+from logdriven_dagster.importers.drafts import Draft, Translation, Values
 from logdriven_dagster.importers.yaml_text import yaml_text
 
 
@@ -49,16 +49,30 @@ class Writing:
 def prepared(project: Project, translation: Translation) -> Writing:
     """The files of an import that make a valid project together with those that are there.
 
-    A draft that does not is left out, and listed with what is wrong with it.
+    A table whose steps do not becomes one that fails and says why. What is not valid even so is
+    left out, and so is it from the jobs and from what depends on it. All that is listed.
     """
     drafts = _without_defined(project, translation)
+    stubs: set[PurePosixPath] = set()
     while broken := _broken(project.root, drafts):
-        for draft in [draft for draft in drafts if Path(draft.path) in broken]:
-            error = broken[Path(draft.path)]
-            where = f"{error.field}: " if error.field else ""
-            reason = f"not written, it would not be valid: {where}{error.problem}"
+        kept: list[Draft] = []
+        gone: set[str] = set()
+        for draft in drafts:
+            error = broken.get(Path(draft.path))
+            if error is None:
+                kept.append(draft)
+                continue
+            problem = f"{error.field}: {error.problem}" if error.field else error.problem
+            reason = f"not written, it would not be valid: {problem}"
+            has_steps = len(draft.tables) == 1 and draft.path not in stubs
+            if has_steps and error.field.startswith("steps"):
+                stubs.add(draft.path)
+                kept.append(draft.stub(problem))
+                reason = f"its steps would not be valid: {problem}"
+            else:
+                gone.update(draft.tables)
             translation.leave(draft.origin, str(draft.path), reason)
-            drafts.remove(draft)
+        drafts = list(_without(gone, kept, translation))
     translation.drafts[:] = drafts
     texts = {Path(draft.path): yaml_text(draft) for draft in drafts}
     there = {path: _content(project.root / path) for path in texts}
@@ -90,6 +104,32 @@ def _without_defined(project: Project, translation: Translation) -> list[Draft]:
         else:
             kept.append(draft)
     return kept
+
+
+def _without(gone: set[str], drafts: Iterable[Draft], translation: Translation) -> Iterator[Draft]:
+    """The drafts without tables that are not written: jobs do not run them, nobody waits for them.
+
+    A table that would have waited is left to people.
+    """
+    for draft in drafts:
+        values = dict(draft.values)
+        missing = sorted(gone & {*values.get("tables", ()), *_awaited(values)})
+        for name in missing:
+            translation.leave(draft.origin, str(draft.path), f"{name}, which it names, is missing")
+        if missing and "tables" in values:
+            values["tables"] = [name for name in values["tables"] if name not in gone]
+        elif missing:
+            values["depends_on"] = [
+                {"table": each["table"], "managed": False} if each["table"] in gone else each
+                for each in values["depends_on"]
+            ]
+            values["release_state"] = "offline"
+        if values.get("tables") != []:
+            yield replace(draft, values=values)
+
+
+def _awaited(values: Values) -> list[str]:
+    return [each["table"] for each in values.get("depends_on", ())]
 
 
 def _broken(root: Path, drafts: Sequence[Draft]) -> dict[Path, ConfigError]:

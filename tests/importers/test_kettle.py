@@ -65,6 +65,52 @@ def test_what_is_disabled_stays_disabled(kettle: Kettle, brought: Any):
     assert project.jobs["nightly"].retries == 0
 
 
+def test_tables_of_a_disabled_job_do_not_run(kettle: Kettle, brought: Any):
+    kettle.job("nightly", enabled="N")
+    kettle.job("weekly")
+    for name in ("orders", "customers"):
+        kettle.table("nightly", name)
+        kettle.copies(f"ktr_{name}", "SELECT 1 AS one", name)
+    kettle.table("weekly", "customers")
+    brought()
+    project = load_project(kettle.folder.root)
+    assert not project.tables["kettle.orders"].enabled
+    assert project.tables["kettle.customers"].enabled
+
+
+def test_the_second_of_two_tables_with_one_target_is_a_stub_and_the_job_stays(
+    kettle: Kettle, brought: Any
+):
+    kettle.job("nightly")
+    for name in ("orders", "orders_too", "customers"):
+        kettle.table("nightly", name)
+        kettle.copies(f"ktr_{name}", "SELECT 1 AS one", name.removesuffix("_too"))
+    assert "kettle.orders.load writes to the same target" in reasons(brought(code=1))
+    project = load_project(kettle.folder.root)
+    assert project.jobs["nightly"].tables == (
+        "kettle.orders",
+        "kettle.orders_too",
+        "kettle.customers",
+    )
+    assert project.tables["kettle.orders_too"].release_state == "offline"
+    assert "raise_error" in str(project.tables["kettle.orders_too"].steps[0].sql)
+
+
+def test_the_name_of_the_job_is_a_parameter_where_two_jobs_run_a_table(
+    kettle: Kettle, brought: Any
+):
+    for job in ("nightly", "weekly"):
+        kettle.job(job)
+        kettle.table(job, "orders")
+    kettle.copies("ktr_orders", "SELECT '${KJB_NAME}' AS job, '${TBL_NAME}' AS name", "orders")
+    assert "KJB_NAME is a parameter of the jobs nightly, weekly" in reasons(brought(code=1))
+    project = load_project(kettle.folder.root)
+    orders = project.tables["kettle.orders"]
+    assert "'${KJB_NAME}' AS job, 'orders' AS name" in str(orders.steps[0].source)
+    assert orders.release_state == "offline"
+    assert project.jobs["weekly"].parameters == {"KJB_NAME": "weekly"}
+
+
 def test_a_table_that_only_another_job_runs_is_enabled_there(kettle: Kettle, brought: Any):
     for job, enabled in (("nightly", "N"), ("weekly", "Y")):
         kettle.job(job)

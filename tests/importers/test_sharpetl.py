@@ -100,6 +100,23 @@ def test_keys_it_does_not_know_are_listed_with_their_lines(folder: Folder, broug
     assert folder.tables == ["w"]
 
 
+@pytest.mark.parametrize("kind", ["temp", "do_nothing", "console", "variables"])
+def test_headers_that_a_target_does_not_know_are_listed(folder: Folder, brought: Any, kind: str):
+    text = (
+        header("").replace("target=csv", f"target={kind}").replace("filePath=out", "persisted=yes")
+    )
+    assert ("9", "persisted=yes") in listed(brought(text, code=1))
+
+
+def test_the_second_of_two_workflows_with_one_target_is_a_stub(folder: Folder, brought: Any):
+    other = header("", HEAD.replace("workflow=w", "workflow=z"))
+    told = brought(header(""), other, code=1)
+    assert "w.step_1 writes to the same target" in told["untranslated"][0]["reason"]
+    project = load_project(folder.root)
+    assert sorted(project.tables) == ["w", "z"]
+    assert project.tables["z"].release_state == "offline"
+
+
 @pytest.mark.parametrize(
     ("text", "line", "problem"),
     [
