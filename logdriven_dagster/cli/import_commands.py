@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from logdriven_dagster.cli.import_results import bring_in
 from logdriven_dagster.cli.options import (
     JsonOption,
     NowOption,
@@ -20,8 +21,8 @@ from logdriven_dagster.cli.options import (
 
 if TYPE_CHECKING:
     from logdriven_dagster.config import Project
-    from logdriven_dagster.importers.drafts import Remark, Translation
-    from logdriven_dagster.importers.writing import Writing
+    from logdriven_dagster.config.connections import Connection
+    from logdriven_dagster.importers.taking_over import Progress
 
 OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="Replace files that exist and differ.")
@@ -91,7 +92,7 @@ def scaffold(
     elif kind := scaffolding.alike(translation):
         reason = f"{scaffolding.MANY} or more are {kind}; --template makes one file of each kind"
         translation.note(f"connection {connection}", "many tables", reason)
-    _bring_in(loaded, translation, overwrite=overwrite, dry_run=dry_run, as_json=as_json)
+    bring_in(loaded, translation, overwrite=overwrite, dry_run=dry_run, as_json=as_json)
 
 
 def import_kettle(
@@ -110,6 +111,13 @@ def import_kettle(
     default_start: StartOption = None,
     period: PeriodOption = None,
     mapped: MapOption = None,
+    taking_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over",
+            help="What t_etl_tbl_log holds as Completed is done here, too: the run log says so.",
+        ),
+    ] = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     now: NowOption = None,
@@ -132,7 +140,22 @@ def import_kettle(
         connections=_pairs(loaded, mapped),
     )
     translation = kettle.import_kettle(loaded, wish)
-    _bring_in(loaded, translation, overwrite=overwrite, dry_run=dry_run, as_json=as_json)
+
+    def read(written: "Project") -> "list[Progress]":
+        from logdriven_dagster.importers.kettle_log import read_progress
+        from logdriven_dagster.importers.reflection import open_database
+
+        engine = open_database(written.connection(connection))
+        return read_progress(engine, schema, translation.names, translation)
+
+    bring_in(
+        loaded,
+        translation,
+        overwrite=overwrite,
+        dry_run=dry_run,
+        as_json=as_json,
+        old_log=read if taking_over else None,
+    )
 
 
 def import_sharpetl(
@@ -145,6 +168,15 @@ def import_sharpetl(
         typer.Option("--quality-check", metavar="FILE", help="Their quality-check.yaml."),
     ] = None,
     mapped: MapOption = None,
+    job_log: Annotated[
+        str | None,
+        typer.Option(
+            "--job-log",
+            metavar="CONNECTION|URL",
+            help="The database with their job_log: what succeeded there is done here, too. A "
+            "connection of the project, or a URL with its password as '${env:NAME}'.",
+        ),
+    ] = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     project: ProjectOption = None,
@@ -154,8 +186,39 @@ def import_sharpetl(
     loaded = open_project(project)
     from logdriven_dagster.importers import sharpetl
 
+    old = None if job_log is None else _database(loaded, job_log)
     translation = sharpetl.import_sharpetl(loaded, paths, _pairs(loaded, mapped), rules)
-    _bring_in(loaded, translation, overwrite=overwrite, dry_run=dry_run, as_json=as_json)
+
+    def read(written: "Project") -> "list[Progress]":
+        from logdriven_dagster.importers.reflection import open_database
+        from logdriven_dagster.importers.sharpetl_log import read_progress
+
+        assert old is not None
+        return read_progress(open_database(old), written, translation.names, translation)
+
+    bring_in(
+        loaded,
+        translation,
+        overwrite=overwrite,
+        dry_run=dry_run,
+        as_json=as_json,
+        old_log=None if old is None else read,
+    )
+
+
+def _database(project: "Project", text: str) -> "Connection":
+    """A connection of the project by its name, or the database that a URL leads to."""
+    from logdriven_dagster.config.connections import open_connection, remember_plain
+    from logdriven_dagster.config.models import ConnectionConfig
+    from logdriven_dagster.config.secrets import plain_url_password
+
+    if text in project.config.connections:
+        return project.connection(text)
+    if plain_url_password(text):
+        remember_plain(text)  # every user of the machine sees it in the list of processes
+        problem = "a password in plain text; write '${env:PASSWORD}' and set it in the environment"
+        raise typer.BadParameter(problem, param_hint="--job-log")
+    return open_connection("--job-log", ConnectionConfig(url=text), project.root)
 
 
 def _check_times(project: "Project", default_start: str | None, period: str | None) -> None:
@@ -180,68 +243,3 @@ def _pairs(project: "Project", texts: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(problem, param_hint="--map")
         pairs[theirs] = ours
     return pairs
-
-
-def _bring_in(
-    project: "Project",
-    translation: "Translation",
-    *,
-    overwrite: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    from logdriven_dagster.importers.writing import prepared
-
-    writing = prepared(project, translation)
-    if not overwrite and not dry_run:
-        writing.refuse_differing()
-    if not dry_run:
-        writing.write()
-    if as_json:
-        _print_json(writing, translation)
-    else:
-        _print(writing, translation, verb="would be written" if dry_run else "written")
-    if translation.untranslated:
-        raise typer.Exit(1)
-
-
-def _print(writing: "Writing", translation: "Translation", *, verb: str) -> None:
-    from logdriven_dagster.cli.rendering import print_line
-
-    for path in writing.changed:
-        differs = ", which exists and differs" if path in writing.differing else ""
-        print_line(f"{verb}  {path}{differs}")
-    if writing.unchanged:
-        print_line(f"unchanged  {len(writing.unchanged)} files")
-    _list("Look at these", translation.notes)
-    _list("Not translated", translation.untranslated)
-    if not writing.texts and not translation.untranslated:
-        print_line("Nothing was found.")
-
-
-def _list(title: str, remarks: "list[Remark]") -> None:
-    from logdriven_dagster.cli.rendering import console, plain, print_line, table
-
-    if not remarks:
-        return
-    print_line(f"\n{title} ({len(remarks)}):")
-    grid = table("where", "what", "reason")
-    for remark in remarks:
-        grid.add_row(plain(remark.place), plain(remark.item), plain(remark.reason))
-    console().print(grid)
-
-
-def _print_json(writing: "Writing", translation: "Translation") -> None:
-    from dataclasses import asdict
-
-    from logdriven_dagster.cli.rendering import print_json
-
-    print_json(
-        {
-            "written": [str(path) for path in writing.changed],
-            "unchanged": [str(path) for path in writing.unchanged],
-            "differing": [str(path) for path in writing.differing],
-            "notes": [asdict(remark) for remark in translation.notes],
-            "untranslated": [asdict(remark) for remark in translation.untranslated],
-        }
-    )

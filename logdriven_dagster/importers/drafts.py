@@ -63,6 +63,8 @@ class Translation:
     drafts: list[Draft] = field(default_factory=list)
     untranslated: list[Remark] = field(default_factory=list)
     notes: list[Remark] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    """Their name of a table → ours, by which their log is read."""
 
     def leave(self, place: str, item: str, reason: str) -> None:
         """List something that was not translated."""

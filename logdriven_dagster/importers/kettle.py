@@ -55,6 +55,7 @@ def import_kettle(project: Project, wish: Wish) -> Translation:
     work = _Import(project, wish, found, steps, translation)
     work.standard()
     work.maintenance()
+    translation.names = work.names
     return translation
 
 

@@ -76,7 +76,10 @@ def read_configuration(
             translation.leave(name, "the table", "it does not exist: nothing is known of its rows")
     for name in _LOGS:
         if name in there:
-            reason = "the history stays there; windows before default_start never run here"
+            reason = (
+                "the history stays there; --take-over goes on behind what was completed, else "
+                "windows run from default_start on"
+            )
             translation.note(name, "the log", reason)
 
     def rows(source: tuple[str, tuple[str, ...]]) -> "Iterator[tuple[str, RowMapping]]":

@@ -46,6 +46,7 @@ def import_sharpetl(
         if name != workflow.name:
             place = workflow.place(workflow.line)
             translation.note(place, workflow.name, f"the table is called {name}")
+    translation.names = names
     known = read_rules(rules)
     for workflow in workflows:
         one = _One(project, workflow, translation, names, (connections, known))

@@ -66,6 +66,8 @@ class Trigger(str, Enum):
     """The window runs again because late data may have arrived."""
     UPSTREAM = "upstream"
     """The window runs again because an upstream window was refreshed."""
+    TAKEOVER = "takeover"
+    """Nothing ran: the system before ours has done it, says its log."""
 
 
 @dataclass(frozen=True, slots=True)

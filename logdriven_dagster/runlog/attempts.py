@@ -325,6 +325,13 @@ def insert_first(conn: Connection, requests: Sequence[Claim], token: int) -> lis
     return [jobs[each] for each in mine]
 
 
+def insert_ended(
+    conn: Connection, request: Claim, status: Status, fields: Mapping[str, Any]
+) -> int:
+    """Log an attempt that nobody made, with what differs from its claim; its job."""
+    return _insert(conn, request, status, 1, **fields)
+
+
 def _insert(conn: Connection, request: Claim, status: Status, number: int, **fields: Any) -> int:
     values = _columns(request, number) | _times(status) | {"status": status.value} | fields
     key = conn.execute(insert(job_log).values(**values)).inserted_primary_key

@@ -105,7 +105,7 @@ def test_headers_that_a_target_does_not_know_are_listed(folder: Folder, brought:
     text = (
         header("").replace("target=csv", f"target={kind}").replace("filePath=out", "persisted=yes")
     )
-    assert ("9", "persisted=yes") in listed(brought(text, code=1))
+    assert ("10", "persisted=yes") in listed(brought(text, code=1))
 
 
 def test_the_second_of_two_workflows_with_one_target_is_a_stub(folder: Folder, brought: Any):
