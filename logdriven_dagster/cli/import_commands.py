@@ -208,13 +208,14 @@ def import_sharpetl(
 
 def _database(project: "Project", text: str) -> "Connection":
     """A connection of the project by its name, or the database that a URL leads to."""
-    from logdriven_dagster.config.connections import open_connection, remember_plain
+    from logdriven_dagster.config.connections import open_connection
     from logdriven_dagster.config.models import ConnectionConfig
-    from logdriven_dagster.config.secrets import plain_url_password
+    from logdriven_dagster.config.plain_secrets import remember_plain
+    from logdriven_dagster.config.secrets import plain_password
 
     if text in project.config.connections:
         return project.connection(text)
-    if plain_url_password(text):
+    if plain_password(text):
         remember_plain(text)  # every user of the machine sees it in the list of processes
         problem = "a password in plain text; write '${env:PASSWORD}' and set it in the environment"
         raise typer.BadParameter(problem, param_hint="--job-log")

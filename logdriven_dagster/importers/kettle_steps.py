@@ -81,6 +81,8 @@ class Translator:
         }
         if output.key:
             target |= {"mode": "upsert", "key": list(output.key)}
+        if target["mode"] == "append":
+            target["existing_rows"] = "keep"  # as Kettle does
         source = {
             "type": "jdbc",
             "connection": self._connection(origin.connection, found),

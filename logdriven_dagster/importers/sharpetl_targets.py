@@ -53,6 +53,8 @@ def _database(context: Context, step: Step) -> Values:
     target: Values = {"type": "jdbc", "connection": connection, "table": table, "mode": mode}
     if mode == "upsert":
         target["key"] = _primary_key(context.project, connection, table)
+    if mode == "append":
+        target["existing_rows"] = "keep"  # as Sharp ETL does
     if "batchSize" in end.headers:
         target["options"] = {"batchsize": option(end.get("batchSize"))}
     return target
