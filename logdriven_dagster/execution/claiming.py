@@ -31,8 +31,11 @@ from logdriven_dagster.planning import (
     NotApplying,
     NotDue,
     dependencies_missing,
+    last_seen,
     obstacle,
+    obstacle_to_rerun,
     read_range,
+    reruns,
     upstream_obstacle,
 )
 from logdriven_dagster.runlog import attempts, history, leases, lifecycle, refreshes, together
@@ -46,7 +49,7 @@ def claim_window(conn: Connection, registry: Registry, order: Order, owner: Owne
     """
     logs = _logs_without_dead(conn, order)
     if order.passed_over:
-        claim = _claim(order, owner)
+        claim = _claim(order, owner, logs)
         attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
         logs = _logs(conn, order)
     return _claim_by(conn, registry, order, owner, logs)
@@ -94,11 +97,12 @@ def _claim_untried(
         return []
     claims: list[Claim] = []
     for order in orders[1:]:
+        before = _logs_before(order, orders, logs)
         try:
-            _refuse_unready(order, _logs_before(order, orders, logs))
+            _refuse_unready(order, before)
         except RefusedError:
             break
-        claims.append(_claim(order, owner))
+        claims.append(_claim(order, owner, before))
     return [Started(attempt, Taken(None)) for attempt in together.claim(conn, claims)]
 
 
@@ -147,7 +151,7 @@ def _claim_by(
     logs: Mapping[str, TableLog],
 ) -> Started:
     _refuse_unready(order, logs)
-    table, claim = order.table, _claim(order, owner)
+    table, claim = order.table, _claim(order, owner, logs)
     tables = {**order.project.tables, table.table: table}
     # A table of files takes what it finds when it looks; after a failure, what it had.
     most = 0 if table.incremental_type == "files" else most_batches(table)
@@ -159,11 +163,16 @@ def _claim_by(
 def _refuse_unready(order: Order, logs: Mapping[str, TableLog]) -> None:
     """RefusedError if the window of an order is done, or may not run yet."""
     table, window = order.table, order.window
-    finished = any(done.contains(window) for done in logs[table.table].finished)
-    if finished and order.trigger is Trigger.PENDING:
-        raise AlreadyDoneError(f"{table.table} {window} is done already")
     tables = {**order.project.tables, table.table: table}
-    if not finished and (blocked := _obstacle(order, tables, logs)):
+    blocked: Blocked | None = None
+    if not any(done.contains(window) for done in logs[table.table].finished):
+        blocked = _obstacle(order, tables, logs)
+    elif order.trigger is not Trigger.REFRESH:
+        rerun = (window, order.trigger)
+        if rerun not in reruns(table, logs[table.table], tables, order.now):
+            raise AlreadyDoneError(f"{table.table} {window} is done already")
+        blocked = obstacle_to_rerun(table, rerun, tables, logs, order.now)
+    if blocked:
         raise _refusal(table.table, window, blocked)
 
 
@@ -182,7 +191,7 @@ def record_inapplicable(
     if not isinstance(first, NotApplying):
         text = f"{table.table} {order.window} may apply after all; it is planned anew"
         raise DependencyError(text) if first is None else _refusal(table.table, order.window, first)
-    claim = _claim(order, owner)
+    claim = _claim(order, owner, logs)
     attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
     found: dict[TimeWindow, str] = {}
     for window in windows:
@@ -206,8 +215,9 @@ def _obstacle(
     return blocked
 
 
-def _claim(order: Order, owner: Owner) -> Claim:
+def _claim(order: Order, owner: Owner, logs: Mapping[str, TableLog]) -> Claim:
     project, table = order.project, order.table
+    tables = {**project.tables, table.table: table}
     return Claim(
         table=table.table,
         window=order.window,
@@ -227,6 +237,7 @@ def _claim(order: Order, owner: Owner) -> Claim:
         version=project.version(Kind.TABLE, table.table),
         other_version=order.other_version,
         reads=reads(project, table, order.window),
+        seen_until=last_seen(table, order.window, tables, logs, order.now),
     )
 
 

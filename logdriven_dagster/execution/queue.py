@@ -57,13 +57,18 @@ class CatchUpQueue:
     def next_ready(self) -> PlannedWindow | None:
         """The next window to try, or to record as SKIPPED.
 
-        Of tables that go in order, none while another one is in work. The whole log is read once
-        more before giving up.
+        Of tables that go in order, none while another one is in work; and none while something is
+        in work that may bring more of what the window reads. The whole log is read once more
+        before giving up.
         """
-        busy = {name for name, _ in self._taken if self._ordered(name)}
-        for planned in self._plan().ready():
+        in_work = {name for name, _ in self._taken}
+        busy = set(filter(self._ordered, in_work))
+        plan = self._plan()
+        for planned in plan.ready():
             place = (planned.table, planned.window.start)
-            if planned.table not in busy and place not in self._taken and place not in self._aside:
+            if planned.table in busy or place in self._taken or place in self._aside:
+                continue
+            if not in_work or in_work.isdisjoint(plan.before(planned)):
                 return planned
         if self._fresh or self._taken:
             return None

@@ -124,6 +124,9 @@ class Claim:
     """The values that the steps can name; secrets as `${env:NAME}`."""
     job_run_id: int | None = None
     """The run of a job that the attempt belongs to."""
+    seen_until: datetime | None = None
+    """With `lookback`: up to which moment of data time all that is read is there; None: no row
+    can come later than that."""
 
 
 @dataclass(frozen=True, slots=True)

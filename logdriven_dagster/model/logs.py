@@ -46,10 +46,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A recently succeeded window and the data clock of that success."""
+    """A finished window of a table with `lookback`, for which late rows may still come."""
 
     window: TimeWindow
-    now: datetime
+    seen: datetime
+    """Up to which moment of data time all that it reads was there when it ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class TableLog:
     """Ranges whose latest attempts are SKIPPED."""
     open: tuple[OpenWindow, ...] = ()
     settled: tuple[Settled, ...] = ()
-    """The newest successes, at least as many as `lookback` asks for."""
+    """Of tables with `lookback`: the windows for which late rows may still come, perhaps more."""
     stale: tuple[TimeWindow, ...] = ()
     """Finished windows over which an upstream window was run again later."""
     last: LastSlice | None = None

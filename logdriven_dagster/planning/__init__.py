@@ -16,8 +16,10 @@ from logdriven_dagster.planning.readiness import (
     NotDue,
     dependencies_missing,
     obstacle,
+    obstacle_to_rerun,
     upstream_obstacle,
 )
+from logdriven_dagster.planning.reruns import last_seen, reruns
 from logdriven_dagster.planning.stretches import stretch
 
 __all__ = [
@@ -34,10 +36,13 @@ __all__ = [
     "awaited_range",
     "dependencies_missing",
     "due_end",
+    "last_seen",
     "missing_dependencies",
     "obstacle",
+    "obstacle_to_rerun",
     "plan",
     "read_range",
+    "reruns",
     "stretch",
     "unfinished_windows",
     "upstream_obstacle",

@@ -4,10 +4,11 @@ Source: Sharp ETL, dependencies of different frequencies; Kettle, unmanaged upst
 """
 
 from collections.abc import Iterator, Mapping
+from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
 from logdriven_dagster.planning.conditions import (
     CONDITIONS,
     Missing,
@@ -15,7 +16,7 @@ from logdriven_dagster.planning.conditions import (
     snapshot_too_early,
     too_early,
 )
-from logdriven_dagster.planning.slices import is_complete
+from logdriven_dagster.planning.slices import complete_until
 
 
 def awaited_range(
@@ -54,6 +55,12 @@ def read_range(
     return awaited_range(upstream, dependency, window)
 
 
+def reads_all(upstream: TableConfig, dependency: Dependency) -> bool:
+    """Whether every row of the upstream counts, whatever the window is."""
+    whole = dependency.read == "all" or dependency.window == "none" or not dependency.managed
+    return whole or upstream.incremental_type == "full" or upstream.is_sliced
+
+
 def missing_dependencies(
     table: TableConfig,
     window: TimeWindow,
@@ -62,13 +69,24 @@ def missing_dependencies(
 ) -> Iterator[Missing]:
     """The upstream ranges that `window` still waits for, by table and oldest first."""
     for dependency in table.managed_dependencies:
-        upstream = tables[dependency.table]
-        if upstream.is_sliced and dependency.window != "none":
-            yield from _missing_slices(upstream, table, window, tables, logs)
-        awaited = awaited_range(upstream, dependency, window)
-        if awaited is not None:
-            log = logs.get(upstream.table, TableLog())
-            yield from _unmet(upstream, dependency, log, awaited, window)
+        yield from missing_of(dependency, table, window, tables, logs)
+
+
+def missing_of(
+    dependency: Dependency,
+    table: TableConfig,
+    window: TimeWindow,
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+) -> Iterator[Missing]:
+    """The ranges of one upstream that `window` still waits for, oldest first."""
+    upstream = tables[dependency.table]
+    if upstream.is_sliced and dependency.window != "none":
+        yield from _missing_slices(upstream, table, window, tables, logs)
+    awaited = awaited_range(upstream, dependency, window)
+    if awaited is not None:
+        log = logs.get(upstream.table, TableLog())
+        yield from _unmet(upstream, dependency, log, awaited, window)
 
 
 def not_applying(
@@ -130,9 +148,12 @@ def _missing_slices(
         if log.open or any(log.queued.values()):
             yield Missing(upstream.table, window, "batches are waiting in its queue")
         yield from missing_dependencies(upstream, window, tables, logs)
-    elif not is_complete(log, window.end.timestamp() + table.delay.total_seconds()):
-        late = " and its delay" if table.delay else ""
-        yield Missing(upstream.table, window, f"not everything up to its end{late} is loaded yet")
+    else:
+        loaded = complete_until(log) - table.delay.total_seconds()
+        if loaded < window.end.timestamp():
+            late = " and its delay" if table.delay else ""
+            reason = f"not everything up to its end{late} is loaded yet"
+            yield Missing(upstream.table, _from(loaded, window), reason)
 
 
 def _missing_snapshot(
@@ -141,4 +162,12 @@ def _missing_snapshot(
     """A later snapshot holds all that an earlier one did, so any at least as new will do."""
     newest = max((done.end.timestamp() for done in log.finished), default=float("-inf"))
     if newest < needed:
-        yield Missing(upstream.table, awaited, "no snapshot of that time or later")
+        yield Missing(upstream.table, _from(newest, awaited), "no snapshot of that time or later")
+
+
+def _from(moment: float, window: TimeWindow) -> TimeWindow:
+    """The part of a range that is not over at a moment, in epoch seconds."""
+    if moment <= window.start.timestamp():
+        return window
+    assert isinstance(window.end.tzinfo, ZoneInfo)
+    return TimeWindow(in_zone(moment, window.end.tzinfo), window.end)

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta, timezone
 from typing import overload
 
 from logdriven_dagster.config.models import TableConfig
-from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.periods import Grid
 from logdriven_dagster.model.ranges import uncovered, union
@@ -66,14 +65,18 @@ class Windows(Sequence[TimeWindow]):
 def due_end(table: TableConfig, now: datetime) -> datetime:
     """The end of the newest window that ended at least `delay` ago, or `default_start`."""
     grid = table.grid
-    return grid.bound(max(_due(table, now), 0))
+    return grid.bound(max(due(table, now), 0))
 
 
-def _due(table: TableConfig, now: datetime) -> int:
+def due(table: TableConfig, now: datetime) -> int:
     """How many windows are due: the number of the first one that is not."""
-    grid = table.grid
-    due = grid.index(_before(now, table.delay, grid))
-    return due if grid.end is None else min(due, grid.index(grid.end))
+    grid, reached = table.grid, elapsed(table, now)
+    return reached if grid.end is None else min(reached, grid.index(grid.end))
+
+
+def elapsed(table: TableConfig, now: datetime) -> int:
+    """How many windows would be due if the table had no end."""
+    return table.grid.index(_before(now, table.delay, table.grid))
 
 
 def _before(moment: datetime, delay: timedelta, grid: Grid) -> datetime:
@@ -123,34 +126,6 @@ def _cells(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
         yield range(first, last)
     if grid.bound(last).timestamp() != gap.end.timestamp():
         yield TimeWindow(grid.bound(last), gap.end)
-
-
-def reruns(table: TableConfig, log: TableLog, now: datetime) -> list[tuple[TimeWindow, Trigger]]:
-    """Finished windows that should run once more, oldest first: late data, refreshed upstreams."""
-    found = {window.start: (window, Trigger.LOOKBACK) for window in _lookback(table, log, now)}
-    if table.on_upstream_refresh == "rerun":
-        found |= {window.start: (window, Trigger.UPSTREAM) for window in log.stale}
-    return sorted(found.values(), key=lambda item: item[0].start.timestamp())
-
-
-def _lookback(table: TableConfig, log: TableLog, now: datetime) -> Iterator[TimeWindow]:
-    """Finished windows behind which a window within their reach has become due since they ran.
-
-    A window that a long catch-up finished late has seen the late data already: it is not run twice.
-    """
-    if not table.lookback:
-        return
-    grid = table.grid
-    newest = _due(table, now) - 1
-    for settled in log.settled:
-        n = grid.index(settled.window.start)
-        last = min(n + table.lookback, newest)
-        if n < newest and _due_at(table, last) > settled.now.timestamp():
-            yield settled.window
-
-
-def _due_at(table: TableConfig, n: int) -> float:
-    return table.grid.bound(n + 1).timestamp() + table.delay.total_seconds()
 
 
 def next_due(table: TableConfig, window: TimeWindow) -> datetime:

@@ -1,6 +1,5 @@
 """The plan: every pending window of every table, in running order, ready or with its reason."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,18 +12,20 @@ from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.backoff import resting
-from logdriven_dagster.planning.dependencies import awaited_range, not_applying
-from logdriven_dagster.planning.pending import Windows, reruns, unfinished_windows, watermark
+from logdriven_dagster.planning.dependencies import awaited_range, not_applying, reads_all
+from logdriven_dagster.planning.pending import Windows, unfinished_windows, watermark
 from logdriven_dagster.planning.priorities import by_priority
 from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
     NotApplying,
-    dependencies_missing,
     earlier_unfinished,
+    obstacle_to_rerun,
     open_attempt,
     standing,
     upstream_obstacle,
 )
+from logdriven_dagster.planning.reruns import reruns
+from logdriven_dagster.planning.turns import NO_WAIT, turn, upstreams_of, waits
 
 
 class State(str, Enum):
@@ -77,6 +78,12 @@ class TablePlan:
         return next((window for window in running if window.end.timestamp() <= end), None)
 
     @property
+    def last(self) -> TimeWindow | None:
+        """The pending window that begins last."""
+        ends = [*self.unfinished[-1:], *(window for window, _ in self.reruns[-1:])]
+        return max(ends, key=lambda window: window.start.timestamp(), default=None)
+
+    @property
     def pending(self) -> int:
         """How many windows wait to run."""
         return len(self.unfinished) + len(self.reruns)
@@ -109,19 +116,43 @@ class Plan:
     def windows(self) -> Iterator[PlannedWindow]:
         """All pending windows in running order.
 
-        That is by priority, then oldest end first and upstreams before downstreams. A window that
-        waits for an upstream window of a longer period takes its place after it.
+        That is by priority, then oldest end first and upstreams before downstreams; see `turns`.
         """
         return self._in_turn(self.queue)
 
     def _in_turn(self, queue: Callable[[str], Iterator[PlannedWindow]]) -> Iterator[PlannedWindow]:
         order = {name: n for n, name in enumerate(self.known)}
+        behind = waits(self.known, self._last)
 
-        def turn(planned: PlannedWindow) -> tuple[float, int]:
-            return self._turn(planned.table, planned.window), order[planned.table]
+        def place(planned: PlannedWindow) -> tuple[tuple[float, int, float], int]:
+            name = planned.table
+            own = turn(self.known[name], planned.window, self.known)
+            return behind.get(name, NO_WAIT).place(own), order[name]
 
         for names in by_priority(self.known, list(self.tables)):
-            yield from merge(*map(queue, names), key=turn)
+            yield from merge(*map(queue, names), key=place)
+
+    def _last(self, name: str) -> TimeWindow | None:
+        return self.tables[name].last if name in self.tables else None
+
+    def before(self, planned: PlannedWindow) -> set[str]:
+        """The tables whose work may yet bring rows that a window reads.
+
+        They have something pending that it reads, or come before one that has.
+        """
+        return upstreams_of(self.known, self._read_and_pending(planned))
+
+    def _read_and_pending(self, planned: PlannedWindow) -> Iterator[str]:
+        for dependency in self.known[planned.table].depends_on:
+            if (plan := self.tables.get(dependency.table)) is None:
+                continue
+            if reads_all(plan.table, dependency):
+                pending = plan.last is not None
+            else:
+                awaited = awaited_range(plan.table, dependency, planned.window)
+                pending = any(awaited and awaited.overlaps(window) for window, _ in plan.reruns)
+            if pending:
+                yield dependency.table
 
     def queue(self, name: str) -> Iterator[PlannedWindow]:
         """The pending windows of one table, oldest first."""
@@ -179,7 +210,7 @@ class Plan:
         """
         if trigger is Trigger.PENDING:
             return upstream_obstacle(table, window, self.known, self.logs)
-        return dependencies_missing(table, window, self.known, self.logs)
+        return obstacle_to_rerun(table, (window, trigger), self.known, self.logs, self.now)
 
     def _held(self, plan: TablePlan, trigger: Trigger, first: TimeWindow | None) -> str | None:
         """What its own table has against it."""
@@ -211,23 +242,6 @@ class Plan:
             case _:
                 return standing(window, plan.log)
 
-    def _turn(self, name: str, window: TimeWindow) -> float:
-        """When a window's turn comes: at its own end, or that of what it waits for.
-
-        Slices of sources have no time and come first; those of upstreams' batches come last, since
-        fewer of them are needed then.
-        """
-        table = self.known[name]
-        if table.incremental_type == "upstream":
-            return math.inf
-        turn = window.end.timestamp()
-        for dependency in table.managed_dependencies:
-            upstream = self.known[dependency.table]
-            awaited = awaited_range(upstream, dependency, window)
-            if awaited is not None and upstream.incremental_type != "full":
-                turn = max(turn, awaited.end.timestamp())
-        return turn
-
 
 def plan(
     tables: Mapping[str, TableConfig],
@@ -245,14 +259,18 @@ def plan(
     `backoff`, the first pause after a failure, windows that keep failing are not always ready.
     """
     chosen = {
-        name: _table_plan(tables[name], logs.get(name, TableLog()), now, mode)
+        name: _table_plan(tables[name], logs.get(name, TableLog()), tables, now, mode)
         for name in (tables if selected is None else selected)
     }
     return Plan(now, chosen, tables, logs, backoff)
 
 
 def _table_plan(
-    table: TableConfig, log: TableLog, now: datetime, mode: CatchUp | None
+    table: TableConfig,
+    log: TableLog,
+    tables: Mapping[str, TableConfig],
+    now: datetime,
+    mode: CatchUp | None,
 ) -> TablePlan:
     unfinished = unfinished_windows(table, log, now)
     # A full load reads everything there is: only the newest snapshot is worth taking.
@@ -260,7 +278,7 @@ def _table_plan(
     passed_over = Windows(table.grid)
     if chosen == "latest_only" and len(unfinished) > 1:
         passed_over, unfinished = unfinished[:-1], unfinished[-1:]
-    again = reruns(table, log, now)
+    again = reruns(table, log, tables, now)
     if chosen == "once":
         unfinished, again = unfinished[:1], [] if unfinished else again[:1]
     return TablePlan(table, log, watermark(table, log), unfinished, passed_over, tuple(again))

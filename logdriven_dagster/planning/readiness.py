@@ -1,16 +1,19 @@
 """Why a window may not run now, if so. The plan, the claim and the user interface all ask here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import TypeAlias
 
 from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.planning.conditions import Missing
 from logdriven_dagster.planning.dependencies import missing_dependencies, not_applying
 from logdriven_dagster.planning.pending import next_due, unfinished_windows
+from logdriven_dagster.planning.reruns import seen, unseen
 from logdriven_dagster.planning.slices import next_slice, pending_slices
 
 
@@ -133,7 +136,35 @@ def dependencies_missing(
 
     Source: Sharp ETL, JobDependenciesError.
     """
-    missing = list(islice(missing_dependencies(table, window, tables, logs), _SHOWN + 1))
+    return _waiting(missing_dependencies(table, window, tables, logs))
+
+
+def obstacle_to_rerun(
+    table: TableConfig,
+    rerun: tuple[TimeWindow, Trigger],
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+    now: datetime,
+) -> DependenciesMissing | None:
+    """What upstreams have against running a finished window once more, for a reason of its own.
+
+    For late data it runs as soon as it would see more than it has.
+    """
+    window, trigger = rerun
+    if blocked := dependencies_missing(table, window, tables, logs):
+        return blocked
+    if trigger is not Trigger.LOOKBACK:
+        return None
+    known = (item for item in logs.get(table.table, TableLog()).settled if item.window == window)
+    settled = next(known, None)
+    found = seen(table, window, tables, logs, now)
+    if settled is None or found.timestamp() > settled.seen.timestamp():
+        return None
+    return _waiting(unseen(table, window, tables, logs, now))
+
+
+def _waiting(found: Iterator[Missing]) -> DependenciesMissing | None:
+    missing = list(islice(found, _SHOWN + 1))
     if not missing:
         return None
     more = ", …" if len(missing) > _SHOWN else ""

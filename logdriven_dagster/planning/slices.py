@@ -4,6 +4,7 @@ Source: Sharp ETL, auto-incremented keys and Kafka topics: a window begins where
 ended. How far it goes is only known when it runs, so nothing of a source is asked here.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -100,8 +101,8 @@ def _share_offsets(item: Slice, asked: Mapping[Partition, range]) -> bool:
     return any(_touches(held[partition], asked[partition]) for partition in held.keys() & asked)
 
 
-def is_complete(log: TableLog, moment: float) -> bool:
-    """Whether all that the source held at a moment, in epoch seconds, is loaded."""
+def complete_until(log: TableLog) -> float:
+    """The moment, in epoch seconds, up to which all that the source held is loaded."""
     if log.last is None or log.open or log.last.has_more:
-        return False
-    return log.last.now.timestamp() >= moment
+        return -math.inf
+    return log.last.now.timestamp()

@@ -27,8 +27,8 @@ def archive(conn: Connection, tables: Collection[TableConfig], age: timedelta) -
     """Move up to a thousand attempts that ended longer ago than `age`; how many they were.
 
     The watermark is a range by then and does not move. What stays: windows that are running or
-    unfinished, the newest ones of a table with `lookback`, and refreshed ones, by which stale
-    downstream windows are found; and the last slices, where the next ones begin.
+    unfinished, those of a table with `lookback` that may run again, and refreshed ones, by which
+    stale downstream windows are found; and the last slices, where the next ones begin.
     """
     coverage.absorb(conn)
     kept = _needed(conn, tables)
@@ -64,6 +64,9 @@ def _needed(conn: Connection, tables: Collection[TableConfig]) -> list[int]:
             job_log.c.latest == 1,
             job_log.c.status == Status.SUCCESS.value,
         )
+        if table.lookback:
+            late = newest.where(job_log.c.seen_until > 0)
+            kept += conn.execute(late).scalars().all()
         newest = newest.order_by(job_log.c.window_start.desc()).limit(table.lookback + 1)
         if table.lookback or table.is_sliced:
             kept += conn.execute(newest).scalars().all()

@@ -363,6 +363,7 @@ def _columns(request: Claim, number: int) -> dict[str, Any]:
         "table_version": request.version,
         "parameters": json.dumps(dict(request.parameters), ensure_ascii=False),
         "job_run_id": request.job_run_id,
+        "seen_until": int(request.seen_until.timestamp()) if request.seen_until else None,
     }
 
 

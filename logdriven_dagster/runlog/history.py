@@ -30,18 +30,22 @@ _NEWEST = (
     .limit(1)
 )
 """The newest attempt of a table."""
-_NEWEST_DONE = (
-    select(job_log.c.job_name, job_log.c.window_start, job_log.c.window_end, job_log.c.data_now)
-    .where(
-        job_log.c.job_name == bindparam("name"),
-        job_log.c.latest == 1,
-        job_log.c.status == _DONE,
-        job_log.c.data_now.is_not(None),
-    )
-    .order_by(job_log.c.window_start.desc())
-    .limit(bindparam("most"))
+_DONE_OF_TABLE = select(
+    job_log.c.job_name,
+    job_log.c.window_start,
+    job_log.c.window_end,
+    job_log.c.data_now,
+    job_log.c.seen_until,
+).where(
+    job_log.c.job_name == bindparam("name"),
+    job_log.c.latest == 1,
+    job_log.c.status == _DONE,
+    job_log.c.data_now.is_not(None),
 )
+_NEWEST_DONE = _DONE_OF_TABLE.order_by(job_log.c.window_start.desc()).limit(bindparam("most"))
 """So many finished windows of a table, the newest."""
+_STILL_LATE = _DONE_OF_TABLE.where(job_log.c.seen_until > 0)
+"""The finished windows of a table that had not seen all when they ran."""
 
 _OPEN = (
     select(job_log, leases.is_expired(), utc_now().label("read_at"))
@@ -152,20 +156,25 @@ def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
 
 
 def _settled(conn: Connection, tables: Collection[TableConfig]) -> dict[str, tuple[Settled, ...]]:
-    """The newest finished windows of tables with `lookback`, by ascending start."""
-    zones = {table.table: table.grid.zone for table in tables}
-    found: dict[str, list[Settled]] = {}
-    asked = [
-        {"name": table.table, "most": table.lookback + 1} for table in tables if table.lookback
-    ]
-    for row in each(conn, _NEWEST_DONE, asked):
-        zone = zones[row.job_name]
-        item = Settled(_window(row, zone), in_zone(row.data_now, zone))
-        found.setdefault(row.job_name, []).append(item)
-    return {
-        name: tuple(sorted(items, key=lambda item: item.window.start.timestamp()))
-        for name, items in found.items()
-    }
+    """The finished windows of tables with `lookback` that may run again, by ascending start.
+
+    The newest ones are among them, whatever they have noted: `lookback` may be new or longer now.
+    """
+    late = {table.table: table for table in tables if table.lookback}
+    found: dict[str, dict[int, Settled]] = {name: {} for name in late}
+    newest = [{"name": name, "most": table.lookback + 1} for name, table in late.items()]
+    for row in each(conn, _NEWEST_DONE, newest):
+        found[row.job_name][row.window_start] = _settled_window(row, late[row.job_name])
+    for row in each(conn, _STILL_LATE, [{"name": name} for name in late]):
+        found[row.job_name][row.window_start] = _settled_window(row, late[row.job_name])
+    return {name: tuple(of[start] for start in sorted(of)) for name, of in found.items()}
+
+
+def _settled_window(row: Any, table: TableConfig) -> Settled:
+    zone, seen = table.grid.zone, row.seen_until
+    if seen is None:  # it had seen what was due
+        seen = row.data_now - int(table.delay.total_seconds())
+    return Settled(_window(row, zone), in_zone(seen, zone))
 
 
 def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> list[dict[str, Any]]:

@@ -3,10 +3,13 @@
 Only attempts after the first one at a window can make another table's window stale. They are found
 by an index, and for each table a bookmark says up to which of them nothing is stale any more, so
 that the cost follows what ran again lately, not the length of the history.
+
+A window of a table with `lookback` that reads all of an upstream (`read: all`) is made from the
+windows within its reach as well, not only from those over it.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -28,6 +31,7 @@ from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.periods import Grid, Unit
 from logdriven_dagster.model.windows import TimeWindow, in_zone
 from logdriven_dagster.runlog.chunks import QUERIES, VALUES, chunks
 from logdriven_dagster.runlog.clock import utc_from_now
@@ -60,6 +64,27 @@ class _Pair:
 
     table: str
     upstream: str
+    grid: Grid = field(compare=False)
+    lookback: int = field(compare=False, default=0)
+    """For how many windows after one it may bring rows of that one."""
+
+    @property
+    def longest(self) -> int:
+        """At least as many seconds as that many windows ever last."""
+        period = self.grid.period
+        return self.lookback * period.count * _LONGEST[period.unit]
+
+    def reaches(self, row: Row[Any], again: Row[Any]) -> bool:
+        """Whether a window that ends before another table's window is made from that, too."""
+        if row.window_end > again.window_start:
+            return True
+        n = self.grid.index(in_zone(row.window_start, self.grid.zone))
+        reach = self.grid.bound(n + self.lookback + 1).timestamp()
+        return bool(reach > again.window_start)
+
+
+_LONGEST = {Unit.MINUTE: 60, Unit.DAY: 25 * 3600, Unit.MONTH: 31 * 86_400 + 3600}
+"""Seconds, whatever the clocks do."""
 
 
 def stale(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[TimeWindow]]:
@@ -121,7 +146,12 @@ def _ended_lately(rows: Sequence[Row[Any]]) -> ColumnElement[bool]:
 def _pairs(tables: Collection[TableConfig]) -> list[_Pair]:
     by_name = {table.table: table for table in tables}
     return [
-        _Pair(table.table, dependency.table)
+        _Pair(
+            table.table,
+            dependency.table,
+            table.grid,
+            table.lookback if dependency.read == "all" else 0,
+        )
         for table in tables
         if table.on_upstream_refresh == "rerun" and not table.is_sliced
         for dependency in table.managed_dependencies
@@ -137,11 +167,13 @@ def _has_windows(tables: Mapping[str, TableConfig], name: str) -> bool:
 
 def _bookmarks(conn: Connection, pairs: Collection[_Pair]) -> dict[_Pair, int]:
     found = {}
+    known = {(pair.table, pair.upstream): pair for pair in pairs}
     mark = refresh_bookmark.c
     for names in chunks(sorted({pair.table for pair in pairs}), VALUES):
         query = select(mark.job_name, mark.upstream, mark.job_id).where(mark.job_name.in_(names))
         for row in conn.execute(query):
-            found[_Pair(row.job_name, row.upstream)] = row.job_id
+            if pair := known.get((row.job_name, row.upstream)):
+                found[pair] = row.job_id
     return found
 
 
@@ -162,29 +194,31 @@ def _older(
 ) -> Iterator[tuple[int, Row[Any]]]:
     """Number of a probe → windows of its table that the other's attempt overlaps and follows."""
     queries = [
-        _over(log, n, pair.table, again, status)
+        _over(log, n, pair, again, status)
         for n, (pair, again) in enumerate(probes)
         for log in (job_log, job_log_archive)
         for status in (statuses if log is job_log else (_DONE,))
     ]
     for part in chunks(queries, QUERIES):
-        yield from ((row.number, row) for row in conn.execute(union_all(*part)).all())
+        for row in conn.execute(union_all(*part)).all():
+            pair, again = probes[row.number]
+            if pair.reaches(row, again):
+                yield row.number, row
 
 
-def _over(log: Table, number: int, name: str, again: Row[Any], status: str) -> Select[Any]:
+def _over(log: Table, number: int, pair: _Pair, again: Row[Any], status: str) -> Select[Any]:
     """By two steps in an index: windows follow each other, so the first is the last that begins."""
-    mine = (log.c.job_name == name) & (log.c.latest == 1) & (log.c.status == status)
-    first = select(func.max(log.c.window_start)).where(
-        mine, log.c.window_start <= again.window_start
-    )
-    begin = func.coalesce(first.scalar_subquery(), again.window_start)
+    mine = (log.c.job_name == pair.table) & (log.c.latest == 1) & (log.c.status == status)
+    low = again.window_start - pair.longest
+    first = select(func.max(log.c.window_start)).where(mine, log.c.window_start <= low)
+    begin = func.coalesce(first.scalar_subquery(), low)
     return select(
         literal(number).label("number"), log.c.job_id, log.c.window_start, log.c.window_end
     ).where(
         mine,
         log.c.window_start >= begin,
         log.c.window_start < again.window_end,
-        log.c.window_end > again.window_start,
+        log.c.window_end > low,
         log.c.job_id < again.job_id,
     )
 

@@ -97,6 +97,7 @@ job_log = Table(
     Column("parameters", LongText, comment="JSON: the values that it ran with, secrets as names"),
     Column("job_run_id", BigInteger, comment="the run of a job that it belongs to"),
     Column("again", SmallInteger, comment="1 for an attempt after the first one, else NULL"),
+    Column("seen_until", BigInteger, comment="lookback: all was there up to here; NULL: for good"),
     CheckConstraint(STATUS_CHECKS["job_log"], name="ck_job_log_status"),
     CheckConstraint(LEASE_CHECK, name="ck_job_log_lease"),
     sqlite_autoincrement=True,
@@ -114,6 +115,7 @@ Index(
     job_log.c.window_end,
 )
 Index("ix_job_log_status", job_log.c.status, job_log.c.latest)
+Index("ix_job_log_seen", job_log.c.job_name, job_log.c.latest, job_log.c.seen_until)
 Index("ix_job_log_again", job_log.c.job_name, job_log.c.again, job_log.c.job_id)
 Index("ix_job_log_name", job_log.c.job_name, job_log.c.job_id)
 Index("ix_job_log_ended", job_log.c.job_end_time)

@@ -15,6 +15,7 @@ from tests.builders import at, table
 TABLES = {
     "up": table("up"),
     "down": table("down", depends_on=["up"]),
+    "whole": table("whole", depends_on=[{"table": "up", "window": "none", "read": "all"}]),
     "free": table("free", ordered=False),
     "urgent": table("urgent", priority=5),
 }
@@ -80,6 +81,10 @@ def test_every_order_of_endings_keeps_the_order_of_tables_and_loses_nothing(slot
                 assert len(older) == (planned.window.start - TABLES["up"].grid.origin).days
             if planned.table == "down":
                 assert any(d.table == "up" and d.window == planned.window for d in book.done)
+            if planned.table == "whole":
+                assert "up" not in [item.table for item in book.working]
+                read = len([item for item in book.done if item.table == "up"])
+                assert read == DAYS or "up" in [item.table for item in book.failed]
             taken.append(planned)
             book.working.append(planned)
             queue.taken(planned, [planned.window])
@@ -92,6 +97,6 @@ def test_every_order_of_endings_keeps_the_order_of_tables_and_loses_nothing(slot
     first = {item.table for item in taken[:1]}
     assert first == {"urgent"}
     failed = {item.table for item in book.failed}
-    for name in {"up", "free", "urgent"} - failed:
+    for name in {"up", "whole", "free", "urgent"} - failed:
         assert len([d for d in book.done if d.table == name]) == DAYS
     assert len([item for item in taken if item.table == "free"]) == DAYS

@@ -287,6 +287,17 @@ def test_a_refresh_can_leave_steps_out_s08(world):
         list(world.runner.refresh("many", day(1), NOW, RunArguments(from_step="nothing")))
 
 
+def test_what_a_step_reads_as_a_whole_runs_first_b4(world):
+    file = world.root / "tables/sums.yaml"
+    reading = "depends_on: [{table: ods.numbers, window: none, read: all}]"
+    file.write_text(file.read_text().replace("depends_on: [ods.numbers]", reading))
+    for options in ({"max_parallel": 1}, {"max_parallel": 3}):
+        events = world.catch_up(now=NOW, **options)
+        assert not [event for event in events if isinstance(event, WindowFailed)]
+        world.sql("UPDATE job_log SET status = 'FAILURE'")
+    assert world.rows("dws.sums") == [(23 + 43 + 63 + 83,)] * 4
+
+
 def test_lookback_runs_earlier_windows_again_with_each_new_one(world):
     file = world.root / "tables/numbers.yaml"
     file.write_text(file.read_text() + "lookback: 1\n")

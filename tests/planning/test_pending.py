@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import Settled
-from logdriven_dagster.planning.pending import reruns, unfinished_windows, watermark
+from logdriven_dagster.planning.pending import unfinished_windows, watermark
 from logdriven_dagster.planning.readiness import NotDue, obstacle
+from logdriven_dagster.planning.reruns import reruns
 from tests.builders import at, day, days, hours, log, table
 
 NOON_5TH = at("2022-01-05 14:00")
@@ -108,28 +109,28 @@ def settled(*ran: tuple[int, str]):
 
 def test_lookback_runs_the_last_windows_again_with_each_new_one():
     history = log(days(1, 4), settled=settled((2, "2022-01-03"), (3, "2022-01-04")))
-    again = reruns(table(lookback=2), history, at("2022-01-05"))
+    again = reruns(table(lookback=2), history, {}, at("2022-01-05"))
     assert again == [(day(2), Trigger.LOOKBACK), (day(3), Trigger.LOOKBACK)]
 
 
 def test_lookback_is_quiet_until_the_next_window_is_due():
     history = log(days(1, 4), settled=settled((2, "2022-01-04"), (3, "2022-01-04")))
-    assert not reruns(table(lookback=2), history, at("2022-01-04 23:00"))
+    assert not reruns(table(lookback=2), history, {}, at("2022-01-04 23:00"))
 
 
 def test_lookback_looks_back_over_days_on_which_nothing_ran():
     history = log(days(1, 3), settled=settled((1, "2022-01-03"), (2, "2022-01-03")))
     for now in ("2022-01-04", "2022-01-05", "2022-01-20"):
-        assert reruns(table(lookback=1), history, at(now)) == [(day(2), Trigger.LOOKBACK)]
+        assert reruns(table(lookback=1), history, {}, at(now)) == [(day(2), Trigger.LOOKBACK)]
 
 
 def test_a_late_catch_up_has_seen_the_late_data():
     now = "2022-01-05 10:00"
     history = log(days(1, 5), settled=settled((2, now), (3, now), (4, now)))
-    assert not reruns(table(lookback=2), history, at(now))
+    assert not reruns(table(lookback=2), history, {}, at(now))
 
 
 def test_a_refreshed_upstream_makes_finished_windows_pending_unless_ignored():
     history = log(days(1, 5), stale=(day(2),))
-    assert reruns(table(), history, NOON_5TH) == [(day(2), Trigger.UPSTREAM)]
-    assert not reruns(table(on_upstream_refresh="ignore"), history, NOON_5TH)
+    assert reruns(table(), history, {}, NOON_5TH) == [(day(2), Trigger.UPSTREAM)]
+    assert not reruns(table(on_upstream_refresh="ignore"), history, {}, NOON_5TH)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from logdriven_dagster.config.models import Dependency
+from logdriven_dagster.config.relations import also_waiting
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.planning import (
     DependenciesMissing,
@@ -127,6 +129,54 @@ def test_a_window_takes_its_turn_after_the_longer_window_that_it_waits_for():
     tables = [table("d"), table("h", period=60, depends_on=["d"])]
     order = [item.table for item in planned(tables, {}, at("2022-01-02")).windows()]
     assert order == ["d"] + ["h"] * 24
+
+
+def in_turn(tables, logs=None, **kwargs):
+    return [item.table for item in planned(tables, logs or {}, **kwargs).windows()]
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        {"window": "none", "read": "all"},
+        {"window": "none"},
+        {"read": "all"},
+        {"managed": False},
+    ],
+    ids=str,
+)
+def test_what_is_read_as_a_whole_runs_before_what_reads_it(reading):
+    tables = [table("dim"), table("fact", depends_on=[{"table": "dim", **reading}])]
+    assert in_turn(tables) == ["dim"] * 4 + ["fact"] * 4
+
+
+def test_so_does_what_the_former_is_made_from_and_what_is_made_from_the_latter_follows():
+    tables = [
+        table("raw"),
+        table("dim", depends_on=["raw"]),
+        table("fact", depends_on=[{"table": "dim", "window": "none"}]),
+        table("mart", depends_on=["fact"]),
+        table("whole", depends_on=[{"table": "mart", "read": "all"}]),
+    ]
+    assert in_turn(tables) == ["raw", "dim"] * 4 + ["fact", "mart"] * 4 + ["whole"] * 4
+
+
+def test_what_reads_a_whole_table_does_not_wait_for_one_that_cannot_run():
+    tables = [table("dim"), table("fact", depends_on=[{"table": "dim", "window": "none"}])]
+    disabled = planned([table("dim", enabled=False), tables[1]], {})
+    assert next(disabled.ready()).table == "fact"
+    assert next(planned(tables, {}, selected=["fact"]).ready()).table == "fact"
+    running_elsewhere = {"dim": TableLog(open=(running(day(1)),))}
+    assert next(planned(tables, running_elsewhere).ready()).table == "fact"
+
+
+def test_a_snapshot_comes_before_all_that_reads_it_and_so_it_does_in_a_job():
+    snapshot = table("dim", incremental_type="full")
+    done = {"dim": log(day(1), day(2), day(3))}
+    tables = [snapshot, table("fact", depends_on=["dim"])]
+    assert in_turn(tables, done)[0] == "dim"
+    waiting = also_waiting(table("fact"), [Dependency(table="dim", read="none")])
+    assert in_turn([snapshot, waiting], done)[0] == "dim"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from logdriven_dagster.model.logs import LastSlice, OpenWindow, TableLog
 from logdriven_dagster.model.windows import Along, Slice
 from logdriven_dagster.planning import missing_dependencies, plan
 from logdriven_dagster.planning.slices import (
-    is_complete,
+    complete_until,
     next_slice,
     pending_slices,
     slices_within,
@@ -109,13 +109,11 @@ def test_a_slice_needs_a_batch_of_every_upstream():
 
 
 def test_all_is_loaded_once_a_look_has_left_nothing_behind():
-    assert is_complete(done(keys(0, 0, 5)), NOW.timestamp())
-    assert not is_complete(done(keys(0, 0, 5), has_more=True), NOW.timestamp())
-    assert not is_complete(done(keys(0, 0, 5)), NOW.timestamp() + 1)
-    assert not is_complete(
-        replace(done(keys(0, 0, 5)), open=(failed(keys(1, 5, 6)),)), NOW.timestamp()
-    )
-    assert not is_complete(TableLog(), NOW.timestamp())
+    assert complete_until(done(keys(0, 0, 5))) == NOW.timestamp()
+    never = float("-inf")
+    assert complete_until(done(keys(0, 0, 5), has_more=True)) == never
+    assert complete_until(replace(done(keys(0, 0, 5)), open=(failed(keys(1, 5, 6)),))) == never
+    assert complete_until(TableLog()) == never
 
 
 @given(BIG, st.lists(st.integers(1, 10**20), min_size=1, max_size=5), st.integers(1, 10**19))

@@ -81,7 +81,7 @@ def test_what_lookback_needs_stays(log):
     before = table_log(log, looking).settled
     assert move(log, looking) == 2
     assert table_log(log, looking).settled == before
-    assert [(item.window, item.now) for item in before] == [
+    assert [(item.window, item.seen) for item in before] == [
         (day(3), at("2022-01-04")),
         (day(4), at("2022-01-05")),
     ]

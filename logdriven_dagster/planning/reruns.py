@@ -1,0 +1,124 @@
+"""Finished windows that run once more: refreshed upstreams, and late data (`lookback`).
+
+With `lookback: n` a window gathers what arrives until the n-th window after it has ended. Whatever
+it reads as a whole (`read: all`, snapshots, slices) may bring such rows with any window up to then.
+So an attempt notes up to which moment of data time all of that was there when it began, and the
+window runs again whenever more has become due, as soon as more is there: with each of the next n
+windows in turn, or once after an outage, but never before its upstreams.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from logdriven_dagster.config.models import Dependency, TableConfig
+from logdriven_dagster.model.attempts import Trigger
+from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.planning.conditions import Missing
+from logdriven_dagster.planning.dependencies import missing_of, reads_all
+from logdriven_dagster.planning.pending import due, elapsed
+
+
+def reruns(
+    table: TableConfig, log: TableLog, tables: Mapping[str, TableConfig], now: datetime
+) -> list[tuple[TimeWindow, Trigger]]:
+    """Finished windows that should run once more, oldest first: late data, refreshed upstreams."""
+    found = {window.start: (window, Trigger.LOOKBACK) for window in _late(table, log, tables, now)}
+    if table.on_upstream_refresh == "rerun":
+        found |= {window.start: (window, Trigger.UPSTREAM) for window in log.stale}
+    return sorted(found.values(), key=lambda item: item[0].start.timestamp())
+
+
+def seen(
+    table: TableConfig,
+    window: TimeWindow,
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+    now: datetime,
+) -> datetime:
+    """Up to which moment of data time everything is there that a window reads with `lookback`."""
+    whole = _reach(table, window, _newest(table, tables, now))
+    gaps = [gap.window.start.timestamp() for gap in unseen(table, window, tables, logs, now)]
+    if not gaps:
+        return whole.end
+    grid = table.grid
+    complete = grid.bound(grid.index(in_zone(min(gaps), grid.zone)))
+    return max(window.end, complete, key=datetime.timestamp)
+
+
+def unseen(
+    table: TableConfig,
+    window: TimeWindow,
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+    now: datetime,
+) -> Iterator[Missing]:
+    """What is due of the upstreams that bring late rows of a window, and has not run."""
+    whole = _reach(table, window, _newest(table, tables, now))
+    for dependency in table.managed_dependencies:
+        if dependency.is_input and reads_all(tables[dependency.table], dependency):
+            yield from missing_of(dependency, table, whole, tables, logs)
+
+
+def last_seen(
+    table: TableConfig,
+    window: TimeWindow,
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+    now: datetime,
+) -> datetime | None:
+    """What an attempt notes that begins now: `seen`, or None if no late row can come after it."""
+    if not table.lookback or table.is_sliced:
+        return None
+    found, last = seen(table, window, tables, logs, now), _last(table, window)
+    return None if found.timestamp() >= table.grid.bound(last + 1).timestamp() else found
+
+
+def _late(
+    table: TableConfig, log: TableLog, tables: Mapping[str, TableConfig], now: datetime
+) -> Iterator[TimeWindow]:
+    """Finished windows within whose reach more has become due than they have seen."""
+    if not table.lookback or not log.settled:
+        return
+    newest = _newest(table, tables, now)
+    for settled in log.settled:
+        if _reach(table, settled.window, newest).end.timestamp() > settled.seen.timestamp():
+            yield settled.window
+
+
+def _last(table: TableConfig, window: TimeWindow) -> int:
+    """The number of the last window until whose end late rows of a window may come."""
+    return table.grid.index(window.start) + table.lookback
+
+
+def _reach(table: TableConfig, window: TimeWindow, newest: int) -> TimeWindow:
+    """A window with those within its `lookback`, as far as they are due."""
+    end = table.grid.bound(min(_last(table, window), newest) + 1)
+    return TimeWindow(window.start, max(window.end, end, key=datetime.timestamp))
+
+
+def _newest(table: TableConfig, tables: Mapping[str, TableConfig], now: datetime) -> int:
+    """The number of the newest window that is due, and all that it waits for, too.
+
+    A table's own `end` ends its windows, not the rows that come late for them.
+    """
+    found = elapsed(table, now)
+    for dependency in table.managed_dependencies:
+        upstream = tables[dependency.table]
+        if dependency.window != "none" and not upstream.is_sliced:
+            found = min(found, _due_behind(table, upstream, dependency, now))
+    return found - 1
+
+
+def _due_behind(
+    table: TableConfig, upstream: TableConfig, dependency: Dependency, now: datetime
+) -> int:
+    """How many windows of a table wait for nothing of an upstream that is not due yet."""
+    grid, of, ready = table.grid, upstream.grid, max(due(upstream, now), 0)
+    if of.end is not None and ready >= of.index(of.end):
+        return elapsed(table, now)
+    if dependency.window == "overlapping":
+        return grid.index(of.bound(ready))
+    first_waiting = of.bound(ready + 1)
+    n = grid.index(first_waiting)
+    return n - 1 if grid.bound(n).timestamp() == first_waiting.timestamp() else n

@@ -1,0 +1,84 @@
+"""Whose turn it is: the oldest window first, and before it all that it reads.
+
+A table that reads all rows of another one comes after every pending window of it, also where it
+waits for none of them (`window: none`, tables that are not managed). A table that is made from
+such a one comes after it in turn.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning.dependencies import awaited_range, reads_all
+
+
+def turn(table: TableConfig, window: TimeWindow, known: Mapping[str, TableConfig]) -> float:
+    """When a window's turn comes: at its own end, or that of the windows that it waits for.
+
+    Slices of sources have no time and come first; those of upstreams' batches come last, since
+    fewer of them are needed then.
+    """
+    if table.incremental_type == "upstream":
+        return math.inf
+    found = window.end.timestamp()
+    for dependency in table.managed_dependencies:
+        upstream = known[dependency.table]
+        awaited = awaited_range(upstream, dependency, window)
+        if awaited is not None and upstream.incremental_type != "full":
+            found = max(found, awaited.end.timestamp())
+    return found
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Wait:
+    """What comes before all windows of a table: whatever has its turn up to a moment."""
+
+    moment: float
+    depth: int
+    """How many tables that wait in this way come before it, itself included."""
+
+    def place(self, own: float) -> tuple[float, int, float]:
+        """The place of a window among all, by its own turn."""
+        return (own, 0, own) if own > self.moment else (self.moment, self.depth, own)
+
+
+NO_WAIT = Wait(-math.inf, 0)
+
+
+def waits(
+    known: Mapping[str, TableConfig], last: Callable[[str], TimeWindow | None]
+) -> dict[str, Wait]:
+    """Table → what comes before all its windows; without those that nothing does.
+
+    `known` holds every table, upstreams first; `last` says what a table has pending that begins
+    last, if it has anything.
+    """
+    found: dict[str, Wait] = {}
+    for name, table in known.items():
+        for dependency in table.depends_on:
+            upstream = known.get(dependency.table)
+            whole = upstream is not None and reads_all(upstream, dependency)
+            if upstream is None or not (whole or upstream.table in found):
+                continue
+            pending = last(upstream.table)
+            if pending is None:
+                continue
+            wait = found.get(upstream.table, NO_WAIT)
+            if whole:
+                wait = Wait(max(wait.moment, turn(upstream, pending, known)), wait.depth + 1)
+            found[name] = max(wait, found.get(name, NO_WAIT))
+    return found
+
+
+def upstreams_of(known: Mapping[str, TableConfig], names: Iterable[str]) -> set[str]:
+    """Some tables with all that come before them."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in known and name not in found:
+            found.add(name)
+            waiting += [dependency.table for dependency in known[name].depends_on]
+    return found
