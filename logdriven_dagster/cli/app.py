@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from logdriven_dagster.cli import (
+    audit_commands,
     definition_commands,
     exchange_commands,
     graph_commands,
@@ -58,6 +59,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "status": plan_commands.status,
         "log": log_commands.log,
         "report": report_commands.report,
+        "audit": audit_commands.audit,
         "quality": quality_commands.quality,
         "graph": graph_commands.graph,
         "lineage": lineage_commands.lineage,

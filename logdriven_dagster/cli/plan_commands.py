@@ -122,9 +122,11 @@ def status(
 ) -> None:
     """Show where every table stands, and where files and registry disagree."""
     from logdriven_dagster.cli import rendering
+    from logdriven_dagster.cli.audit_commands import print_lost, rows_json
     from logdriven_dagster.cli.definition_rendering import disagreements_json, print_disagreements
     from logdriven_dagster.execution.disagreements import Disagreements
     from logdriven_dagster.execution.local import open_runner
+    from logdriven_dagster.runlog import audits
     from logdriven_dagster.runlog.history import latest_statuses
 
     registered = open_in_force(project)
@@ -133,10 +135,12 @@ def status(
     found = runner.plan(data_clock(loaded, now), loaded.select(tables or []))
     with runner.run_log.read() as conn:
         latest = latest_statuses(conn, found.tables)
+        looked = audits.found(conn, found.tables)
     disagreements = Disagreements.of(registered)
     rows = [_status_json(table, latest.get(name)) for name, table in found.tables.items()]
     if as_json:
-        rendering.print_json({"tables": rows, "definitions": disagreements_json(disagreements)})
+        told = {"tables": rows, "sources": [rows_json(each) for each in looked]}
+        rendering.print_json({**told, "definitions": disagreements_json(disagreements)})
         return
     grid = rendering.table("table", "watermark", "#pending", "#failed", "#running", "last status")
     for row in rows:
@@ -145,6 +149,7 @@ def status(
         grid.add_row(*cells, rendering.state(str(last or "–")))
     rendering.console().print(grid)
     rendering.point_to_errors(name for name, table in found.tables.items() if _errors(table))
+    print_lost(looked)
     print_disagreements(disagreements)
 
 

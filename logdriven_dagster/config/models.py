@@ -121,6 +121,9 @@ CatchUp = Literal["all", "once", "latest_only"]
 as SKIPPED (`latest_only`). Source: Sharp ETL."""
 
 
+MissingColumns = Literal["refuse", "allow"]
+RowsOutside = Literal["fail", "count", "ignore"]
+
 BatchSize = Annotated[int, Field(ge=1)] | Literal["all"]
 
 
@@ -175,6 +178,17 @@ class TableConfig(Settings):
         ge=1,
         description="files, upstream: how many batches a window takes at most; upstream tables "
         "without a cut_pattern take one by default, files tables all",
+    )
+    missing_columns: MissingColumns = Field(
+        "refuse",
+        description="what happens when the result, or a Parquet or ORC file of the source, lacks a "
+        "column that was there before: the window fails, or (allow) the column is NULL",
+    )
+    rows_outside: RowsOutside = Field(
+        "count",
+        description="what happens when rows of a source belong to no window (NULL, before "
+        "default_start, after end): the window fails; they are counted where that costs little, "
+        "and by `logdriven audit`; or nobody asks",
     )
     variables: dict[str, Option] = Field(default_factory=dict)
     properties: Properties = Field(
@@ -344,6 +358,8 @@ class Defaults(Model):
     ordered: bool | None = None
     batch_size: BatchSize | None = None
     on_upstream_refresh: Literal["rerun", "ignore"] | None = None
+    missing_columns: MissingColumns | None = None
+    rows_outside: RowsOutside | None = None
     notify: tuple[NotifyRule, ...] | None = Field(
         None, description="of tables and of jobs; an empty list of theirs tells nobody"
     )

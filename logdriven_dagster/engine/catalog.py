@@ -40,7 +40,8 @@ class CatalogTable:
     def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
         """Write Parquet files into the warehouse, outside of the catalog."""
         known = self._spark.table(self._target.name).schema if self._exists() else None
-        frame = conform(frame, known, self._target.name)
+        missing = self._place.missing_columns(stamp.table)
+        frame = conform(frame, known, self._target.name, missing=missing)
         if known is not None and frame.columns != known.fieldNames():
             raise TerminalStepError(
                 f"{self._target.name}: the result has new columns; add them with ALTER TABLE\n"

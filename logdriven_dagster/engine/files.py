@@ -16,6 +16,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.steps import FileTarget
 from logdriven_dagster.engine.iceberg_files import location, parquet_rows
 from logdriven_dagster.engine.pointers import ALL, Pointer, Pointers, moment
+from logdriven_dagster.engine.records import NOTHING
 from logdriven_dagster.engine.schemas import conform, merged
 from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import (
@@ -40,7 +41,13 @@ if TYPE_CHECKING:
     from pyspark.sql.readwriter import DataFrameWriter
     from pyspark.sql.types import StructType
 
+_TIMES = {
+    # By default Spark cuts times off at the millisecond, and offsets at the minute.
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 _CSV = {
+    **_TIMES,
     "header": "true",
     # By default Spark trims text, escapes quotes in a way of its own, and reads a line break inside
     # a value as a new row.
@@ -49,6 +56,20 @@ _CSV = {
     "escape": '"',
     "multiLine": "true",
 }
+_JSON = {
+    **_TIMES,
+    # Otherwise a column of which all values are NULL is not there for other readers.
+    "ignoreNullFields": "false",
+}
+_WRITTEN = {"csv": _CSV, "json": _JSON}
+_STRICT = {
+    "mode": "FAILFAST",
+    # Files of before had milliseconds.
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS]XXXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][.SSS]",
+}
+_READ = {"csv": {**_CSV, **_STRICT, "nullValue": NOTHING}, "json": _STRICT}
+"""NULL has no text in CSV, where an empty text is `""`."""
 
 
 class WindowFiles:
@@ -59,13 +80,15 @@ class WindowFiles:
         self._folder = files_folder(place.project, table, target)
         self._zone = place.project.zone
         self._pointers = Pointers(self._folder, self._zone)
-        self._options = dict(_CSV) if target.type == "csv" else {}
-        self._options |= {name: option_text(value) for name, value in target.options.items()}
+        given = {name: option_text(value) for name, value in target.options.items()}
+        self._options = {**_WRITTEN.get(target.type, {}), **given}
+        self._read_options = {**_READ.get(target.type, {}), **given}
 
     def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
         """Write files into a folder that no pointer names yet."""
         self._refuse_others()
-        frame = conform(frame, self._known_schema(), self._table)
+        missing = self._place.missing_columns(stamp.table)
+        frame = conform(frame, self._known_schema(), self._table, missing=missing)
         folder = staging_folder(self._folder / "data", stamp)
         writer = frame.write.format(self._target.type).mode("append").options(**self._options)
         try:
@@ -88,7 +111,8 @@ class WindowFiles:
 
     def stage_windows(self, frame: "DataFrame", stamps: Sequence[Stamp]) -> Pass:
         """The same for several windows, in one pass; only for files that tell their rows."""
-        frame = conform(frame, self._known_schema(), self._table)
+        missing = self._place.missing_columns(stamps[0].table)
+        frame = conform(frame, self._known_schema(), self._table, missing=missing)
 
         def save(writer: "DataFrameWriter", path: str) -> None:
             writer.format(self._target.type).options(**self._options).save(path)
@@ -263,7 +287,7 @@ class WindowFiles:
         return [pointers[name] for name, held in windows.items() if held in set(shown)]
 
     def _read_files(self, files: list[str] | tuple[str, ...], schema: "StructType") -> "DataFrame":
-        return read_files(self._place.spark, self._target.type, files, schema, self._options)
+        return read_files(self._place.spark, self._target.type, files, schema, self._read_options)
 
     def _known_schema(self) -> "StructType | None":
         pointers = self._published()

@@ -111,7 +111,9 @@ class IcebergTable:
         """Write Parquet files below the table's folder that no snapshot names yet."""
         if (known := self._existing()) is not None:
             files_of_others(known, self._target)
-        fitting = conform(frame, spark_schema(known.schema()) if known else None, self._name)
+        schema = spark_schema(known.schema()) if known else None
+        missing = self._place.missing_columns(stamp.table)
+        fitting = conform(frame, schema, self._name, missing=missing)
         frame = given_columns(fitting, frame) if self._target.mode == "upsert" else fitting
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
         options = {name: option_text(value) for name, value in self._target.options.items()}
@@ -123,7 +125,8 @@ class IcebergTable:
 
     def stage_windows(self, frame: "DataFrame", stamps: Sequence[Stamp]) -> Pass:
         """The same for several windows, in one pass."""
-        frame = conform(frame, self._known_schema(), self._name)
+        missing = self._place.missing_columns(stamps[0].table)
+        frame = conform(frame, self._known_schema(), self._name, missing=missing)
         iceberg_schema(frame.schema)
         options = {name: option_text(value) for name, value in self._target.options.items()}
 

@@ -75,6 +75,11 @@ class KnownSources:
                     self._known.popitem(last=False)
         return frame
 
+    def found(self, key: Key) -> Fingerprint | None:
+        """The files that are read, where they are known to be these or cheap to look at."""
+        known = self._known.get(key)
+        return fingerprint(key.path) if known is None else known.found
+
     def trust(self, path: str, files: Hashable) -> None:
         """Every byte of these files below a path is known to be text."""
         if (found := files or fingerprint(path)) is not None:

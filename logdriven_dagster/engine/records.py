@@ -29,7 +29,7 @@ UNDECODABLE = "holds bytes that cannot be decoded"
 MISFIT = ", which is no"
 REPLACEMENT = "\ufffd"
 """What Java makes of bytes that are no text in the file's encoding."""
-_NOTHING = "\ufdd0"
+NOTHING = "\ufdd0"
 """Stands for a value that is not there: Unicode keeps it out of every text. Spark's own choice, the
 empty text, cannot be told from `""`."""
 _DIGITS = 38
@@ -45,7 +45,7 @@ def record_options(source: RecordsSource) -> dict[str, str]:
         options = {
             "header": option_text(source.header),
             "sep": source.sep,
-            "nullValue": _NOTHING if source.null_value is None else source.null_value,
+            "nullValue": NOTHING if source.null_value is None else source.null_value,
             # By default Spark takes columns by position, whatever the header of a file says.
             "enforceSchema": "false",
             # Otherwise nobody sees that a line has too few values, or too many.
@@ -82,11 +82,11 @@ def read_as(source: RecordsSource, columns: "StructType") -> "StructType":
 
 def declared(source: RecordsSource) -> "StructType | None":
     """The columns as the configuration names them."""
-    return _columns(source.columns) if source.columns else None
+    return columns_of_ddl(source.columns) if source.columns else None
 
 
 @lru_cache
-def _columns(ddl: str) -> "StructType":
+def columns_of_ddl(ddl: str) -> "StructType":
     """What the text means; Java is asked once."""
     from pyspark.sql.types import StructType
 

@@ -1,14 +1,16 @@
 """Schemas: how a result fits a table that exists, and how both grow.
 
-A column of the result may be new (the table gains it), missing (it becomes null, or what a database
-puts there by default, and stays as it is in rows that an upsert changes), narrower than the table's
-(it is cast up) or wider where the promotion loses nothing (the table's type grows). Anything else
-is refused with both schemas. Column names match whatever their case.
+A column of the result may be new (the table gains it), narrower than the table's (it is cast up) or
+wider where the promotion loses nothing (the table's type grows). It may be missing only where the
+table allows it, or is a database's own (it becomes null, or what a database puts there by default,
+and stays as it is in rows that an upsert changes). Anything else is refused with both schemas.
+Column names match whatever their case.
 """
 
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.config.models import MissingColumns
 from logdriven_dagster.config.steps import Target
 from logdriven_dagster.engine.quoting import quoted
 from logdriven_dagster.errors import TerminalStepError
@@ -47,10 +49,17 @@ def columns_of(schema: "StructType") -> tuple[Column, ...]:
     )
 
 
-def conform(frame: "DataFrame", known: "StructType | None", table: str) -> "DataFrame":
+def conform(
+    frame: "DataFrame",
+    known: "StructType | None",
+    table: str,
+    *,
+    missing: MissingColumns = "allow",
+) -> "DataFrame":
     """The frame with columns in the table's order, spelling and types; new ones come last.
 
-    `known` is the table's schema, or None before its first row. TerminalStepError if it cannot fit.
+    `known` is the table's schema, or None before its first row. TerminalStepError if it cannot fit,
+    or lacks a column of the table where that is not allowed.
     """
     from pyspark.sql import functions as sf
 
@@ -64,6 +73,13 @@ def conform(frame: "DataFrame", known: "StructType | None", table: str) -> "Data
         old, new = known_fields.get(key), given.get(key)
         if new is None:
             assert old is not None
+            if missing == "refuse" and old.name != WINDOW_START:
+                kind = old.dataType.simpleString()
+                raise TerminalStepError(
+                    f"{table}: the result has no column {old.name}, which the table has; name it "
+                    f"in the query, as in CAST(NULL AS {kind}) AS {old.name}, or say "
+                    "missing_columns: allow for the table"
+                )
             columns.append(sf.lit(None).cast(old.dataType).alias(old.name))
             continue
         goal = _storable(new.dataType)

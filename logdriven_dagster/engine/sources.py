@@ -22,10 +22,11 @@ from logdriven_dagster.config.steps import (
 )
 from logdriven_dagster.engine.connections import reader_options
 from logdriven_dagster.engine.exact_columns import read_exactly
+from logdriven_dagster.engine.file_schemas import columns_differ
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.kafka_source import read_kafka
 from logdriven_dagster.engine.keys import key_range, lies_in_keys, read_keys
-from logdriven_dagster.engine.known_sources import Key, KnownSources
+from logdriven_dagster.engine.known_sources import Fingerprint, Key, KnownSources, fingerprint
 from logdriven_dagster.engine.malformed import Suspect
 from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.quoting import reference
@@ -33,6 +34,7 @@ from logdriven_dagster.engine.records import (
     UNDECODABLE,
     Malformed,
     checked,
+    columns_of_ddl,
     declared,
     read_as,
     record_options,
@@ -66,6 +68,10 @@ class Reading:
     @property
     def table(self) -> TableConfig:
         return self.project.table(self.run.table)
+
+    def known_as(self, source: Source) -> Key:
+        """What `sources` knows the files of a source by."""
+        return _known_as(self, source)
 
     @property
     def slice(self) -> Slice:
@@ -102,8 +108,21 @@ def read_whole(reading: Reading, source: Source) -> "DataFrame":
     return READERS[type(source)](reading, source)
 
 
-def _read_files(reading: Reading, source: Any) -> "DataFrame":
+def _read_files(reading: Reading, source: FileSource) -> "DataFrame":
+    if found := _local_files(reading, source):
+        names = columns_of_ddl(source.columns).fieldNames() if source.columns else ()
+        if reading.table.missing_columns == "allow" or columns_differ(found, source.type, names):
+            source = source.model_copy(update={"options": {"mergeSchema": True, **source.options}})
     return _load(reading, source, source.columns)
+
+
+def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:
+    """The files that are read, where they can be looked into at little cost."""
+    if reading.table.incremental_type != "files":
+        return fingerprint(_known_as(reading, source).path)
+    found = [fingerprint(file.location) for file in reading.run.files]
+    known = [each for each in found if each is not None]
+    return frozenset().union(*known) if len(known) == len(found) else None
 
 
 def _read_records(reading: Reading, source: RecordsSource) -> "DataFrame":

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from zoneinfo import ZoneInfo
 
+from logdriven_dagster.config.models import MissingColumns
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.actions import Action
 from logdriven_dagster.engine.iceberg_files import parquet_rows
 from logdriven_dagster.engine.known_sources import KnownSources
 from logdriven_dagster.engine.metrics import QueryCounts, query_counts
 from logdriven_dagster.engine.modes import mode_of
+from logdriven_dagster.engine.source_rows import Looks
 from logdriven_dagster.engine.spark_settings import FEW_ROWS
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
 from logdriven_dagster.model.quality import QualityReport
@@ -40,6 +42,12 @@ class Place:
     """The project's Iceberg catalog, opened at first use."""
     sources: KnownSources = field(default_factory=KnownSources)
     """Files that were read before."""
+    looks: Looks = field(default_factory=Looks)
+    """Which rows of them belong to no window."""
+
+    def missing_columns(self, table: str) -> MissingColumns:
+        """What the table says of results that lack a column."""
+        return self.project.table(table).missing_columns
 
 
 @dataclass(frozen=True, slots=True)

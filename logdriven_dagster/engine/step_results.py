@@ -13,11 +13,13 @@ from logdriven_dagster.engine.looping import loop_rows, union
 from logdriven_dagster.engine.placing import chosen_by_source
 from logdriven_dagster.engine.records import Malformed
 from logdriven_dagster.engine.rendering import render_for_database
+from logdriven_dagster.engine.source_rows import look
 from logdriven_dagster.engine.sources import Reading, may_pass, read_source, source_files
 from logdriven_dagster.engine.staging import Place
 from logdriven_dagster.engine.transforms import call, load_function
 from logdriven_dagster.engine.views import Views
 from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -82,8 +84,18 @@ class StepResults:
 
     def may_pass(self, error: Exception) -> bool:
         """Whether the step that failed may succeed when tried again; see `sources.may_pass`."""
-        read = [each.source for each in self._table.steps if each.step in self._malformed]
+        read = [
+            each.source
+            for each in self._table.steps
+            if each.step in self._malformed and each.loop_over is None
+        ]
         return any(may_pass(self._reading, source, error) for source in read if source)
+
+    def source_rows(self, step: StepConfig) -> SourceRows | None:
+        """Where the rows of a step's source belong, if that is news; see `source_rows.look`."""
+        if step.loop_over is not None:
+            return None
+        return look(self._reading, step, self._place.looks)
 
     @property
     def is_watched(self) -> bool:

@@ -25,6 +25,7 @@ from logdriven_dagster.engine.stretch_staging import Pass, StretchStore
 from logdriven_dagster.engine.views import Views
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.runs import Published, Reads, Staged, WindowRun
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -67,12 +68,14 @@ class StretchSession:
         with step_errors():
             self._views.opened.clear()
             made, source_type = self._results.of(step), self._results.origin(step)
+            rows = self._results.source_rows(step)
             if step.target is None:
                 self._views.register(step.step, made.frame)
                 columns = columns_of(made.frame.schema)
                 view = Staged(step.step, Counts(), source_type, None, columns, made.files)
-                return (view,) * len(self._runs)
-            return self._write(step, step.target, made, source_type)
+                return (with_source_rows(view, rows), *(view,) * (len(self._runs) - 1))
+            first, *others = self._write(step, step.target, made, source_type)
+            return (with_source_rows(first, rows), *others)
 
     def check(self, check: CheckConfig) -> None:
         """Raise TerminalStepError if the check's query finds rows in any window."""
@@ -156,6 +159,13 @@ class StretchSession:
             for step in self._table.steps
             if step.target is not None
         }
+
+
+def with_source_rows(staged: Staged, rows: SourceRows | None) -> Staged:
+    """What was staged, with what was found out about the source on the way."""
+    told = "" if rows is None else rows.told
+    output = "; ".join(filter(None, [told, staged.output]))
+    return replace(staged, source_rows=rows, output=output)
 
 
 def stretch_store(place: Place, table: str, target: Target) -> StretchStore:

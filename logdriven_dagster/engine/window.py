@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import cached_property, reduce
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -27,15 +28,18 @@ from logdriven_dagster.engine.quality import Inspector
 from logdriven_dagster.engine.rendering import render_for_database
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of
 from logdriven_dagster.engine.session import fresh_session, quieten
+from logdriven_dagster.engine.source_rows import Looks, Recall, count_rows
+from logdriven_dagster.engine.sources import Reading
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, Store, in_few_files
 from logdriven_dagster.engine.step_results import StepResult, StepResults
 from logdriven_dagster.engine.stores import store
-from logdriven_dagster.engine.stretch import StretchSession
+from logdriven_dagster.engine.stretch import StretchSession, with_source_rows
 from logdriven_dagster.engine.views import Views
 from logdriven_dagster.errors import NotPublishedError
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.runs import Published, Reads, Staged, WindowRun
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -45,10 +49,13 @@ if TYPE_CHECKING:
 class Engine:
     """A project's tables in one Spark application."""
 
-    def __init__(self, project: Project, spark: "SparkSession") -> None:
+    def __init__(
+        self, project: Project, spark: "SparkSession", recall: Recall = lambda _: ()
+    ) -> None:
+        """`recall` tells what earlier processes have found in the sources of a table."""
         self._project, self._spark = project, spark
         self._opening = Lock()
-        self._sources = KnownSources()
+        self._sources, self._looks = KnownSources(), Looks(recall)
         self._few_rows: dict[str, bool] = {}
         """Whether the window before had few, by tables: the next one is expected to be like it."""
         quieten()
@@ -99,6 +106,14 @@ class Engine:
             place = self._place(session or self._spark, self._project)
             return self._read(place, table, None if window is None else (window,))
 
+    def count_source(
+        self, run: WindowRun, step: StepConfig, now: datetime, done: Sequence[TimeWindow] | int
+    ) -> SourceRows:
+        """All rows of a step's source; `done` are the ranges, or the last key, that were read."""
+        with step_errors(), fresh_session(self._spark, self._project) as spark:
+            reading = Reading(self._project, spark, run, self._sources)
+            return count_rows(reading, step, now, done)
+
     def _read(self, place: Place, name: str, windows: Reads) -> "DataFrame":
         target = place.project.table(name).output
         keeper = store(place, name, target)
@@ -109,7 +124,7 @@ class Engine:
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def _place(self, spark: "SparkSession", project: Project) -> Place:
-        return Place(project, spark, self._open_catalog, self._sources)
+        return Place(project, spark, self._open_catalog, self._sources, self._looks)
 
     def _open_catalog(self) -> Any:
         with self._opening:  # windows side by side share one
@@ -157,11 +172,13 @@ class WindowSession:
     def _stage(self, step: StepConfig) -> Staged:
         self._views.opened.clear()
         made, source_type = self._results.of(step), self._results.origin(step)
+        rows = self._results.source_rows(step)
         if step.target is None:
             self._views.register(step.step, made.frame)
             columns = columns_of(made.frame.schema)
-            return Staged(step.step, Counts(), source_type, None, columns, made.files)
-        return self._write(step, step.target, made, source_type)
+            view = Staged(step.step, Counts(), source_type, None, columns, made.files)
+            return with_source_rows(view, rows)
+        return with_source_rows(self._write(step, step.target, made, source_type), rows)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
         """Of a table of files: what the steps read from now on."""

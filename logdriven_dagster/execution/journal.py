@@ -13,7 +13,7 @@ from logdriven_dagster.execution.notifications import Announcer
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Counts, Status, StepOutcome
 from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.runs import Published, Staged
-from logdriven_dagster.runlog import RunLog, attempts, lifecycle, quality, steps
+from logdriven_dagster.runlog import RunLog, attempts, audits, lifecycle, quality, steps
 
 
 @dataclass
@@ -85,6 +85,7 @@ class Journal:
         for done in published:
             self.log_halt(conn, done.step_id, succeeded(staged[done.step_id]))
         self._record_quality(conn, staged)
+        self.record_source_rows(conn, staged)
         lifecycle.halt_job(conn, self.registry, self.attempt, ended)
         self.announcer.attempt_ended(conn, self.attempt, ended.status)
 
@@ -137,6 +138,12 @@ class Journal:
         for step_id, result in staged.items():
             if result.quality is not None:
                 quality.record(conn, self.attempt, step_id, result.quality)
+
+    def record_source_rows(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
+        """Where the rows of the sources belong that somebody has looked at."""
+        for result in staged.values():
+            if result.source_rows is not None:
+                audits.record(conn, result.source_rows)
 
     def log_staged(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
         """As `persist`, in a transaction of the caller's."""

@@ -9,7 +9,8 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.runlog import RunLog, audits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,20 +28,21 @@ def open_runner(
     `spark` gives the session to use; by default the project's own is started or reused. `run_log`
     is the project's where it is open already.
     """
-    starting = Lock()
+    starting, log = Lock(), run_log or RunLog.open(project.run_log_url)
+
+    def recall(table: str) -> list[SourceRows]:
+        return log.ask(lambda conn: audits.found(conn, [table]))
 
     @cache
     def started() -> Engine:
         if spark is not None:
-            return Engine(project, spark())
+            return Engine(project, spark(), recall)
         from logdriven_dagster.engine import spark_session
 
-        return Engine(project, spark_session(project))
+        return Engine(project, spark_session(project), recall)
 
     def engine() -> Engine:
         with starting:  # windows side by side ask for the one that all share
             return started()
 
-    return Runner(
-        project, run_log or RunLog.open(project.run_log_url), engine, current_owner(dagster_run_id)
-    )
+    return Runner(project, log, engine, current_owner(dagster_run_id))

@@ -15,6 +15,7 @@ from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine import Engine, WindowSession
 from logdriven_dagster.errors import AttemptLostError, UsageError
 from logdriven_dagster.execution.arguments import RunArguments
+from logdriven_dagster.execution.auditing import audit
 from logdriven_dagster.execution.catching_up import CatchingUp
 from logdriven_dagster.execution.chain import Chain, Work, logged_interruption
 from logdriven_dagster.execution.claiming import claim_stretch, read_logs, record_inapplicable
@@ -43,6 +44,7 @@ from logdriven_dagster.model.attempts import Attempt, Owner, Trigger
 from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import Staged, WindowRun
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning import Plan, plan
 from logdriven_dagster.planning.slices import next_slice
@@ -246,6 +248,10 @@ class Runner:
             raise UsageError(f"{table} has no slice {', '.join(unknown)}; {fix}")
         chosen = [item for key, item in known.items() if keys is None or key in keys]
         return sorted(chosen, key=lambda item: item.number)
+
+    def audit(self, table: str, now: datetime) -> list[SourceRows]:
+        """Where all rows of a table's sources belong; see `auditing.audit`."""
+        return audit(self.in_force(), self.run_log, self._engine, table, now)
 
     def _order(
         self,

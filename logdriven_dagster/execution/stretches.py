@@ -193,6 +193,7 @@ class StretchChain:
         }
         together.succeed(conn, self._attempts, outcomes, self._ended(self.parts[0]))
         for part in self.parts:
+            part.journal.record_source_rows(conn, part.staged)
             part.journal.announcer.attempt_ended(conn, part.attempt, Status.SUCCESS)
 
     def _finished_alone(self, part: Part) -> WindowEvent:

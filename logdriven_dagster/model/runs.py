@@ -7,6 +7,7 @@ from typing import TypeAlias
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.quality import QualityReport
+from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
 
 Reads: TypeAlias = tuple[TimeWindow, ...] | None
@@ -58,6 +59,8 @@ class Staged:
     """JSON with which another process can take over what is staged; None for a view."""
     quality: QualityReport | None = None
     """Of a step with rules: what they found."""
+    source_rows: SourceRows | None = None
+    """Where all rows of the source belong, if this step has looked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,24 @@ job_run_step = Table(
 )
 """The steps of a maintenance job's run. Source: Kettle, `t_etl_tbl_log`."""
 
+source_audit = Table(
+    "source_audit",
+    metadata,
+    Column("job_name", String(128), primary_key=True, comment="the table's name"),
+    Column("step_id", String(64), primary_key=True),
+    Column("looked_at", Moment, nullable=False, server_default=NOW),
+    Column("digest", String(64), comment="of the files that were looked at"),
+    Column("row_count", BigInteger, nullable=False, comment="all rows of the step's source"),
+    Column("null_count", BigInteger, nullable=False, comment="NULL in what tells the window"),
+    Column("before_count", BigInteger, nullable=False, comment="before the first window"),
+    Column("after_count", BigInteger, nullable=False, comment="after the last window"),
+    Column("future_count", BigInteger, nullable=False, comment="from the data clock on"),
+    Column("done_count", BigInteger, comment="in windows that are done; NULL: nobody asked"),
+    Column("read_count", BigInteger, comment="what those have read; NULL: not comparable"),
+    **INNODB,
+)
+"""Where the rows of sources belonged when somebody looked last."""
+
 quality_check_log = Table(
     "quality_check_log",
     metadata,

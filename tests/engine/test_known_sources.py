@@ -100,7 +100,7 @@ def test_a_column_that_is_new_is_seen(lab: Lab):
 
 def test_two_steps_of_a_window_have_frames_of_their_own(lab: Lab):
     lab.file("in.csv", "a\n1\n2\n")
-    source = {"type": "csv", "path": "in.csv", "columns": "a INT"}
+    source = {"type": "csv", "path": "in.csv", "header": True, "columns": "a INT"}
     lab.file("tables/both.py", BOTH)
     run = windows(
         lab,

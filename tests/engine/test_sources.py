@@ -8,6 +8,7 @@ import pytest
 from logdriven_dagster.config.steps import Source, Target
 from logdriven_dagster.engine.sources import READERS
 from logdriven_dagster.engine.stores import STORES
+from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
 
@@ -45,6 +46,41 @@ def test_json_lines_and_documents(lab: Lab):
 def test_files_that_know_their_types(lab: Lab, form: str):
     lab.spark.range(3).write.format(form).save(str(lab.root / "in"))
     assert loaded(lab, {"type": form, "path": "in"}) == [(0,), (1,), (2,)]
+
+
+def written(lab: Lab, form: str, *queries: str) -> None:
+    """A folder with one file of each query's rows."""
+    for n, sql in enumerate(queries):
+        lab.spark.sql(sql).coalesce(1).write.format(form).save(str(lab.root / f"made/{n}"))
+        (part,) = (lab.root / f"made/{n}").glob("part-*")
+        (lab.root / "in").mkdir(exist_ok=True)
+        part.rename(lab.root / "in" / f"{n}.{form}")
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_a_column_that_one_file_has_lost_is_refused(lab: Lab, form: str):
+    written(lab, form, "SELECT 1 AS a, 'x' AS b", "SELECT 2 AS a")
+    with pytest.raises(TerminalStepError, match=rf"1.{form}: the file has no column b, which"):
+        loaded(lab, {"type": form, "path": "in"})
+    lab.table(
+        "ods.t",
+        {"source": {"type": form, "path": "in"}, "target": TARGET},
+        missing_columns="allow",
+    )
+    lab.run("ods.t", day(1))
+    assert lab.rows("ods.t") == [(1, "x"), (2, None)]
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_a_column_that_only_newer_files_have_is_read(lab: Lab, form: str):
+    written(lab, form, "SELECT 1 AS a", "SELECT 2 AS a, 'x' AS b")
+    assert loaded(lab, {"type": form, "path": "in"}) == [(1, None), (2, "x")]
+
+
+def test_a_column_that_no_file_has_is_refused(lab: Lab):
+    written(lab, "parquet", "SELECT 1 AS a")
+    with pytest.raises(TerminalStepError, match="columns names b, which no file has"):
+        loaded(lab, {"type": "parquet", "path": "in", "columns": "a INT, b INT"})
 
 
 def test_text_and_globs(lab: Lab):

@@ -3,6 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
+from logdriven_dagster.runlog.observation_schema import source_audit
 from logdriven_dagster.runlog.schema import job_log
 from logdriven_dagster.runlog.views import VIEWS
 
@@ -32,3 +33,4 @@ def upgrade() -> None:
             index.create(connection)
     for view, query in VIEWS.items():
         op.execute(f"CREATE VIEW {view} AS {query}")
+    source_audit.create(connection, checkfirst=True)

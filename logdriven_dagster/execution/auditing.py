@@ -1,0 +1,92 @@
+"""All rows of a table's sources against all of its windows."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.steps import RecordsSource, StepConfig
+from logdriven_dagster.config.window_keys import OF_A_WINDOW
+from logdriven_dagster.engine.source_rows import can_tell
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.execution.claiming import read_logs
+from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.planning.slices import next_slice
+from logdriven_dagster.runlog import RunLog, audits
+
+if TYPE_CHECKING:
+    from logdriven_dagster.engine import Engine
+
+
+def audit(
+    project: Project, run_log: RunLog, engine: "Callable[[], Engine]", name: str, now: datetime
+) -> list[SourceRows]:
+    """Count the rows of each source of a table, keep it in the run log, and return it.
+
+    UsageError if no source has a column that tells which window a row belongs to.
+    """
+    table = project.table(name)
+    log = run_log.ask(lambda conn: read_logs(conn, project, [table.table]))[table.table]
+    found = []
+    for step in _steps(table):
+        run = WindowRun(0, table.table, _any_window(table, log), 0, project.variables(table))
+        rows = engine().count_source(run, step, now, _done(table, log))
+        if _is_comparable(table, step):
+            rows = replace(rows, read=_read(run_log, rows))
+        _keep(run_log, rows)
+        found.append(rows)
+    return found
+
+
+def _steps(table: TableConfig) -> list[StepConfig]:
+    """The steps whose sources can be told apart by windows, and are the same for all of them."""
+    steps = [step for step in table.steps if step.source and can_tell(table, step.source)]
+    if not steps:
+        column = "key_column" if table.incremental_type == "auto_inc_id" else "window_column"
+        raise UsageError(
+            f"{table.table}: no source of it names a {column}, so nobody can tell which window a "
+            "row belongs to"
+        )
+    for step in steps:
+        if told := OF_A_WINDOW.search(str(step.source)):
+            raise UsageError(
+                f"{table.table}: the source of step {step.step} uses {told[0]}, so it is another "
+                "one for every window"
+            )
+    return steps
+
+
+def _read(run_log: RunLog, rows: SourceRows) -> int | None:
+    return run_log.ask(lambda conn: audits.rows_read(conn, rows.table, rows.step_id))
+
+
+def _keep(run_log: RunLog, rows: SourceRows) -> None:
+    run_log.write(lambda conn: audits.record(conn, rows))
+
+
+def _any_window(table: TableConfig, log: TableLog) -> TimeWindow:
+    """What is read does not depend on it."""
+    if table.is_sliced:
+        return next_slice(table, log.last)
+    return table.grid.window(0)
+
+
+def _done(table: TableConfig, log: TableLog) -> tuple[TimeWindow, ...] | int:
+    """The ranges that were read, or the last key."""
+    if not table.is_sliced:
+        return log.finished
+    following = next_slice(table, log.last)
+    assert isinstance(following, Slice)
+    return int(following.low)
+
+
+def _is_comparable(table: TableConfig, step: StepConfig) -> bool:
+    """Whether what a step counts as read are the rows of its source in the window, each once."""
+    made = step.sql or step.sql_file or step.python or step.loop_over or step.target is None
+    drops = isinstance(step.source, RecordsSource) and step.source.mode == "DROPMALFORMED"
+    return not (made or drops or table.overlap)

@@ -1,0 +1,159 @@
+"""Rows of a source that belong to no window are told: in the log, and by an audit."""
+
+import sqlite3
+from typing import Any
+
+import pytest
+
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
+from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.runlog import audits
+from tests.execution.conftest import NOW, World
+
+TABLE = """
+    table: ods.orders
+    period: 1 day
+    default_start: 2022-01-01
+    {fields}
+    steps:
+      - step: load
+        source:
+          {{type: csv, path: data/orders.csv, header: true, columns: "at TIMESTAMP, id INT",
+            window_column: at}}
+        target: {{type: iceberg, window_column: at}}
+"""
+ROWS = (
+    "2022-01-01,1",
+    "2022-01-02 12:00:00,2",
+    ",3",
+    "2021-12-31 23:59:59,4",
+    "2022-01-04,5",
+    "2202-01-04,6",
+)
+
+
+@pytest.fixture
+def shop(world: World) -> World:
+    return declared(world)
+
+
+def declared(world: World, fields: str = "ordered: true", rows: tuple[str, ...] = ROWS) -> World:
+    world.write("tables/orders.yaml", TABLE.format(fields=fields))
+    world.write("data/orders.csv", "\n".join(["at,id", *rows]))
+    return world
+
+
+def told(world: World) -> list[SourceRows]:
+    return world.runner.run_log.ask(lambda conn: audits.found(conn, ["ods.orders"]))
+
+
+def outputs(events: list[Any]) -> list[str]:
+    return [event.steps[0].output for event in events if isinstance(event, WindowSucceeded)]
+
+
+def test_rows_of_no_window_are_told_by_the_first_window_that_finds_them(shop: World):
+    first, *others = outputs(shop.catch_up(tables=["ods.orders"]))
+    sentence = "2 of 6 rows belong to no window: 1 with NULL, 1 before the first window"
+    assert first.startswith(sentence)
+    assert not any("no window" in each for each in others)
+    assert [(rows.total, rows.unplaced, rows.before, rows.after) for rows in told(shop)] == [
+        (6, 1, 1, 0)
+    ]
+
+
+def test_sources_are_looked_at_again_only_when_their_files_have_changed(shop: World):
+    shop.catch_up(tables=["ods.orders"], max_windows=1)
+    (again,) = outputs(shop.catch_up(tables=["ods.orders"], max_windows=1))
+    assert "no window" not in again
+    declared(shop, rows=(*ROWS, ",7"))
+    (changed,) = outputs(shop.catch_up(tables=["ods.orders"], max_windows=1))
+    assert changed.startswith("3 of 7 rows")
+
+
+def test_rows_after_the_end_belong_to_no_window(world: World):
+    shop = declared(world, "end: 2022-01-04")
+    shop.catch_up(tables=["ods.orders"], max_windows=1)
+    assert [(rows.after, rows.outside) for rows in told(shop)] == [(2, 4)]
+
+
+def test_a_table_may_fail_for_rows_of_no_window(world: World):
+    shop = declared(world, "rows_outside: fail")
+    (failed,) = [e for e in shop.catch_up(tables=["ods.orders"]) if isinstance(e, WindowFailed)]
+    assert "2 of 6 rows belong to no window" in failed.error
+    declared(shop, "rows_outside: fail", ROWS[:2])
+    assert len(outputs(shop.catch_up(tables=["ods.orders"]))) == 4
+
+
+def test_a_table_may_not_care(world: World):
+    shop = declared(world, "rows_outside: ignore")
+    shop.catch_up(tables=["ods.orders"], max_windows=1)
+    assert told(shop) == []
+
+
+def test_the_windows_of_a_stretch_tell_it_once(world: World):
+    shop = declared(world, "batch_size: all")
+    first, *others = outputs(shop.catch_up(tables=["ods.orders"]))
+    assert first.startswith("2 of 6 rows")
+    assert len(others) == 3
+    assert not any("no window" in each for each in others)
+    assert len(told(shop)) == 1
+
+
+def test_an_audit_has_a_place_for_every_row(shop: World):
+    shop.catch_up(tables=["ods.orders"], max_windows=2)
+    (rows,) = shop.runner.audit("ods.orders", NOW)
+    assert (rows.total, rows.done, rows.read, rows.pending, rows.future) == (6, 2, 2, 2, 1)
+    assert (rows.unplaced, rows.before, rows.after, rows.late) == (1, 1, 0, 0)
+    assert told(shop)[0].done == 2
+
+
+def test_an_audit_finds_rows_that_came_after_their_window(world: World):
+    shop = declared(world, rows=ROWS[:2])
+    shop.catch_up(tables=["ods.orders"])
+    declared(shop, rows=(*ROWS[:2], "2022-01-01 05:00:00,9"))
+    (rows,) = shop.runner.audit("ods.orders", NOW)
+    assert (rows.late, rows.lost) == (1, 1)
+    assert rows.told == "1 rows came after their windows had run"
+
+
+def test_an_audit_asks_databases(world: World):
+    world.write("logdriven.yaml", "project: world\nconnections: {lite: {url: 'sqlite:///lite.db'}}")
+    with sqlite3.connect(world.root / "lite.db") as conn:
+        conn.execute("CREATE TABLE orders (id INTEGER, at TIMESTAMP)")
+        days = ["2022-01-01 00:00:00", "2022-01-02 00:00:00", None, "2021-01-01 00:00:00"]
+        conn.executemany("INSERT INTO orders VALUES (?, ?)", enumerate(days))
+    files = "type: csv, path: data/orders.csv, header: true"
+    database = "type: jdbc, connection: lite, table: orders"
+    text = TABLE.format(fields="").replace(files, database)
+    world.write("tables/orders.yaml", text.replace('columns: "at TIMESTAMP, id INT",', ""))
+    (rows,) = world.runner.audit("ods.orders", NOW)
+    assert (rows.total, rows.done, rows.unplaced, rows.before) == (4, 0, 1, 1)
+
+
+def test_an_audit_of_keys(world: World):
+    world.write(
+        "tables/orders.yaml",
+        """
+        table: ods.orders
+        incremental_type: auto_inc_id
+        period: 1 day
+        default_start: 1
+        window_size: 2
+        steps:
+          - step: load
+            source:
+              {type: csv, path: data/orders.csv, header: true, columns: "id INT, n INT",
+                key_column: id}
+            target: {type: iceberg}
+        """,
+    )
+    world.write("data/orders.csv", "id,n\n1,0\n2,0\n3,0\n4,0\n,0\n")
+    world.catch_up(tables=["ods.orders"], max_windows=1)
+    (rows,) = world.runner.audit("ods.orders", NOW)
+    assert (rows.total, rows.unplaced, rows.before, rows.done, rows.pending) == (5, 1, 1, 2, 1)
+
+
+def test_a_table_without_such_a_column_cannot_be_audited(world: World):
+    with pytest.raises(UsageError, match="no source of it names a window_column"):
+        world.runner.audit("ods.numbers", NOW)
