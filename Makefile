@@ -26,12 +26,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.10 to 3.13 is needed; set PYTHON=" >&2; exit 2; }
+	@echo "Installing PySpark, Dagster and what else it needs into $(VENV): 1.5 GB, a minute or more"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(UV_INSTALL) --editable '.[demo,postgres,mysql,kafka,connect$(JAVA)]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "Installing what the tests need into $(VENV): half a minute or more"
 	$(UV_INSTALL) --group dev
 	touch $@
 
@@ -50,9 +52,7 @@ demo-events: $(VENV)/.installed ## count page views from a Kafka topic by the ho
 
 ui: $(VENV)/.installed ## open the example project in Dagster's web interface
 	test -f $(DEMO)/logdriven.yaml || $(BIN)/python -m logdriven_dagster.examples.demo --folder $(DEMO)
-	mkdir -p $(DEMO)/dagster_home
-	DAGSTER_HOME=$(CURDIR)/$(DEMO)/dagster_home LOGDRIVEN_PROJECT=$(CURDIR)/$(DEMO) \
-		$(BIN)/dagster dev -m logdriven_dagster.definitions
+	env -u DAGSTER_HOME $(BIN)/logdriven ui --project $(DEMO)
 
 check: $(VENV)/.installed-dev ## lint, types, direction of imports
 	$(BIN)/ruff check

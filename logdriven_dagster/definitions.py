@@ -1,7 +1,6 @@
-"""The code location: `dagster dev -m logdriven_dagster.definitions`.
+"""The code location of a project: `dagster dev -m logdriven_dagster.definitions`.
 
-`LOGDRIVEN_PROJECT` names the project folder; without it, the current folder is taken if it is one,
-else the example.
+`LOGDRIVEN_PROJECT` names the project folder; without it, it is the current folder.
 """
 
 import logging
@@ -12,18 +11,9 @@ from pathlib import Path
 from dagster import BetaWarning
 
 from logdriven_dagster.config import Project, load_project
-from logdriven_dagster.config.project import PROJECT_FILE
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.registering import register
 from logdriven_dagster.orchestration.code_location import build_definitions
-
-_EXAMPLE = Path(__file__).parent / "examples" / "nycflights"
-
-
-def _project_folder() -> Path:
-    if folder := os.environ.get("LOGDRIVEN_PROJECT"):
-        return Path(folder)
-    return Path.cwd() if Path(PROJECT_FILE).is_file() else _EXAMPLE
 
 
 def _registered(folder: Path) -> Project:
@@ -38,4 +28,4 @@ def _registered(folder: Path) -> Project:
 # Dagster warns of its own defaults for sensors, which nobody here could change.
 warnings.simplefilter("ignore", BetaWarning)
 
-defs = build_definitions(_registered(_project_folder()))
+defs = build_definitions(_registered(Path(os.environ.get("LOGDRIVEN_PROJECT") or ".")))

@@ -26,6 +26,7 @@ from logdriven_dagster.cli import (
     report_commands,
     run_commands,
     spark_commands,
+    ui_commands,
     upkeep_commands,
     upkeep_files,
 )
@@ -56,6 +57,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "discard": upkeep_commands.discard,
     },
     "Seeing what ran": {
+        "ui": ui_commands.ui,
         "status": plan_commands.status,
         "log": log_commands.log,
         "report": report_commands.report,

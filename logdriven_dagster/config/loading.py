@@ -65,7 +65,10 @@ def read_sources(root: Path | str) -> Sources:
     root = Path(root).resolve()
     path = root / PROJECT_FILE
     if not path.is_file():
-        hint = "`logdriven init FOLDER` makes a project; --project or LOGDRIVEN_PROJECT names one"
+        hint = (
+            "go to the folder of a project, or name it by --project or LOGDRIVEN_PROJECT; "
+            "`logdriven init FOLDER` makes a new one"
+        )
         raise InvalidProjectError([ConfigError(path, None, "", "no such file", hint)])
     errors: list[ConfigError] = []
     mains = list(_read([path], errors))

@@ -7,15 +7,16 @@ rows or new ones, never both. A replaced folder stays until the window is replac
 readers that hold its pointer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.steps import FileTarget
 from logdriven_dagster.engine.iceberg_files import location, parquet_rows
-from logdriven_dagster.engine.pointers import ALL, Pointer, Pointers, moment
+from logdriven_dagster.engine.pointers import ALL, Pointer, Pointers, moment, total
 from logdriven_dagster.engine.records import NOTHING
 from logdriven_dagster.engine.schemas import conform, merged
 from logdriven_dagster.engine.spark_settings import option_text
@@ -182,14 +183,16 @@ class WindowFiles:
         old = pointers.get(name)
         self._refuse_superseded(old, stamp)
         if old is not None and old.folder == Path(staged.location).name:
-            return done
+            return replace(done, table_rows=total(pointers.values()))
         if name == ALL and old and old.folder and is_newer(old.data_range_start, window):
-            return replace(done, rows=0)
+            return replace(done, rows=0, table_rows=old.rows)
         self._refuse_larger(pointers, name, window)
         verify()
-        self._pointers.put(name, _pointer_to(staged, old))
+        new = _pointer_to(staged, old)
+        self._pointers.put(name, new)
         self._forget(pointers, name, window)
-        return done
+        pointers[name] = new
+        return replace(done, table_rows=total(pointers.values()))
 
     def fence(self, stamp: Stamp) -> None:
         """Put up what is published once more, under the new token: older ones count no more."""
@@ -230,9 +233,10 @@ class WindowFiles:
             self._pointers.forget(name, keep=2)
             if old.previous:
                 remove_folder(self._folder / "data" / old.previous)
-        for other, pointer in pointers.items():
+        for other, pointer in list(pointers.items()):
             if other != name and (name == ALL or window.contains(pointer.window(self._zone))):
                 self._pointers.forget(other, keep=0)
+                del pointers[other]
 
     def _refuse_larger(self, pointers: dict[str, Pointer], name: str, window: TimeWindow) -> None:
         """A window cannot be cut out of a larger one, whose files hold other rows, too."""
@@ -265,7 +269,7 @@ class WindowFiles:
         schema = merged([pointer.schema() for pointer in _distinct(pointers)], self._table)
         files = [
             location(self._folder / "data" / pointer.folder / name)
-            for pointer in self._visible(pointers)
+            for pointer in visible(pointers, self._zone)
             if window is None or window.contains(pointer.window(self._zone))
             for name in pointer.files
         ]
@@ -273,18 +277,6 @@ class WindowFiles:
 
     def _published(self) -> dict[str, Pointer]:
         return {name: p for name, p in self._pointers.current().items() if p.folder}
-
-    def _visible(self, pointers: dict[str, Pointer]) -> list[Pointer]:
-        """Without those inside a larger window, which replaced them a moment ago."""
-        if whole := pointers.get(ALL):
-            return [whole]
-        windows = {name: pointer.window(self._zone) for name, pointer in pointers.items()}
-        ordered = sorted(windows.values(), key=lambda held: (held.start, -held.end.timestamp()))
-        shown: list[TimeWindow] = []
-        for held in ordered:
-            if not shown or not shown[-1].contains(held):
-                shown.append(held)
-        return [pointers[name] for name, held in windows.items() if held in set(shown)]
 
     def _read_files(self, files: list[str] | tuple[str, ...], schema: "StructType") -> "DataFrame":
         return read_files(self._place.spark, self._target.type, files, schema, self._read_options)
@@ -297,6 +289,20 @@ class WindowFiles:
 
     def _name(self, window: TimeWindow) -> str:
         return ALL if self._target.mode == "overwrite" else range_text(window.start)
+
+
+def visible(pointers: Mapping[str, Pointer], zone: ZoneInfo) -> list[Pointer]:
+    """What readers see: without those inside a larger window, which replaced them a moment ago."""
+    if whole := pointers.get(ALL):
+        return [whole]
+    windows = {name: pointer.window(zone) for name, pointer in pointers.items()}
+    ordered = sorted(windows.values(), key=lambda held: (held.start, -held.end.timestamp()))
+    shown: list[TimeWindow] = []
+    for held in ordered:
+        if not shown or not shown[-1].contains(held):
+            shown.append(held)
+    kept = set(shown)
+    return [pointers[name] for name, held in windows.items() if held in kept]
 
 
 def files_folder(project: Project, table: str, target: FileTarget) -> Path:

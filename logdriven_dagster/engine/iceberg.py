@@ -21,6 +21,7 @@ from logdriven_dagster.engine.iceberg_catalog import (
     evolve,
     forget_old_snapshots,
     load_existing,
+    total_rows,
 )
 from logdriven_dagster.engine.iceberg_files import (
     all_within,
@@ -163,15 +164,19 @@ class IcebergTable:
         for table in self._tries(staged[0].schema):
             refuse_superseded(table, stamps)
             if self._target.mode == "overwrite" and is_out_of_date(table, stamps[0]):
-                return (Published(step, self._name, rows=0),)
+                return (Published(step, self._name, rows=0, table_rows=total_rows(table)),)
             if left := self._unpublished(table, staged):
                 made = self._changed(table, left)
                 verify()
                 if not self._commit(table, left, made):
                     continue
+            held = total_rows(table)
             done = zip(staged, snapshots_of(table, staged), strict=True)
             return tuple(
-                Published(step, self._name, by, self._published_rows(rows), merged_by(table, by))
+                Published(
+                    *(step, self._name, by, self._published_rows(rows), merged_by(table, by)),
+                    table_rows=held,
+                )
                 for rows, by in done
             )
         raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")

@@ -68,6 +68,15 @@ def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
     return table
 
 
+def total_rows(table: "Table") -> int | None:
+    """The rows of the current snapshot, as its summary says; None if it does not."""
+    snapshot = table.current_snapshot()
+    if snapshot is None:
+        return 0
+    told = snapshot.summary["total-records"] if snapshot.summary else None
+    return None if told is None else int(told)
+
+
 def forget_old_snapshots(table: "Table") -> None:
     """Keep the history short. Only metadata go: readers of an old snapshot keep its files.
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.engine.schemas import ddl_type
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -13,18 +12,19 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _TO_SPARK = {
-    "boolean": "boolean",
-    "int": "int",
-    "long": "bigint",
-    "float": "float",
-    "double": "double",
-    "date": "date",
-    "timestamp": "timestamp_ntz",
-    "timestamptz": "timestamp",
-    "string": "string",
-    "uuid": "string",
-    "binary": "binary",
+    "boolean": "BooleanType",
+    "int": "IntegerType",
+    "long": "LongType",
+    "float": "FloatType",
+    "double": "DoubleType",
+    "date": "DateType",
+    "timestamp": "TimestampNTZType",
+    "timestamptz": "TimestampType",
+    "string": "StringType",
+    "uuid": "StringType",
+    "binary": "BinaryType",
 }
+"""The classes of Spark's types by the names of Iceberg's; no session is needed to make them."""
 
 
 def iceberg_schema(schema: "StructType") -> "Schema":
@@ -117,4 +117,5 @@ def _to_spark(kind: "IcebergType") -> "DataType":
     name = _TO_SPARK.get(str(kind))
     if name is None:
         raise TerminalStepError(f"Spark cannot read Iceberg's type {kind} here")
-    return ddl_type(name)
+    made: DataType = getattr(spark, name)()
+    return made

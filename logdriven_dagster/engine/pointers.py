@@ -10,7 +10,7 @@ unlucky moment. Pointers without a token were written by version 0.1.
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -64,6 +64,12 @@ class Pointer:
         """What decides between two pointers of one name: the newer window, then the token."""
         texts = filter(None, (self.data_range_start, self.fences))
         return max(moment(text, zone) for text in texts), self.fencing_token
+
+
+def total(pointers: Iterable[Pointer]) -> int | None:
+    """The rows of several pointers together; None if one of them does not tell its own."""
+    rows = [pointer.rows for pointer in pointers]
+    return None if None in rows else sum(number or 0 for number in rows)
 
 
 class Pointers:

@@ -42,6 +42,7 @@ def main() -> int:
 
 def demonstrate(folder: Path) -> int:
     """Prepare the folder, run it, repair the bad day, run it again, compare with the source."""
+    say(f"The project and 2013's flights go to {folder}; then Spark starts.")
     prepare(folder)
     failed = logdriven(folder, "run")
     if failed and bad_day_failed(load_project(folder)):

@@ -62,6 +62,8 @@ class LastSlice:
     """The data clock at which the source was asked how far it goes."""
     has_more: bool
     """Whether the source went further than the slice."""
+    reached: str | None = None
+    """Where the slice before it ends, if there was nothing in it and it has no range itself."""
 
 
 @dataclass(frozen=True, slots=True)

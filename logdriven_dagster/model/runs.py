@@ -87,6 +87,8 @@ class Published:
     """Rows that this window holds in the target now; None for upserts and foreign tables."""
     merged: Merged | None = None
     """Of an upsert; None if it was published before and nobody wrote down what it did."""
+    table_rows: int | None = None
+    """Rows of the whole target after it; None where somebody would have to count them."""
 
     def counted(self, staged: Staged) -> Staged:
         """The staged step with what only its publication could count."""

@@ -9,27 +9,30 @@ from dagster import (
     AssetsDefinition,
     AssetSpec,
     BackfillPolicy,
+    Failure,
     MaterializeResult,
     Output,
     multi_asset,
 )
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
-from dagster._core.definitions.utils import DISALLOWED_NAMES, is_valid_owner
+from dagster._core.definitions.utils import is_valid_owner
 from dagster._utils.tags import is_valid_strict_tag_value, is_valid_tag_key
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import Dependency, TableConfig
-from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
+from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError, LogdrivenError
 from logdriven_dagster.execution.arguments import RunArguments, retry_version_of
 from logdriven_dagster.execution.events import WindowEvent, WindowRefused
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.orchestration.behind import op_name, run_skipped_tables
 from logdriven_dagster.orchestration.catch_up import RETRY_VERSION_TAG, run_tags
 from logdriven_dagster.orchestration.checks import check_specs
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.endings import (
-    interrupted_window_shown,
+    interrupted_windows_forgotten,
+    unmade_checks_forgotten,
     untried_windows_forgotten,
 )
 from logdriven_dagster.orchestration.metadata import kinds, table_metadata
@@ -82,7 +85,7 @@ def _asset(project: Project, table: TableConfig) -> AssetsDefinition:
     checks = check_specs(project, table, asset_key(table.table), partitions.definition)
 
     @multi_asset(
-        name=_op_name(table),
+        name=op_name(table),
         specs=[_spec(project, table, partitions)],
         check_specs=checks,
         partitions_def=partitions.definition,
@@ -93,7 +96,7 @@ def _asset(project: Project, table: TableConfig) -> AssetsDefinition:
     def materialize(
         context: AssetExecutionContext,
     ) -> Iterator[MaterializeResult[Any] | Output[None]]:
-        _materialize(context, project, table, partitions)
+        _materialize(context, project, table)
         yield MaterializeResult(metadata=_NO_AUTOMATIC_EVENT)
         # What the checks found was logged window by window; this only says that they were made.
         yield from (Output(None, check.get_python_identifier()) for check in checks)
@@ -125,11 +128,6 @@ def _dep(project: Project, dependency: Dependency, downstream: Partitions) -> As
     return AssetDep(key, partition_mapping=partition_mapping(upstream, downstream, dependency))
 
 
-def _op_name(table: TableConfig) -> str:
-    name = table.table.replace(".", "__")
-    return f"{name}_table" if name in DISALLOWED_NAMES else name
-
-
 def _is_valid_tag(key: str, value: str) -> bool:
     return is_valid_tag_key(key) and is_valid_strict_tag_value(value)
 
@@ -138,27 +136,38 @@ def _materialize(
     context: AssetExecutionContext,
     project: Project,
     table: TableConfig,
-    partitions: Partitions,
 ) -> None:
     """Make the windows of this run's partitions done, oldest first; raise Failure for a red run."""
     reporter, keys = Reporter(context, project), list(context.partition_keys)
-    forgotten, shown = untried_windows_forgotten(reporter, keys), interrupted_window_shown(reporter)
-    with errors_as_failures(), forgotten, shown:
+    with (
+        errors_as_failures(),
+        unmade_checks_forgotten(reporter),
+        untried_windows_forgotten(reporter, keys),
+        interrupted_windows_forgotten(reporter),
+    ):
         runner: Runner = context.resources.run_log.open_runner(
             project, context.run, context.resources.spark
         )
         now = data_clock(context.run, project)
         asked = context.run.tags.get(RETRY_VERSION_TAG)
         arguments = RunArguments(retry_version=retry_version_of(asked, RETRY_VERSION_TAG))
+
+        def run(each: TableConfig, told: Reporter) -> None:
+            windows = _windows(runner, each, keys)
+            for window, events in runner.refreshes(each.table, windows, now, arguments):
+                _follow(events, each, window, told)
+
         with runner.outbox.gathered():
-            windows = _windows(runner, table, partitions, keys)
-            for window, events in runner.refreshes(table.table, windows, now, arguments):
-                _follow(events, table, window, reporter)
+            try:
+                run(table, reporter)
+            except (LogdrivenError, Failure):
+                run_skipped_tables(reporter, run, [context.asset_key])
+                raise
+            run_skipped_tables(reporter, run)
 
 
-def _windows(
-    runner: Runner, table: TableConfig, partitions: Partitions, keys: Sequence[str]
-) -> Sequence[TimeWindow]:
+def _windows(runner: Runner, table: TableConfig, keys: Sequence[str]) -> Sequence[TimeWindow]:
+    partitions = table_partitions(table)
     if isinstance(partitions, SlicePartitions):
         return runner.slices(table.table, keys)
     return partitions.windows(keys)

@@ -1,7 +1,7 @@
 """The op job `catch_up`, which runs pending windows of all tables."""
 
 from collections.abc import Collection, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from dagster import (
@@ -22,7 +22,7 @@ from logdriven_dagster.execution.arguments import RunArguments, retry_version_of
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.job_runs import StartedBy
 from logdriven_dagster.orchestration.clock import data_clock
-from logdriven_dagster.orchestration.endings import interrupted_window_shown
+from logdriven_dagster.orchestration.endings import interrupted_windows_forgotten
 from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.reporting import Reporter, errors_as_failures
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
@@ -127,9 +127,26 @@ def add_partitions(instance: DagsterInstance, plan: Plan) -> None:
             instance.add_dynamic_partitions(partitions.dynamic_name, keys)
 
 
+def add_first_partitions(
+    instance: DagsterInstance, runner: Runner, now: datetime, tables: Collection[str]
+) -> None:
+    """Make the next windows known of those of some tables that have no dynamic partition yet.
+
+    Dagster draws an asset without any partition as if all of them were materialized.
+    """
+    empty = [
+        name
+        for name in tables
+        if (partitions := table_partitions(runner.project.table(name)).dynamic_name)
+        and not instance.get_paginated_dynamic_partitions(partitions, 1, ascending=True).results
+    ]
+    if empty:
+        add_partitions(instance, runner.plan(now, empty))
+
+
 def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConfig) -> None:
     reporter = Reporter(context, project)
-    with errors_as_failures(), interrupted_window_shown(reporter):
+    with errors_as_failures(), interrupted_windows_forgotten(reporter):
         runner: Runner = context.resources.run_log.open_runner(
             project, context.run, context.resources.spark
         )

@@ -99,7 +99,7 @@ def evaluations(
             key,
             name,
             passed,
-            {**metadata, "job_id": found.job_id},
+            {**metadata, "job_id": str(found.job_id)},
             severity=AssetCheckSeverity.WARN if level == "warn" else AssetCheckSeverity.ERROR,
             blocking=blocking[name],
             partition=partition,

@@ -39,7 +39,7 @@ def build_definitions(project: Project) -> Definitions:
             assets=[*build_assets(project), *external_assets(project)],
             jobs=jobs,
             schedules=job_schedules(project, jobs),
-            sensors=[catch_up_sensor(project, catch_up), mirror_sensor(project)],
+            sensors=[catch_up_sensor(project, catch_up), mirror_sensor(project, catch_up)],
             resources={
                 RUN_LOG: RunLogResource(),
                 SPARK: spark_resource(project),

@@ -6,73 +6,55 @@ such a run fails, the windows that it did not try are planned once more by no ru
 own notion of a runless event. Measured on 1.13.27: finished windows are green, the failed one is
 red, and untouched ones are what they were before.
 
-A terminated run ends as CANCELED, which Dagster takes for "nothing happened" to its partitions. The
-log says DISCARDED of the window that it was in, so that one is planned by a failed run of its own.
+A terminated run leaves the window that it was in DISCARDED in the log, which is pending as before
+and no failure: however that run ends in Dagster, it did not mean that window.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from dagster import AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus
-from dagster._core.storage.tags import PARTITION_NAME_TAG
-from dagster._core.utils import make_new_run_id
+from dagster import AssetKey
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.orchestration.behind import downstream
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.partitions import table_partitions
-from logdriven_dagster.orchestration.reporting import (
-    Reporter,
-    StepContext,
-    asset_key,
-    report_planned,
-)
-
-INTERRUPTED_TAG = "logdriven/interrupted_run"
-"""On the record of a failed window: the run that was terminated in the middle of it."""
+from logdriven_dagster.orchestration.records import forget_planned_checks, report_planned
+from logdriven_dagster.orchestration.reporting import Reporter, StepContext, asset_key
 
 
 @contextmanager
-def interrupted_window_shown(reporter: Reporter) -> Iterator[None]:
-    """Around a step: should it be terminated in the middle of windows, show those as failed."""
+def interrupted_windows_forgotten(reporter: Reporter) -> Iterator[None]:
+    """Around a step: should it be terminated in the middle of windows, take those back."""
     try:
         yield
     except Exception:
         raise
     except BaseException:
         for planned in reporter.running.values():
-            _report_interrupted(reporter.context, *planned)
+            report_planned(reporter.context.instance, *planned, None)
         raise
 
 
-def _report_interrupted(context: StepContext, key: AssetKey, partition: str) -> None:
-    text = f"Run {context.run.run_id} was terminated in the middle of this partition's window."
-    tags = {INTERRUPTED_TAG: context.run.run_id}
-    name = context.run.job_name
-    report_failed(context.instance, key, partition, job_name=name, tags=tags, text=text)
+@contextmanager
+def unmade_checks_forgotten(reporter: Reporter) -> Iterator[None]:
+    """Around an asset's step: checks of windows that were not written count as not planned.
 
-
-def report_failed(
-    instance: DagsterInstance,
-    key: AssetKey,
-    partition: str,
-    *,
-    job_name: str,
-    tags: Mapping[str, str],
-    text: str,
-) -> None:
-    """Show a partition as failed by the record of a run that meant to materialize it."""
-    record = DagsterRun(
-        job_name=job_name,
-        run_id=make_new_run_id(),
-        status=DagsterRunStatus.FAILURE,
-        asset_selection=frozenset([key]),
-        tags={**tags, PARTITION_NAME_TAG: partition},
-    )
-    instance.add_run(record)
-    report_planned(instance, key, partition, record)
-    instance.report_engine_event(text, record)
+    That goes for the assets behind a failed one, too, whose steps are skipped.
+    """
+    context = reporter.context
+    behind: set[AssetKey] = set()
+    try:
+        yield
+    except BaseException:
+        behind = downstream(context, [context.asset_key])
+        raise
+    finally:
+        for key in {context.asset_key, *behind}:
+            if context.job_def.asset_layer.asset_graph.get(key).check_keys:
+                forget_planned_checks(context.instance, context.run, key)
 
 
 @contextmanager
@@ -86,7 +68,7 @@ def untried_windows_forgotten(reporter: Reporter, keys: Sequence[str]) -> Iterat
         yield
     except BaseException:
         context = reporter.context
-        assets = [context.asset_key, *_selected_downstream(context)]
+        assets = [context.asset_key, *downstream(context, [context.asset_key])]
         told = reporter.tried | _failed_before(context, reporter.project, assets)
         for key in assets:
             for partition in keys:
@@ -110,17 +92,5 @@ def _failed_before(
         (asset_key(name), table_partitions(table.table).key(item.window))
         for name, table in plan.tables.items()
         for item in table.log.open
-        if item.status is not Status.RUNNING
+        if item.status is Status.FAILURE
     }
-
-
-def _selected_downstream(context: StepContext) -> list[AssetKey]:
-    """The partitioned assets of this run that depend on this one, however far behind it."""
-    layer = context.job_def.asset_layer
-    found: set[AssetKey] = set()
-    front = [context.asset_key]
-    while front:
-        children = set(layer.asset_graph.get(front.pop()).child_keys) & layer.selected_asset_keys
-        front += children - found
-        found |= children
-    return [key for key in found if layer.asset_graph.get(key).partitions_def is not None]

@@ -1,5 +1,6 @@
 """Hand-written assets that read and write tables as Spark DataFrames."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +16,19 @@ from dagster import (
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.engine import Engine
-from logdriven_dagster.errors import UsageError
-from logdriven_dagster.execution.events import WindowFailed, WindowLost, WindowSucceeded
+from logdriven_dagster.errors import RefusedError, UsageError
+from logdriven_dagster.execution.events import (
+    WindowEvent,
+    WindowFailed,
+    WindowLost,
+    WindowSucceeded,
+)
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.hand_written import hand_written_table
 from logdriven_dagster.orchestration.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.partitions import partitions_of
+from logdriven_dagster.orchestration.records import report_planned
 from logdriven_dagster.orchestration.reporting import errors_as_failures, failure_text
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK, RunLogResource
 
@@ -51,14 +58,26 @@ class TableIOManager(IOManager):
             run = context.step_context.dagster_run
             project = self._knowing(table)
             runner = self._run_log.open_runner(project, run, self._spark)
-            now = data_clock(run, project)
-            for event in runner.write_frame(table, _window(context, table), obj, now):
+            now, window = data_clock(run, project), _window(context, table)
+            for event in self._events(context, runner.write_frame(table, window, obj, now)):
                 if isinstance(event, WindowFailed):
                     raise Failure(failure_text(event), metadata=failure_metadata(event))
                 if isinstance(event, WindowLost):
                     raise event.reason
                 if isinstance(event, WindowSucceeded):
                     context.add_output_metadata(success_metadata(event))
+
+    def _events(
+        self, context: OutputContext, events: Iterator[WindowEvent]
+    ) -> Iterator[WindowEvent]:
+        """What happens to the window; of one that was refused Dagster forgets that it was meant."""
+        try:
+            yield from events
+        except RefusedError:
+            for partition in context.asset_partition_keys:
+                instance = context.step_context.instance
+                report_planned(instance, context.asset_key, partition, None)
+            raise
 
     def _hand_written(self, context: InputContext | OutputContext) -> TableConfig:
         node = context.step_context.job_def.asset_layer.get(context.asset_key)

@@ -49,7 +49,7 @@ from logdriven_dagster.orchestration.catch_up import (
     summary,
 )
 from logdriven_dagster.orchestration.clock import data_clock
-from logdriven_dagster.orchestration.endings import interrupted_window_shown
+from logdriven_dagster.orchestration.endings import interrupted_windows_forgotten
 from logdriven_dagster.orchestration.reporting import Reporter, errors_as_failures
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
 
@@ -141,7 +141,7 @@ def _description(config: JobConfig) -> str:
 
 def _run(context: OpExecutionContext, project: Project, name: str, config: JobRunConfig) -> None:
     reporter = Reporter(context, project)
-    with errors_as_failures(), interrupted_window_shown(reporter):
+    with errors_as_failures(), interrupted_windows_forgotten(reporter):
         runner: Runner = context.resources.run_log.open_runner(
             project, context.run, context.resources.spark
         )
@@ -177,7 +177,7 @@ def _follow(context: OpExecutionContext, reporter: Reporter, events: Generator[J
                 case _:
                     reporter.report(event)
     assert ended is not None  # whatever else ends a run raises
-    number = MetadataValue.int(ended.run.job_run_id)
+    number = MetadataValue.text(str(ended.run.job_run_id))
     metadata: dict[str, MetadataValue[Any]] = {"job_run_id": number}
     if steps:
         metadata["steps"] = MetadataValue.md(_table(steps))

@@ -1,6 +1,7 @@
 """What Dagster shows beside a table and beside each window of it."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,11 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.steps import JdbcTarget
+from logdriven_dagster.engine.holdings import holdings
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.lineage import Container, outer_origins
-from logdriven_dagster.model.runs import Published, Staged
+from logdriven_dagster.model.runs import Column, Published, Staged
 from logdriven_dagster.model.windows import TimeWindow
 
 _DATABASES = {"postgresql": "postgres", "mariadb": "mariadb", "mysql": "mysql", "sqlite": "sqlite"}
@@ -80,8 +82,7 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
     if malformed := sum(step.counts.malformed or 0 for step in event.steps):
         metadata["malformed_count"] = malformed
     if staged is not None:
-        columns = [TableColumn(column.name, column.type) for column in staged.columns]
-        metadata["dagster/column_schema"] = TableSchema(columns)
+        metadata |= columns_shown(staged.columns)
         if staged.counts.target is not None:
             metadata["target_count"] = staged.counts.target
         metadata |= merged_metadata(staged.counts.inserted, staged.counts.updated)
@@ -92,7 +93,22 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
     rows = published.rows if published is not None else None
     rows = rows if rows is not None else metadata.get("target_count")
     rows = 0 if not event.steps else rows  # an empty slice
-    return metadata | ({"dagster/row_count": rows} if rows is not None else {})
+    return metadata | rows_shown(rows, published.table_rows if published else None)
+
+
+def columns_shown(columns: Sequence[Column]) -> dict[str, Any]:
+    """Of a table's columns, which Dagster shows beside the asset."""
+    shown = [TableColumn(column.name, column.type) for column in columns]
+    return {"dagster/column_schema": TableSchema(shown)}
+
+
+def rows_shown(of_window: int | None, of_table: int | None) -> dict[str, Any]:
+    """How many rows a window holds, and the whole table, which is what Dagster tells of an asset.
+
+    A number that nobody knows without counting is left out.
+    """
+    counts = {"dagster/partition_row_count": of_window, "dagster/row_count": of_table}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def merged_metadata(inserted: int | None, updated: int | None) -> dict[str, int]:
@@ -139,11 +155,27 @@ def window_metadata(window: TimeWindow) -> dict[str, Any]:
 
 def _attempt_metadata(attempt: Attempt) -> dict[str, Any]:
     other = attempt.claim.other_version
-    return window_metadata(attempt.window) | {
-        "job_id": attempt.job_id,
-        "attempt": attempt.attempt_number,
-        **({"definition": other} if other else {}),
-    }
+    return (
+        window_metadata(attempt.window)
+        | identity_shown(attempt.job_id, attempt.attempt_number)
+        | ({"definition": other} if other else {})
+    )
+
+
+def table_shown(project: Project, table: TableConfig) -> dict[str, Any]:
+    """Of what readers of the table find now, for a window that ran elsewhere or wrote nothing."""
+    try:
+        held = holdings(project, table)
+    except Exception as error:  # noqa: BLE001 - an unreachable target hides no window
+        text = redact(f"{table.table}: {type(error).__name__}: {error}")
+        logging.getLogger(__name__).warning("table_not_described: %s", text)
+        return {}
+    return (columns_shown(held.columns) if held.columns else {}) | rows_shown(None, held.rows)
+
+
+def identity_shown(job_id: int, attempt: int) -> dict[str, str]:
+    """Of the numbers by which people find an attempt: text, since Dagster plots numbers."""
+    return {"job_id": str(job_id), "attempt": str(attempt)}
 
 
 def _output(event: WindowSucceeded) -> tuple[Staged | None, Published | None]:

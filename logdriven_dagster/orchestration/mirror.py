@@ -1,15 +1,17 @@
 """The sensor that shows in Dagster what was run outside of it, by the CLI or another deployment."""
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from dagster import (
     AssetMaterialization,
     DagsterInstance,
     DefaultSensorStatus,
+    JobDefinition,
     RunsFilter,
     SensorDefinition,
     SensorEvaluationContext,
@@ -19,18 +21,25 @@ from dagster import (
 )
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.local import open_runner
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.orchestration.catch_up import CATCH_UP
+from logdriven_dagster.orchestration.catch_up import add_first_partitions
 from logdriven_dagster.orchestration.checks import Found, evaluations
-from logdriven_dagster.orchestration.endings import report_failed
-from logdriven_dagster.orchestration.metadata import merged_metadata, window_metadata
+from logdriven_dagster.orchestration.metadata import (
+    identity_shown,
+    merged_metadata,
+    rows_shown,
+    table_shown,
+    window_metadata,
+)
 from logdriven_dagster.orchestration.partitions import table_partitions
+from logdriven_dagster.orchestration.records import report_failed, report_past
 from logdriven_dagster.orchestration.reporting import asset_key
-from logdriven_dagster.runlog import quality
+from logdriven_dagster.runlog import RunLog, quality
 from logdriven_dagster.runlog.mirror import ended_since
 from logdriven_dagster.runlog.slices import window_of
 
@@ -38,33 +47,51 @@ MIRROR = "run_log_mirror"
 JOB_TAG = "logdriven/job_id"
 """On the record of a failed window: the attempt that it shows."""
 
-_AT_ONCE = 100
+_AT_ONCE = 2000
+"""How many windows a tick looks at."""
+_LONGEST_TICK = 30.0
+"""Seconds after which a tick leaves the rest to the next one: Dagster gives up on one after 60."""
+_LONGEST_INTERVAL = timedelta(seconds=10)
 _LOOK_BACK = timedelta(minutes=1)
 """Longer than a transaction that ends an attempt takes."""
 
 
-def mirror_sensor(project: Project) -> SensorDefinition:
-    """Each tick: a materialization or failure for each window that ended outside this Dagster."""
-    config = project.config.sensor
+def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
+    """Each tick: a materialization or failure for each window that ended outside this Dagster.
+
+    It always starts running: a person who runs windows by the command line finds them here, the
+    whole history at first. `job` is the one whose run a failed window is shown as.
+    """
+    interval = min(project.config.sensor.interval, _LONGEST_INTERVAL)
+    new_tables = list(project.tables)
 
     @sensor(
         name=MIRROR,
-        minimum_interval_seconds=max(int(config.interval.total_seconds()), 1),
-        default_status=(
-            DefaultSensorStatus.RUNNING if config.enabled else DefaultSensorStatus.STOPPED
-        ),
+        minimum_interval_seconds=max(int(interval.total_seconds()), 1),
+        default_status=DefaultSensorStatus.RUNNING,
         description="Shows windows that were run outside of this Dagster.",
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         seen = Seen.of(context.cursor)
-        with open_runner(project).run_log.read() as conn:
+        runner = open_runner(project)
+        run_log = runner.run_log
+        if new_tables:
+            add_first_partitions(context.instance, runner, datetime.now(project.zone), new_tables)
+            new_tables.clear()
+        with run_log.read() as conn:
             rows = ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
-            foreign = _foreign(context.instance, rows)
-            for row in foreign:
-                row["quality"] = quality.reports(conn, row["job_id"])
-        shown = sum(_show(context.instance, project, row) for row in foreign)
-        reason = SkipReason(f"{shown} windows that were run elsewhere are shown")
-        return SensorResult(skip_reason=reason, cursor=seen.then(rows))
+        window = _Shown(context.instance, project, job, run_log, rows)
+        looked_at = shown = 0
+        until = time.monotonic() + _LONGEST_TICK
+        for row in rows:
+            shown += window.of(row)
+            looked_at += 1
+            if time.monotonic() > until:
+                break
+        told = f"{shown} windows that were run elsewhere are shown"
+        if looked_at < len(rows):
+            told += "; the next tick goes on"
+        return SensorResult(skip_reason=SkipReason(told), cursor=seen.then(rows[:looked_at]))
 
     return evaluate
 
@@ -91,7 +118,10 @@ class Seen:
 
     @property
     def since(self) -> datetime | None:
-        return None if self.until is None else _moment(self.until) - _LOOK_BACK
+        """From which moment on the log is asked: naive and UTC, as its own are."""
+        if self.until is None:
+            return None
+        return (_moment(self.until) - _LOOK_BACK).replace(tzinfo=None)
 
     @property
     def job_ids(self) -> list[int]:
@@ -111,53 +141,113 @@ class Seen:
 
 
 def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=None)
+    return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
 
 
-def _foreign(instance: DagsterInstance, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The attempts that are not of this instance's own runs, which tell of them themselves."""
-    run_ids = [row["dagster_run_id"] for row in rows if row["dagster_run_id"]]
-    records = instance.get_runs(RunsFilter(run_ids=run_ids)) if run_ids else []
-    own = {run.run_id for run in records}
-    return [row for row in rows if row["dagster_run_id"] not in own]
+class _Shown:
+    """Windows of some rows of the log, each reported as what the log says of it, with its time."""
 
+    def __init__(
+        self,
+        instance: DagsterInstance,
+        project: Project,
+        job: JobDefinition,
+        run_log: RunLog,
+        rows: Sequence[dict[str, Any]],
+    ) -> None:
+        self._instance, self._project, self._job = instance, project, job
+        self._run_log = run_log
+        self._own = _own_runs(instance, rows)
+        done = [row for row in rows if row["status"] == Status.SUCCESS.value]
+        self._newest = set({row["job_name"]: row["job_id"] for row in done}.values())
+        """What the whole table holds is told with the newest window of each."""
 
-def _show(instance: DagsterInstance, project: Project, row: dict[str, Any]) -> bool:
-    """Report one attempt; False for a window that has no partition (any more)."""
-    table = project.tables.get(row["job_name"])
-    if table is None:
-        return False
-    partitions, window = table_partitions(table), window_of(table, row)
-    if not partitions.holds(window):
-        return False
-    key, partition = asset_key(table.table), partitions.key(window)
-    if partitions.dynamic_name:
-        instance.add_dynamic_partitions(partitions.dynamic_name, [partition])
-    succeeded = row["status"] == Status.SUCCESS.value
-    if succeeded:
+        self._add_partitions(rows)
+
+    def of(self, row: dict[str, Any]) -> bool:
+        """Report one attempt; False for what this instance has told itself, or cannot show."""
+        found = self._partition(row)
+        if found is None:
+            return False
+        table, window, partition = found
+        if row["status"] == Status.SUCCESS.value:
+            self._materialized(table, window, partition, row)
+        else:
+            self._failed(table, partition, row)
+        self._checked(table, partition, row)
+        return True
+
+    def _partition(self, row: dict[str, Any]) -> tuple[TableConfig, TimeWindow, str] | None:
+        table = self._project.tables.get(row["job_name"])
+        # A discarded window is pending again: nothing is wrong with it.
+        discarded = row["status"] == Status.DISCARDED.value
+        if table is None or discarded or row["dagster_run_id"] in self._own:
+            return None
+        partitions, window = table_partitions(table), window_of(table, row)
+        return (table, window, partitions.key(window)) if partitions.holds(window) else None
+
+    def _add_partitions(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Make the windows of tables with dynamic partitions known to the instance, all at once."""
+        keys: dict[str, list[str]] = {}
+        for table, _, partition in filter(None, map(self._partition, rows)):
+            if name := table_partitions(table).dynamic_name:
+                keys.setdefault(name, []).append(partition)
+        for name, partitions in keys.items():
+            self._instance.add_dynamic_partitions(name, partitions)
+
+    def _materialized(
+        self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
+    ) -> None:
         metadata = _metadata(row, window)
+        if row["job_id"] in self._newest:
+            metadata |= table_shown(self._project, table)
+        key = asset_key(table.table)
         event = AssetMaterialization(key, partition=partition, metadata=metadata)
-        instance.report_runless_asset_event(event)
-    else:
+        report_past(self._instance, event, _moment(row["job_end_time"]))
+
+    def _failed(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
         errors = [step["error"] for step in row["steps"] if step["error"]]
         text = f"job {row['job_id']} of {row['owner']} ended as {row['status']}"
-        tags = {JOB_TAG: str(row["job_id"])}
-        text = redact(": ".join([text, *map(in_brief, errors[:1])]))
-        report_failed(instance, key, partition, job_name=CATCH_UP, tags=tags, text=text)
-    # A window that succeeded has passed all checks; which one stopped another is in its error only.
-    checks = {check.check: True for check in table.checks} if succeeded else {}
-    for shown in evaluations(
-        project, table, Found(row["job_id"], row["quality"], checks), key, partition
-    ):
-        instance.report_runless_asset_event(shown)
-    return True
+        report_failed(
+            self._instance,
+            self._job,
+            asset_key(table.table),
+            partition,
+            began=_moment(row["job_start_time"]),
+            ended=_moment(row["job_end_time"]),
+            tags={JOB_TAG: str(row["job_id"])},
+            text=redact(": ".join([text, *map(in_brief, errors[:1])])),
+        )
+
+    def _checked(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
+        """What rules found; of `checks:`, a window that succeeded has passed all of them.
+
+        Which one stopped another window is in its error only.
+        """
+        succeeded = row["status"] == Status.SUCCESS.value
+        checks = {check.check: True for check in table.checks} if succeeded else {}
+        if any(step.quality for step in table.steps):
+            with self._run_log.read() as conn:
+                reports = quality.reports(conn, row["job_id"])
+        else:
+            reports = {}
+        found = Found(row["job_id"], reports, checks)
+        key = asset_key(table.table)
+        for shown in evaluations(self._project, table, found, key, partition):
+            report_past(self._instance, shown, _moment(row["job_end_time"]))
+
+
+def _own_runs(instance: DagsterInstance, rows: Sequence[dict[str, Any]]) -> set[str]:
+    """The runs of this instance among those of some attempts; they tell of them themselves."""
+    run_ids = list({row["dagster_run_id"] for row in rows if row["dagster_run_id"]})
+    records = instance.get_runs(RunsFilter(run_ids=run_ids)) if run_ids else []
+    return {run.run_id for run in records}
 
 
 def _metadata(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
     metadata: dict[str, Any] = {
         **window_metadata(window),
-        "job_id": row["job_id"],
-        "attempt": row["attempt_number"],
+        **identity_shown(row["job_id"], row["attempt_number"]),
         "owner": row["owner"] or "",
     }
     if row["error_count"]:
@@ -170,6 +260,6 @@ def _metadata(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
         metadata["malformed_count"] = malformed
     if written:
         rows = written[-1]["target_count"]
-        metadata |= {"target_count": rows, "dagster/row_count": rows}
+        metadata |= {"target_count": rows} | rows_shown(rows, None)
         metadata |= merged_metadata(written[-1]["inserted_count"], written[-1]["updated_count"])
     return metadata

@@ -9,13 +9,9 @@ from dagster import (
     AssetExecutionContext,
     AssetKey,
     AssetMaterialization,
-    DagsterInstance,
-    DagsterRun,
     Failure,
     OpExecutionContext,
 )
-from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
-from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.secrets import redact
@@ -42,8 +38,10 @@ from logdriven_dagster.orchestration.metadata import (
     column_lineage,
     failure_metadata,
     success_metadata,
+    table_shown,
 )
 from logdriven_dagster.orchestration.partitions import table_partitions
+from logdriven_dagster.orchestration.records import report_planned
 
 StepContext: TypeAlias = AssetExecutionContext | OpExecutionContext
 
@@ -161,6 +159,8 @@ class Reporter:
     def _materialized(self, event: WindowSucceeded) -> None:
         attempt = event.attempt
         metadata = success_metadata(event) | column_lineage(event, self.project, asset_key)
+        if not event.steps and (table := self.project.tables.get(attempt.table)):
+            metadata |= table_shown(self.project, table)  # an empty slice changes no table
         if partition := self._partition(attempt.table, attempt.window):
             self.context.log_event(
                 AssetMaterialization(
@@ -189,20 +189,6 @@ class Reporter:
         if name := partitions.dynamic_name:
             self.context.instance.add_dynamic_partitions(name, [key])
         return key
-
-
-def report_planned(
-    instance: DagsterInstance, key: AssetKey, partition: str, run: DagsterRun | None
-) -> None:
-    """Tell Dagster that a run means to materialize a partition; the run's end decides its colour.
-
-    Without a run, nobody means to: Dagster forgets what an earlier event of this kind said.
-    """
-    job_name, run_id = (run.job_name, run.run_id) if run else (RUNLESS_JOB_NAME, RUNLESS_RUN_ID)
-    data = AssetMaterializationPlannedData(key, partition=partition)
-    step_key = "__".join(key.path)
-    event = DagsterEvent.build_asset_materialization_planned_event(job_name, step_key, data)
-    instance.report_dagster_event(event, run_id)
 
 
 def failure_text(event: WindowFailed) -> str:

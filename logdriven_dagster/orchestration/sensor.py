@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
 from dagster import (
+    AssetSelection,
     DagsterInstance,
     DagsterRunStatus,
     DefaultSensorStatus,
@@ -20,8 +21,10 @@ from dagster import (
     SensorEvaluationContext,
     SensorResult,
     SkipReason,
-    sensor,
+    define_asset_job,
 )
+from dagster._core.definitions.target import ExecutableDefinition
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import SensorConfig
@@ -38,6 +41,7 @@ from logdriven_dagster.orchestration.catch_up import (
     run_tags,
 )
 from logdriven_dagster.orchestration.reconciling import report_dead_runs
+from logdriven_dagster.orchestration.reporting import asset_key
 from logdriven_dagster.planning import Plan, PlannedWindow
 
 OFFLINE = "every table is offline: only people start them"
@@ -51,6 +55,39 @@ _RUNS_LOOKED_AT = 20
 _EXPLAINED = 3
 
 
+class _CatchUpSensor(SensorDefinition):
+    """A sensor of an op job that Dagster shows beside every table, too.
+
+    Dagster's own sensors are shown beside assets only if they request assets, not jobs; the one
+    exception, in `SensorSnap.from_def`, are sensors whose job is nothing but a set of assets.
+    """
+
+    def __init__(self, name: str, tables: AssetSelection, **settings: Any) -> None:
+        """`tables` are those beside which it is shown; what it requests is the `job`."""
+        super().__init__(name, **settings)
+        self._tables, self._settings = tables, settings
+
+    def with_attributes(
+        self,
+        *,
+        jobs: Sequence[ExecutableDefinition] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> SensorDefinition:
+        """The sensor with the job that Dagster has bound to its resources."""
+        changed = ({"job": jobs[0]} if jobs else {}) | ({"metadata": metadata} if metadata else {})
+        return _CatchUpSensor(self.name, self._tables, **(self._settings | changed))
+
+    @property
+    def has_anonymous_job(self) -> bool:
+        """Whether the tables of `job` are told."""
+        return True
+
+    @property
+    def job(self) -> UnresolvedAssetJobDefinition:
+        """The tables, in the place of the op job, which has no assets."""
+        return define_asset_job(f"{self.name}_tables", self._tables)
+
+
 def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
     """Each tick: plan from the run log, and request one run of `catch_up` if something is ready.
 
@@ -60,15 +97,6 @@ def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
     """
     config = project.config.sensor
 
-    @sensor(
-        name=f"{CATCH_UP}_sensor",
-        job=job,
-        minimum_interval_seconds=max(int(config.interval.total_seconds()), 1),
-        default_status=(
-            DefaultSensorStatus.RUNNING if config.enabled else DefaultSensorStatus.STOPPED
-        ),
-        description="Requests a catch-up when windows are ready.",
-    )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         now = datetime.now(project.zone)
         runner = open_runner(project)
@@ -95,7 +123,17 @@ def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
         )
         return SensorResult(run_requests=[request], cursor=pause.next(now, config.interval))
 
-    return evaluate
+    return _CatchUpSensor(
+        f"{CATCH_UP}_sensor",
+        AssetSelection.assets(*map(asset_key, project.tables)),
+        evaluation_fn=evaluate,
+        job=job,
+        minimum_interval_seconds=max(int(config.interval.total_seconds()), 1),
+        default_status=(
+            DefaultSensorStatus.RUNNING if config.enabled else DefaultSensorStatus.STOPPED
+        ),
+        description="Requests a catch-up when windows are ready.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

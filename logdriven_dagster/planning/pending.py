@@ -90,7 +90,7 @@ def watermark(table: TableConfig, log: TableLog) -> datetime | str:
     Of a sliced table: the end of the last slice, where the next one begins.
     """
     if table.is_sliced:
-        last = log.last.slice.high if log.last else None
+        last = (log.last.slice.high or log.last.reached) if log.last else None
         return last or next_slice(table, log.last).low
     start = table.grid.origin
     for covered in union(log.finished, log.skipped):

@@ -90,7 +90,7 @@ def by_batch(conn: Connection, batch_id: int) -> BatchLineage:
             for queue in (batch_queue, batch_archive)
         )
     )
-    sources = sorted(conn.execute(taken).all(), key=lambda row: row[:2])
+    sources = sorted(conn.execute(taken).all(), key=lambda row: (row[0], row[1]))
     return BatchLineage(
         batch_id,
         tuple(_attempt(conn, row.job_id, row.job_name) for row in attempts),

@@ -1,6 +1,7 @@
 """Reading slices: where the next one begins, and which ones there are."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -42,7 +43,23 @@ def last(conn: Connection, tables: Collection[TableConfig]) -> dict[str, LastSli
             assert isinstance(window, Slice)
             now = in_zone(row.data_now or 0, table.grid.zone)
             found[row.job_name] = LastSlice(window, now, bool(row.has_more))
-    return found
+    ends = _ends_before(conn, {n: each.slice for n, each in found.items() if not each.slice.high})
+    return {name: replace(each, reached=ends.get(name)) for name, each in found.items()}
+
+
+def _ends_before(conn: Connection, empty: Mapping[str, Slice]) -> dict[str, str | None]:
+    """Table → where the slice before an empty one of batches ends, in one statement for all."""
+    names = [f"{name}-{each.number - 1}" for name, each in empty.items() if each.number]
+    if not names:
+        return {}
+    columns = ("job_name", "data_range_end")
+    parts = [
+        select(*(log.c[name] for name in columns)).where(
+            log.c.job_schedule_id.in_(names), log.c.latest == 1
+        )
+        for log in (job_log, job_log_archive)
+    ]
+    return {row.job_name: row.data_range_end for row in conn.execute(union_all(*parts))}
 
 
 def begun(conn: Connection, table: TableConfig, keys: Collection[str] | None = None) -> list[Slice]:

@@ -112,6 +112,25 @@ def test_a_check_that_finds_rows_is_shown_as_failed(world: World):
     assert "4 violations" in found.metadata["error"].value
 
 
+def test_the_latest_result_is_that_of_a_window_not_of_one_that_was_refused(world: World):
+    world.write(CHECKED).events()
+    assert world.materialize("ods.events", "2022-01-01", "2022-01-02").success
+    assert not world.materialize("ods.events", "2022-01-05", "2022-01-06").success
+    keys = [AssetCheckKey(KEY, name) for name in ("some", "value_positive", "value_in_range")]
+    storage = world.instance.event_log_storage
+    for record in storage.get_latest_asset_check_execution_by_key(keys).values():
+        assert (record.partition, record.status.value) == ("2022-01-02", "SUCCEEDED")
+
+
+def test_behind_a_failed_window_no_check_is_left_open(world: World):
+    world.write(blocking({**RULES, "blocking": ["positive"]})).events(bad_day=2, days=4)
+    assert not world.materialize("ods.events", "2022-01-01", "2022-01-04").success
+    (latest,) = world.instance.event_log_storage.get_latest_asset_check_execution_by_key(
+        [AssetCheckKey(KEY, "value_positive")]
+    ).values()
+    assert (latest.partition, latest.status.value) == ("2022-01-02", "FAILED")
+
+
 def test_what_was_run_elsewhere_is_evaluated_too(world: World, spark: Any):
     world.write(CHECKED).events(bad_day=2, days=2)
     runner = open_runner(world.project, spark=lambda: spark)

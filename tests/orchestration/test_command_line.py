@@ -69,3 +69,4 @@ def test_asset_materialize_runs_a_partition(world: World, dagster) -> None:
     refused = dagster("asset", "materialize", *MODULE, *selected, "2022-01-05")
     assert refused.returncode == 1
     assert "run [2022-01-02, 2022-01-03) first" in refused.stderr
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}

@@ -81,7 +81,7 @@ def test_a_frame_is_published_and_logged_like_a_window(loaded: World) -> None:
     key = AssetKey(["dws", "doubled"])
     record = loaded.instance.fetch_materializations(key, limit=1).records[0]
     assert record.asset_materialization is not None
-    assert record.asset_materialization.metadata["dagster/row_count"].value == 4
+    assert record.asset_materialization.metadata["dagster/partition_row_count"].value == 4
 
 
 def test_an_ordered_hand_written_asset_refuses_a_gap(loaded: World) -> None:
@@ -91,8 +91,10 @@ def test_an_ordered_hand_written_asset_refuses_a_gap(loaded: World) -> None:
     def copied(events: Any) -> Any:
         return events
 
-    result = loaded.materialize("copied", "2022-01-03", definitions=merged(loaded, copied))
+    definitions = merged(loaded, copied)
+    result = loaded.materialize("copied", "2022-01-03", definitions=definitions)
     assert "copied [2022-01-03, 2022-01-04) may not run yet" in failure_of(result)
+    assert loaded.colours("copied", definitions) == {}
 
 
 def test_a_frame_without_partitions_is_refused(loaded: World) -> None:

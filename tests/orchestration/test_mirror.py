@@ -5,7 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, build_sensor_context
+from dagster import (
+    AssetKey,
+    DagsterInstance,
+    DagsterRun,
+    DagsterRunStatus,
+    DefaultSensorStatus,
+    build_sensor_context,
+)
 from dagster._core.utils import make_new_run_id
 
 from logdriven_dagster.execution.local import open_runner
@@ -20,13 +27,16 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
+from logdriven_dagster.orchestration import mirror
 from logdriven_dagster.orchestration.mirror import MIRROR
+from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.reconciling import report_dead_runs
 from logdriven_dagster.runlog import attempts, leases
 from tests.builders import at, claimed, day, end_step
 from tests.orchestration.world import EVENTS, World
 
 ELSEWHERE = Owner("elsewhere", 1, 2)
+KEY = AssetKey(["ods", "events"])
 
 
 def claim(world: World, n: int, owner: Owner = ELSEWHERE) -> Attempt:
@@ -62,13 +72,84 @@ def test_windows_of_other_runners_are_green_and_red_with_their_counts(world: Wor
     claim(world, 3)
     tick(world)
     assert world.colours("ods.events") == {"materialized": ["2022-01-01"], "failed": ["2022-01-02"]}
-    key = world.definitions.resolve_asset_graph().get_all_asset_keys().pop()
-    (record,) = world.instance.fetch_materializations(key, limit=10).records
+    (record,) = world.instance.fetch_materializations(KEY, limit=10).records
     assert record.asset_materialization is not None
     metadata = record.asset_materialization.metadata
-    assert metadata["dagster/row_count"].value == 3
+    assert metadata["dagster/partition_row_count"].value == 3
     assert metadata["source_count"].value == 4
     assert metadata["owner"].value == "elsewhere:1:2"
+
+
+def test_a_window_is_shown_with_its_own_times(world: World) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    end(world, claim(world, 2), Status.FAILURE)
+    with open_runner(world.project).run_log.begin() as conn:
+        ends = "'2022-01-09 08:30:00.000000'"
+        conn.exec_driver_sql(f"UPDATE job_log SET job_start_time = {ends}, job_end_time = {ends}")
+    tick(world)
+    moment = at("2022-01-09 08:30").timestamp()
+    (shown,) = world.instance.fetch_materializations(KEY, limit=10).records
+    assert shown.timestamp == moment
+    (failed,) = world.instance.get_run_records()
+    assert (failed.start_time, failed.end_time) == (moment, moment)
+    assert failed.dagster_run.execution_plan_snapshot_id  # Dagster can show its steps
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"], "failed": ["2022-01-02"]}
+
+
+def test_columns_and_rows_of_the_table_come_with_its_newest_window(
+    world: World, spark: Any
+) -> None:
+    world.write(EVENTS).events(days=3)
+    runner = open_runner(world.project, spark=lambda: spark)
+    list(runner.catch_up(at("2022-01-04")))
+    tick(world)
+    records = world.instance.fetch_materializations(KEY, limit=10, ascending=True).records
+    shown = [record.asset_materialization.metadata for record in records]
+    assert [each["dagster/partition_row_count"].value for each in shown] == [4, 4, 4]
+    assert ["dagster/row_count" in each for each in shown] == [False, False, True]
+    assert shown[2]["dagster/row_count"].value == 12
+    columns = shown[2]["dagster/column_schema"].value.columns
+    assert [(c.name, c.type) for c in columns] == [("at", "timestamp"), ("value", "int")]
+
+
+def test_a_discarded_window_is_pending_not_failed(world: World) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1), Status.DISCARDED)
+    tick(world)
+    assert world.colours("ods.events") == {}
+    assert world.instance.get_runs() == []
+
+
+def test_a_long_history_is_shown_tick_by_tick(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "_LONGEST_TICK", 0.000_001)
+    world.write(EVENTS)
+    for n in (1, 2, 3):
+        end(world, claim(world, n))
+    cursor = tick(world)
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
+    for _ in range(3):
+        cursor = tick(world, cursor)
+    days = ["2022-01-01", "2022-01-02", "2022-01-03"]
+    assert world.colours("ods.events") == {"materialized": days}
+
+
+def test_a_table_of_dynamic_partitions_that_never_ran_has_its_next_ones(world: World) -> None:
+    world.write({**EVENTS, "period": "2 days"})
+    tick(world)
+    (name,) = (p.definition.name for p in map(table_partitions, world.project.tables.values()))
+    assert world.instance.get_dynamic_partitions(name)[:2] == [
+        "2022-01-01-00:00",
+        "2022-01-03-00:00",
+    ]
+    assert world.colours("ods.events") == {}
+
+
+def test_it_runs_in_a_new_deployment(world: World) -> None:
+    definition = world.write(EVENTS).definitions.resolve_sensor_def(MIRROR)
+    assert definition.default_status is DefaultSensorStatus.RUNNING
 
 
 def test_each_window_is_shown_once_even_if_it_ends_late(world: World) -> None:

@@ -35,10 +35,12 @@ def test_a_materialization_carries_rows_schema_window_job_and_snapshot(world: Wo
     events = materializations(world, "ods.events")
     assert [event.partition for event in events] == DAYS[:2]
     metadata = events[0].metadata
-    assert metadata["dagster/row_count"].value == 4
+    assert [event.metadata["dagster/partition_row_count"].value for event in events] == [4, 4]
+    assert [event.metadata["dagster/row_count"].value for event in events] == [4, 8]
     assert metadata["source_count"].value == metadata["target_count"].value == 4
     assert metadata["window"].value == "[2022-01-01, 2022-01-02)"
-    assert metadata["job_id"].value == 1
+    # Text, since Dagster plots numbers.
+    assert (metadata["job_id"].value, metadata["attempt"].value) == ("1", "1")
     assert metadata["snapshot_id"].value
     columns = metadata["dagster/column_schema"].value.columns
     assert [(column.name, column.type) for column in columns] == [
@@ -75,13 +77,25 @@ def test_a_backfill_over_finished_windows_is_a_refresh(world: World) -> None:
     assert world.colours("ods.events") == {"materialized": DAYS[:2]}
 
 
-def test_what_lies_behind_a_failed_table_in_one_run_stays_missing(world: World) -> None:
-    world.write(EVENTS, DAILY).events(bad_day=2)
-    result = world.materialize("ods.events dwd.daily", DAYS[0], DAYS[3])
+def test_what_lies_behind_a_failed_table_in_one_run_runs_as_far_as_it_can(world: World) -> None:
+    total = {**DAILY, "table": "dws.total", "depends_on": ["dwd.daily"]}
+    total["steps"] = [{**DAILY["steps"][0], "sql": "SELECT total FROM dwd.daily"}]
+    world.write(EVENTS, DAILY, total).events(bad_day=3)
+    result = world.materialize("ods.events dwd.daily dws.total", DAYS[0], DAYS[4])
     assert not result.success
-    assert world.colours("ods.events") == {"materialized": DAYS[:1], "failed": [DAYS[1]]}
-    assert world.colours("dwd.daily") == {}
-    assert world.log("dwd.daily") == []
+    assert world.colours("ods.events") == {"materialized": DAYS[:2], "failed": [DAYS[2]]}
+    for behind in ("dwd.daily", "dws.total"):
+        assert world.colours(behind) == {"materialized": DAYS[:2]}
+        assert world.log(behind) == [("20220101", "SUCCESS"), ("20220102", "SUCCESS")]
+
+
+def test_of_two_upstreams_the_later_one_runs_what_the_failed_one_left(world: World) -> None:
+    other = {**EVENTS, "table": "ods.other", "checks": []}
+    both = {**DAILY, "depends_on": ["ods.events", "ods.other"]}
+    world.write(EVENTS, other, both).events(bad_day=2)
+    assert not world.materialize("ods.events ods.other dwd.daily", DAYS[0], DAYS[2]).success
+    assert world.colours("ods.other") == {"materialized": DAYS[:3]}
+    assert world.colours("dwd.daily") == {"materialized": DAYS[:1]}
 
 
 def test_tables_of_one_run_follow_each_other(world: World) -> None:

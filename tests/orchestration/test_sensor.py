@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from dagster import (
+    AssetKey,
     DagsterRun,
     DagsterRunStatus,
     DefaultSensorStatus,
     SensorResult,
     build_sensor_context,
 )
+from dagster._core.remote_representation.external_data import SensorSnap
 from dagster._core.utils import make_new_run_id
 
 from logdriven_dagster.execution.local import open_runner
@@ -117,6 +119,16 @@ def test_dynamic_partitions_are_there_before_their_run(world: World, tick: Tick)
     keys = world.instance.get_dynamic_partitions(name)
     assert keys[:2] == ["2022-01-01-00:00", "2022-01-01-00:45"]
     assert len(keys) == 1000
+
+
+def test_dagster_shows_it_beside_every_table_and_it_requests_its_own_job(world: World) -> None:
+    repository = world.write(EVENTS, ALONE).definitions.get_repository_def()
+    sensor = repository.get_sensor_def("catch_up_sensor")
+    shown = SensorSnap.from_def(sensor, repository)
+    assert list(shown.target_dict) == ["catch_up"]
+    assert shown.asset_selection is not None
+    keys = {AssetKey(["ods", "events"]), AssetKey(["ods", "alone"])}
+    assert shown.asset_selection.resolve(repository.asset_graph) == keys
 
 
 def test_the_project_says_whether_it_starts_running_and_how_often(world: World) -> None:

@@ -109,7 +109,8 @@ def test_a_materialization_tells_the_range_and_its_rows(shop: World) -> None:
     metadata = materialization.metadata
     assert metadata["window"].value == "(20, 25]"
     assert (metadata["data_range_start"].value, metadata["data_range_end"].value) == ("20", "25")
-    assert metadata["dagster/row_count"].value == metadata["source_count"].value == 1
+    assert metadata["dagster/partition_row_count"].value == metadata["source_count"].value == 1
+    assert metadata["dagster/row_count"].value == 4
 
 
 def test_a_look_that_finds_nothing_is_a_materialization_of_no_rows(shop: World) -> None:
@@ -120,7 +121,8 @@ def test_a_look_that_finds_nothing_is_a_materialization_of_no_rows(shop: World) 
     materialization = event.asset_materialization
     assert materialization is not None
     assert materialization.partition == "25"
-    assert materialization.metadata["dagster/row_count"].value == 0
+    assert materialization.metadata["dagster/partition_row_count"].value == 0
+    assert materialization.metadata["dagster/row_count"].value == 4
 
 
 def test_a_backfill_of_chosen_slices_moves_no_watermark(shop: World) -> None:

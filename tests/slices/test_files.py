@@ -77,6 +77,19 @@ def test_s25_without_a_new_file_nothing_runs_and_that_is_a_success(inbox: Inbox)
     assert [s["status"] for s in inbox.log()[1]["steps"]] == ["SKIPPED", "SKIPPED"]
 
 
+def test_an_empty_look_leaves_the_watermark_where_it_was(inbox: Inbox):
+    def watermark(day: int) -> object:
+        return inbox.runner.plan(noon(day), ["ods.lines"]).tables["ods.lines"].watermark
+
+    inbox.put("a.csv", "1")
+    inbox.run(1)
+    loaded = watermark(2)
+    assert loaded
+    for day in (2, 3):
+        inbox.run(day)
+        assert watermark(day) == loaded
+
+
 def test_s25_on_empty_fail(inbox: Inbox):
     inbox.table(source={"on_empty": "fail"})
     (failure,) = [e for e in inbox.run(1) if isinstance(e, WindowFailed)]

@@ -69,14 +69,14 @@ class DagsterDev:
             for item in ranges
         }
 
+    def runs(self, table: str) -> list[dict[str, Any]]:
+        """All runs of a table, whoever started or recorded them, newest first."""
+        runs: list[dict[str, Any]] = self.ask(_RUNS)["runsOrError"]["results"]
+        return [run for run in runs if run["assetSelection"] == [{"path": table.split(".")}]]
+
     def run(self, table: str, *, after: int = 0) -> dict[str, Any] | None:
         """The newest run of a table that the browser started, if there are more than `after`."""
-        runs = [
-            run
-            for run in self.ask(_RUNS)["runsOrError"]["results"]
-            if run["assetSelection"] == [{"path": table.split(".")}]
-            and {"key": "dagster/from_ui"} in run["tags"]
-        ]
+        runs = [run for run in self.runs(table) if {"key": "dagster/from_ui"} in run["tags"]]
         return runs[0] if len(runs) > after else None
 
     def launch(self, table: str, partition: str) -> str:

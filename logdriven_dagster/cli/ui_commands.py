@@ -1,0 +1,119 @@
+"""`ui`: the project in Dagster's web interface."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from logdriven_dagster.cli.options import ProjectOption, open_project
+from logdriven_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from logdriven_dagster.config import Project
+
+_HOME = ".logdriven/dagster"
+"""Dagster's own storage, below the project folder, where DAGSTER_HOME names no other."""
+_PATIENCE = 10
+"""Seconds in which Dagster ends by itself."""
+_INSTANCE = "telemetry: {enabled: false}\nnux: {enabled: false}\n"
+_WORKSPACE = """\
+# Written by `logdriven ui`: the project as a code location with its name.
+load_from:
+  - python_module: {{module_name: logdriven_dagster.definitions, location_name: {name}}}
+"""
+
+HostOption = Annotated[
+    str, typer.Option(help="Where to listen; others than this machine reach 0.0.0.0.")
+]
+PortOption = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="By default 3000, or a free one.")
+]
+
+
+def ui(
+    project: ProjectOption = None, host: HostOption = "127.0.0.1", port: PortOption = None
+) -> None:
+    """Open the project in Dagster's web interface, with its daemon; Ctrl-C ends both."""
+    loaded = open_project(project)
+    port = _free_port(host, port)
+    home = _home(loaded)
+    workspace = loaded.root / _HOME / "workspace.yaml"
+    workspace.parent.mkdir(parents=True, exist_ok=True)
+    workspace.write_text(_WORKSPACE.format(name=loaded.name))
+    where = ["--host", host, "--port", str(port)]
+    # Dagster recommends a tool for projects that it has laid out itself.
+    quiet = "ignore:Function `dev_command` is superseded"
+    dagster = [sys.executable, "-W", quiet, "-m", "dagster", "dev"]
+    command = [*dagster, "--workspace", str(workspace), *where, "--log-level", "warning"]
+    typer.echo(f"Starting Dagster for {loaded.name}; its storage is {home}.")
+    # A shell's background ignores SIGINT, and Dagster SIGTERM with it: nothing would end them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(
+        command,
+        env=os.environ | {"DAGSTER_HOME": str(home), "LOGDRIVEN_PROJECT": str(loaded.root)},
+    ) as process:
+        signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        if _answers(process, f"http://{_reached(host)}:{port}"):
+            typer.echo(f"{loaded.name} is at http://{_reached(host)}:{port} (Ctrl-C ends it)")
+        code = _wait(process)
+    raise typer.Exit(code)
+
+
+def _home(project: "Project") -> Path:
+    """The folder of Dagster's instance: DAGSTER_HOME as it is, else one of the project's own."""
+    if home := os.environ.get("DAGSTER_HOME"):
+        return Path(home).resolve()
+    own = project.root / _HOME
+    own.mkdir(parents=True, exist_ok=True)
+    if not (own / "dagster.yaml").exists():
+        (own / "dagster.yaml").write_text(_INSTANCE)
+    return own
+
+
+def _free_port(host: str, wanted: int | None) -> int:
+    """The port that is asked for, else 3000, else any that is free."""
+    for port in (wanted,) if wanted else (3000, 0):
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind((host, port))
+            except OSError:
+                continue
+            return int(tried.getsockname()[1])
+    raise UsageError(f"port {wanted} of {host} cannot be had; --port names another one")
+
+
+def _reached(host: str) -> str:
+    return "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
+
+
+def _answers(process: subprocess.Popen[bytes], url: str) -> bool:
+    """Wait until the web server answers; False if it ended before."""
+    while process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{url}/server_info", timeout=5):  # noqa: S310 - our own
+                return True
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.3)
+    return False
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """The exit code. Ctrl-C in a terminal reaches Dagster by itself; an interrupt may not."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        pass
+    try:
+        return process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        return process.wait()

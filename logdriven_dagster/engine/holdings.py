@@ -1,0 +1,81 @@
+"""What the target of a table holds now, told without Spark: its columns and its number of rows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.steps import (
+    CatalogTarget,
+    FileTarget,
+    IcebergTarget,
+    JdbcTarget,
+    KafkaTarget,
+)
+from logdriven_dagster.engine.connections import database, spark_type
+from logdriven_dagster.engine.database_tables import reflected
+from logdriven_dagster.engine.files import files_folder, visible
+from logdriven_dagster.engine.iceberg import identifier
+from logdriven_dagster.engine.iceberg_catalog import load_existing, open_catalog, total_rows
+from logdriven_dagster.engine.iceberg_schema import spark_schema
+from logdriven_dagster.engine.pointers import Pointers, total
+from logdriven_dagster.engine.schemas import WINDOW_START, columns_of, merged
+from logdriven_dagster.model.runs import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """The columns of a published table, and how many rows it has where nobody needs to count."""
+
+    columns: tuple[Column, ...] = ()
+    rows: int | None = None
+
+
+def holdings(project: Project, table: TableConfig) -> Holdings:
+    """What readers of the table find now; nothing where the target cannot tell, or is empty."""
+    target = table.output
+    return _HOLDINGS[type(target)](project, table.table, target)
+
+
+def _of_iceberg(project: Project, table: str, target: IcebergTarget) -> Holdings:
+    if not project.warehouse.is_dir():
+        return Holdings()  # to ask the catalog would make it
+    found = load_existing(open_catalog(project), identifier(target.name or table))
+    if found is None:
+        return Holdings()
+    return Holdings(columns_of(spark_schema(found.schema())), total_rows(found))
+
+
+def _of_files(project: Project, table: str, target: FileTarget) -> Holdings:
+    pointers = Pointers(files_folder(project, table, target), project.zone).current()
+    held = visible({name: each for name, each in pointers.items() if each.folder}, project.zone)
+    if not held:
+        return Holdings()
+    schemas = {pointer.columns: pointer.schema() for pointer in held}
+    return Holdings(columns_of(merged(list(schemas.values()), table)), total(held))
+
+
+def _of_database(project: Project, _table: str, target: JdbcTarget) -> Holdings:
+    connection = project.connection(target.connection)
+    schema, _, name = target.table.rpartition(".")
+    with database(connection) as engine:
+        found = reflected(name, schema or None, engine)
+    if found is None:
+        return Holdings()
+    kinds = [(each.name, spark_type(each.type, engine.dialect.name)) for each in found.columns]
+    return Holdings(tuple(Column(name, kind) for name, kind in kinds if name != WINDOW_START))
+
+
+def _unknown(_project: Project, _table: str, _target: Any) -> Holdings:
+    return Holdings()
+
+
+_HOLDINGS: dict[type[Any], Callable[[Project, str, Any], Holdings]] = {
+    IcebergTarget: _of_iceberg,
+    FileTarget: _of_files,
+    JdbcTarget: _of_database,
+    CatalogTarget: _unknown,
+    KafkaTarget: _unknown,
+}
+"""Spark's catalogs need Spark, and a topic has no columns."""

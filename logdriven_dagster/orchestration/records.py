@@ -1,0 +1,136 @@
+"""Records in Dagster of what it did not run itself: events without a run, with their own times.
+
+A partition is red in Dagster only if a run that meant to materialize it has failed, so a window
+that failed elsewhere is the record of a run: with its job, start and end, but without an event of
+its own, because whoever listens for failures, or starts failed runs again, must not act on it.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from dagster import (
+    AssetCheckEvaluation,
+    AssetKey,
+    AssetMaterialization,
+    DagsterEvent,
+    DagsterEventType,
+    DagsterInstance,
+    DagsterRun,
+    JobDefinition,
+)
+from dagster._core.events import (
+    AssetMaterializationPlannedData,
+    EngineEventData,
+    StepMaterializationData,
+)
+from dagster._core.execution.api import create_execution_plan
+from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
+from dagster._core.snap import snapshot_from_execution_plan
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
+from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
+from dagster._core.storage.tags import PARTITION_NAME_TAG
+from dagster._core.utils import make_new_run_id
+
+_PLANNED = AssetCheckExecutionRecordStatus.PLANNED.value
+
+
+def report_past(
+    instance: DagsterInstance, event: AssetMaterialization | AssetCheckEvaluation, moment: datetime
+) -> None:
+    """Report a materialization or the result of a check as of a moment that is over."""
+    stored = (
+        _runless(DagsterEventType.ASSET_MATERIALIZATION, StepMaterializationData(event))
+        if isinstance(event, AssetMaterialization)
+        else _runless(DagsterEventType.ASSET_CHECK_EVALUATION, event)
+    )
+    instance.report_dagster_event(stored, RUNLESS_RUN_ID, timestamp=moment.timestamp())
+
+
+def _runless(kind: DagsterEventType, data: Any) -> DagsterEvent:
+    return DagsterEvent(kind.value, RUNLESS_JOB_NAME, event_specific_data=data)
+
+
+def report_planned(
+    instance: DagsterInstance,
+    key: AssetKey,
+    partition: str,
+    run: DagsterRun | None,
+    moment: datetime | None = None,
+) -> None:
+    """Tell Dagster that a run means to materialize a partition; the run's end decides its colour.
+
+    Without a run, nobody means to: Dagster forgets what an earlier event of this kind said.
+    """
+    job_name, run_id = (run.job_name, run.run_id) if run else (RUNLESS_JOB_NAME, RUNLESS_RUN_ID)
+    data = AssetMaterializationPlannedData(key, partition=partition)
+    step_key = "__".join(key.path)
+    event = DagsterEvent.build_asset_materialization_planned_event(job_name, step_key, data)
+    timestamp = moment.timestamp() if moment else None
+    instance.report_dagster_event(event, run_id, timestamp=timestamp)
+
+
+def forget_planned_checks(instance: DagsterInstance, run: DagsterRun, key: AssetKey) -> None:
+    """Take back that a run means to evaluate an asset's checks, where it has not done so.
+
+    Dagster has no event for it, and shows as failed what a failing run leaves like that: a table's
+    check is red as long as no later window was checked. Its own records of plans go.
+    """
+    storage = instance.event_log_storage
+    if not isinstance(storage, SqlEventLogStorage):
+        return
+    planned = (
+        AssetCheckExecutionsTable.delete()
+        .where(AssetCheckExecutionsTable.c.run_id == run.run_id)
+        .where(AssetCheckExecutionsTable.c.asset_key == key.to_string())
+        .where(AssetCheckExecutionsTable.c.execution_status == _PLANNED)
+    )
+    with storage.index_connection() as conn:
+        conn.execute(planned)
+
+
+def report_failed(
+    instance: DagsterInstance,
+    job: JobDefinition,
+    key: AssetKey,
+    partition: str,
+    *,
+    began: datetime,
+    ended: datetime,
+    tags: Mapping[str, str],
+    text: str,
+) -> None:
+    """Show a partition as failed by the record of a run of this job."""
+    job_snapshot, plan_snapshot = _snapshots(instance, job)
+    record = DagsterRun(
+        job_name=job.name,
+        run_id=make_new_run_id(),
+        asset_selection=frozenset([key]),
+        tags={**tags, PARTITION_NAME_TAG: partition},
+        job_snapshot_id=job_snapshot,
+        execution_plan_snapshot_id=plan_snapshot,
+    )
+    instance.run_storage.add_historical_run(record, began)
+    report_planned(instance, key, partition, record, began)
+    for kind, moment in (
+        (DagsterEventType.PIPELINE_START, began),
+        (DagsterEventType.PIPELINE_FAILURE, ended),
+    ):
+        change = DagsterEvent(kind.value, job.name)
+        instance.run_storage.handle_run_event(record.run_id, change, moment)
+    told = DagsterEvent(
+        DagsterEventType.ENGINE_EVENT.value,
+        job.name,
+        event_specific_data=EngineEventData({}),
+        message=text,
+    )
+    instance.report_dagster_event(told, record.run_id, timestamp=ended.timestamp())
+
+
+def _snapshots(instance: DagsterInstance, job: JobDefinition) -> tuple[str, str]:
+    """What Dagster shows of a run: its job and its steps; stored once for all runs of the job."""
+    runs = instance.run_domain
+    job_snapshot = runs.ensure_persisted_job_snapshot(job.get_job_snapshot(), None)
+    plan = snapshot_from_execution_plan(create_execution_plan(job), job_snapshot)
+    return job_snapshot, runs.ensure_persisted_execution_plan_snapshot(plan, job_snapshot, None)

@@ -1,0 +1,95 @@
+"""Every command of the README runs as it stands, in a fresh copy of what a clone holds."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from logdriven_dagster.examples import demo
+
+ROOT = Path(__file__).resolve().parents[2]
+ELSEWHERE = {
+    "make demo": "tests/setup/test_demo.py",
+    "make ui": "tests/ui/test_command.py",
+    "logdriven ui": "tests/ui/test_command.py",
+    "make demo-orders demo-events": "tests/examples",
+    "make test": "it runs this test",
+    "make install": "every test runs in what it installs",
+}
+"""Commands that take long or do not end, and what runs them."""
+
+
+def blocks() -> Iterator[list[str]]:
+    """The commands of each console block, without comments and output."""
+    for text in re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
+        yield [re.sub(r"\s+#.*", "", line[2:]) for line in text.splitlines() if line[:2] == "$ "]
+
+
+def script(commands: list[str]) -> str:
+    parts = [part.strip() for line in commands for part in line.split("&&")]
+    return "\n".join(part for part in parts if part not in ELSEWHERE)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the demo as `make demo` leaves it, and with the environment of this test."""
+    folder = tmp_path_factory.mktemp("clone")
+    (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
+    command = [sys.executable, "-m", demo.__name__, "--folder", str(folder / ".demo")]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+@pytest.mark.parametrize("commands", [pytest.param(b, id=b[0]) for b in blocks()])
+def test_the_commands_of_a_block_run_as_they_stand(clone: Path, commands: list[str]) -> None:
+    where = clone / ".demo" if commands[0] == "logdriven run" else clone
+    keep = {"PATH", "HOME", "LANG", "TMPDIR", "JAVA_HOME", "XDG_CACHE_HOME"}
+    environment = {name: value for name, value in os.environ.items() if name in keep}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script(commands)],
+        cwd=where,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("place", sorted({p for p in ELSEWHERE.values() if "/" in p}))
+def test_what_runs_elsewhere_is_there(place: str) -> None:
+    assert (ROOT / place).exists()
+
+
+def test_the_installation_says_what_it_does(tmp_path: Path) -> None:
+    command = ["make", "--dry-run", f"VENV={tmp_path}", "install"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "Installing PySpark, Dagster and what else it needs" in ran.stdout
+
+
+def test_nothing_is_written_into_the_package(clone: Path) -> None:
+    assert not list(Path(demo.__file__).parent.rglob(".logdriven"))
+
+
+def test_without_a_project_dagster_says_how_to_name_one(tmp_path: Path) -> None:
+    program = shutil.which("dagster", path=str(Path(sys.executable).parent))
+    assert program is not None
+    where = {name: value for name, value in os.environ.items() if name != "LOGDRIVEN_PROJECT"}
+    ran = subprocess.run(
+        [program, "asset", "materialize", "-m", "logdriven_dagster.definitions", "--select", "x"],
+        cwd=tmp_path,
+        env=where,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode != 0
+    assert f"{tmp_path}/logdriven.yaml: no such file" in ran.stderr
+    assert "name it by --project or LOGDRIVEN_PROJECT" in ran.stderr
+    assert list(tmp_path.iterdir()) == []

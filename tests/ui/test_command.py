@@ -1,0 +1,94 @@
+"""`logdriven ui`: what ran by the command line is there as soon as a person looks."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from dagster import DagsterInstance
+from playwright.sync_api import Page, expect
+
+from tests.orchestration.world import DAILY, EVENTS, World
+from tests.patience import PATIENCE
+from tests.ui.server import DagsterDev, wait_for
+
+ADDRESS = re.compile(r"world is at (http://127\.0\.0\.1:\d+) \(Ctrl-C ends it\)")
+
+
+def logdriven(world: World, *words: str) -> list[str]:
+    return [sys.executable, "-m", "logdriven_dagster.cli", *words, "--project", str(world.root)]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A project that the command line has run, with a bad day."""
+    root = tmp_path_factory.mktemp("command") / "project"
+    root.mkdir()
+    world = World(root, DagsterInstance.ephemeral()).write(EVENTS, DAILY).events(bad_day=4)
+    ran = subprocess.run(logdriven(world, "--now", "2022-01-06", "run"), check=False)
+    assert ran.returncode == 1
+    return world
+
+
+@pytest.fixture(scope="module")
+def dev(shop: World) -> Iterator[DagsterDev]:
+    """The command, and the address that it prints last."""
+    names = ("DAGSTER_HOME", "LOGDRIVEN_PROJECT")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    process = subprocess.Popen(
+        logdriven(shop, "ui"),
+        env=environment | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=(shop.root / "ui.log").open("wb"),
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    log = shop.root / "ui.log"
+    found = wait_for(lambda: process.poll() is not None or ADDRESS.search(log.read_text()))
+    assert isinstance(found, re.Match), log.read_text()
+    server = DagsterDev(found[1], process)
+    yield server
+    if process.poll() is None:
+        server.stop()
+
+
+def test_what_ran_before_is_there_with_its_columns_and_rows(dev: DagsterDev, page: Page) -> None:
+    shown = {"2022-01-01": "MATERIALIZED to 2022-01-03", "2022-01-04": "FAILED"}
+    wait_for(lambda: dev.states("ods.events") == shown and dev.states("dwd.daily"))
+    page.goto(f"{dev.url}/assets/ods/events")
+    for shown in ("dagster/row_count", "dagster/partition_row_count", "at", "timestamp"):
+        cell = page.get_by_text(shown, exact=True).first
+        expect(cell).to_be_visible(timeout=1000 * PATIENCE)
+    row = page.locator("tr", has_text="dagster/row_count")
+    expect(row).to_contain_text("12", timeout=1000 * PATIENCE)
+
+
+def test_the_location_has_the_projects_name_and_the_sensor_is_told(
+    dev: DagsterDev, page: Page
+) -> None:
+    page.goto(f"{dev.url}/assets/ods/events")
+    for shown in ("world", "catch_up_sensor"):
+        expect(page.get_by_text(shown).first).to_be_visible(timeout=1000 * PATIENCE)
+    expect(page.get_by_text("No automations found")).to_have_count(0)
+
+
+def test_a_failed_window_leads_to_its_error(dev: DagsterDev, page: Page) -> None:
+    (failed,) = dev.ask("{ runsOrError { ... on Runs { results { runId } } } }")["runsOrError"][
+        "results"
+    ]
+    page.goto(f"{dev.url}/runs/{failed['runId']}")
+    told = page.get_by_text("check positive").first
+    expect(told).to_be_visible(timeout=1000 * PATIENCE)
+    for ghost in ("Failed to start", "Unable to build execution plan"):
+        expect(page.get_by_text(ghost)).to_have_count(0)
+
+
+def test_the_address_is_the_last_thing_and_an_interrupt_ends_everything(
+    dev: DagsterDev, shop: World
+) -> None:
+    *_, last = (shop.root / "ui.log").read_text().splitlines()
+    assert ADDRESS.fullmatch(last)
+    dev.process.send_signal(signal.SIGINT)
+    dev.process.wait(PATIENCE)
