@@ -115,7 +115,7 @@ def _broken_job(
             if name not in known:
                 yield _unknown_table(document, ("relations", n, "from"), name, tables)
         if relation.to not in job.tables:
-            problem = f"{relation.to} is no table of this job"
+            problem = f"{relation.to} is not a table of this job"
             yield document.error(("relations", n, "to"), problem, f"add {relation.to} to tables")
         edges.setdefault(relation.to, set()).update(relation.upstream)
     yield from broken_relations(job, document, tables)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from logdriven_dagster.config.documents import Document
+from logdriven_dagster.config.documents import Document, text_of
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.loading import Sources
 from logdriven_dagster.config.models import TableConfig
@@ -15,7 +15,6 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.properties import properties_of
 from logdriven_dagster.config.settings import Settings, setting_columns
 from logdriven_dagster.config.uses import uses_of
-from logdriven_dagster.errors import ConfigError
 from logdriven_dagster.model.definitions import Declared, Derived, Kind, canonical, code_of
 
 _REFERENCES = ("sql_file", "python")
@@ -117,7 +116,7 @@ def _files(values: Any, folder: Path) -> Iterator[tuple[str, str]]:
     """Every file that a content names, with its text."""
     for path in named_files(values):
         if not Path(path).is_absolute() and (folder / path).is_file():
-            yield path, _text(folder / path)
+            yield path, text_of(folder / path)
 
 
 def named_files(values: Any) -> Iterator[str]:
@@ -131,13 +130,6 @@ def named_files(values: Any) -> Iterator[str]:
     elif isinstance(values, list):
         for value in values:
             yield from named_files(value)
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError(file, None, "", "not text in UTF-8") from None
 
 
 def _properties(project: Project, table: TableConfig) -> Iterator[dict[str, str]]:

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel as PydanticModel
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -15,8 +15,10 @@ from pydantic import (
     StringConstraints,
     ValidationInfo,
 )
+from pydantic import BaseModel as PydanticModel
 from pydantic.json_schema import WithJsonSchema
 
+from logdriven_dagster.config.yaml_reading import shown
 from logdriven_dagster.model import offsets
 from logdriven_dagster.model.periods import Period, Unit
 from logdriven_dagster.model.windows import on_clock
@@ -53,13 +55,18 @@ def as_tuple(value: Any) -> Any:
 
 
 def _period(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
+    if isinstance(value, Period):
         return value
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        given = "an empty value" if value is None else shown(value)
+        raise ValueError(f"{given} is not a period, such as 1 day or 15 min")
     return Period.parse(value)
 
 
 def _duration(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is not a length of time, such as 15 min")
+    if not isinstance(value, (int, str)):
         return value
     return parse_duration(value)
 
@@ -87,7 +94,7 @@ def _moment(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
     if not isinstance(value, datetime):
-        raise ValueError("expected a date or a time, such as 2013-01-01 or 2013-01-01 06:00")
+        raise ValueError("must be a date or time, such as 2013-01-01 or 2013-01-01 06:00")
     return value.astimezone(zone) if value.tzinfo else on_clock(value, zone)
 
 
@@ -96,12 +103,14 @@ def _start(value: Any, info: ValidationInfo) -> Any:
     kind = info.data.get("incremental_type")
     if kind == "auto_inc_id":
         if isinstance(value, bool) or not re.fullmatch(r"-?\d+", str(value).strip()):
-            raise ValueError(f"expected a whole number: keys above it are read; got {value!r}")
+            raise ValueError(
+                f"must be a whole number, the key after which rows are read, not {value!r}"
+            )
         return int(value)
     if kind == "kafka_offset":
         return _offsets(value)
     if kind in ("files", "upstream"):
-        raise ValueError(f"it has no meaning for {kind}, which takes whatever has come")
+        raise ValueError(f"tables of type {kind} take whatever has come; remove it")
     return _moment(value, info)
 
 
@@ -112,7 +121,7 @@ def _offsets(value: Any) -> Any:
         written = isinstance(value, str)
         return offsets.text(offsets.parse(value) if written else offsets.offsets_of(value))
     except ValueError as error:
-        fix = 'expected earliest, latest or offsets such as {"topic": {"0": 42}}'
+        fix = 'must be earliest, latest or offsets such as {"topic": {"0": 42}}'
         raise ValueError(f"{fix}; {error}") from None
 
 
@@ -131,13 +140,31 @@ def parse_moment(text: str) -> datetime:
 
 
 def _zone(value: Any) -> Any:
-    if not isinstance(value, str):
+    if isinstance(value, ZoneInfo):
         return value
     try:
-        return ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise ValueError(f"{value!r} is not a time zone, such as UTC or Europe/Berlin") from None
+        return ZoneInfo(str(value))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        given = "an empty value" if value is None else shown(value)
+        raise ValueError(f"{given} is not a time zone, such as UTC or Europe/Berlin") from None
 
+
+def _database_url(text: str) -> str:
+    """The text, if SQLAlchemy can read it; what `${…}` stands for is not known yet."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    if text.startswith("${"):
+        return text
+    try:
+        make_url(re.sub(r"\$\{[^}]*\}", "1", text))
+    except (ArgumentError, ValueError):
+        example = "postgresql://user:${env:PASSWORD}@host/database"
+        raise ValueError(f"this is not the URL of a database, such as {example}") from None
+    return text
+
+
+DatabaseUrl: TypeAlias = Annotated[str, AfterValidator(_database_url)]
 
 _TEXT_OR_NUMBER = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}
 

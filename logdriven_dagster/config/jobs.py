@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from logdriven_dagster.config.cron import Cron
 from logdriven_dagster.config.fields import DurationField, Model, StepName, TableName, as_tuple
 from logdriven_dagster.config.models import Condition
 from logdriven_dagster.config.notifications import NotifyRule
@@ -39,7 +40,7 @@ class Relation(Model):
 class _Job(Settings):
     job: StepName
     description: str | None = None
-    schedule: str | None = Field(None, description="a cron expression in the project's time zone")
+    schedule: Cron | None = Field(None, description="a cron expression in the project's time zone")
     parameters: dict[str, Option] = Field(
         default_factory=dict, description="variables of this job's runs; those of a table win"
     )
@@ -67,7 +68,7 @@ class StandardJob(_Job):
         edges = [(name, r.to, r.condition) for r in self.relations for name in r.upstream]
         if twice := sorted({edge for edge in edges if edges.count(edge) > 1}):
             told = ", ".join(f"{first} -> {to} on {condition}" for first, to, condition in twice)
-            raise ValueError(f"relations: given twice: {told}")
+            raise ValueError(f"relations: {told} is given twice; remove one")
         return self
 
 

@@ -1,5 +1,6 @@
 """From a folder of YAML files to a `Project`, or to the list of all its mistakes."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,6 @@ from logdriven_dagster.config.documents import (
     Document,
     read_document,
     told_once,
-    validation_errors,
 )
 from logdriven_dagster.config.jobs import JobConfig, job_model
 from logdriven_dagster.config.models import SLICED, ProjectConfig, TableConfig
@@ -23,10 +23,12 @@ from logdriven_dagster.config.plain_secrets import plain_secrets
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.properties import with_properties
 from logdriven_dagster.config.templates import expanded, items_file
+from logdriven_dagster.config.wording import ambiguities, validation_errors
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _Config = TypeVar("_Config", TableConfig, JobConfig)
+_NAME = re.compile(r"^table: *([\w.]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,13 @@ def read_sources(root: Path | str) -> Sources:
         )
         for document in _documents(_yaml_files(root / "tables", "**/*"), errors)
     ]
-    jobs = list(_documents(_yaml_files(root / "jobs", "*"), errors))
+    jobs = list(_documents(_yaml_files(root / "jobs", "**/*"), errors))
     return Sources(root, main, config, tuple(tables), tuple(jobs), tuple(errors))
 
 
 def build_project(sources: Sources) -> Project:
     """The project that the documents make up; InvalidProjectError holds every mistake."""
-    building = _Building(sources, list(sources.errors))
+    building = _Building(sources, list(sources.errors), set(_unread_tables(sources)))
     tables: Found[TableConfig] = building.found(
         "table", ((document, TableConfig) for document in sources.tables)
     )
@@ -108,6 +110,14 @@ def build_project(sources: Sources) -> Project:
     files = {name: document.path for name, document in tables.origins.items()}
     job_files = {name: document.path for name, document in jobs.origins.items()}
     return Project(sources.root, sources.config, ordered, jobs.items, files, job_files)
+
+
+def _unread_tables(sources: Sources) -> Iterator[str]:
+    """Names of tables in files that could not be read: others may mean them."""
+    for error in sources.errors:
+        text = error.path.read_bytes() if error.path.is_file() else b""
+        if name := _NAME.search(text.decode(errors="replace")):
+            yield name[1]
 
 
 def table_of(document: Document, zone: ZoneInfo) -> TableConfig:
@@ -175,10 +185,13 @@ def _valid(
     document: Document, model: type[_Model], errors: list[ConfigError], **context: Any
 ) -> _Model | None:
     try:
-        return model.model_validate(document.values, context=context)
+        config = model.model_validate(document.values, context=context)
     except ValidationError as error:
         errors += validation_errors(document, model, error)
         return None
+    unclear = list(ambiguities(document, config))
+    errors += unclear
+    return None if unclear else config
 
 
 def _with_defaults(document: Document, defaults: Mapping[str, Any]) -> Document:
@@ -190,4 +203,4 @@ def _with_defaults(document: Document, defaults: Mapping[str, Any]) -> Document:
 
 
 def _yaml_files(folder: Path, pattern: str) -> list[Path]:
-    return sorted(path for path in folder.glob(pattern) if path.suffix in (".yaml", ".yml"))
+    return sorted(path for path in folder.glob(pattern) if path.suffix.lower() in (".yaml", ".yml"))

@@ -17,6 +17,7 @@ from pydantic import (
 
 from logdriven_dagster.config import slicing
 from logdriven_dagster.config.fields import (
+    DatabaseUrl,
     DurationField,
     Model,
     MomentField,
@@ -88,9 +89,9 @@ class Dependency(Model):
         if self.condition == "success" and not self.delay:
             return self
         if not self.managed:
-            raise ValueError("condition and delay: of a table that is not ours nobody knows them")
+            raise ValueError("condition and delay: nobody knows how a table that is not ours ended")
         if self.window == "none":
-            raise ValueError("condition and delay: with window: none nothing is waited for")
+            raise ValueError("condition and delay: with `window: none` nothing is waited for")
         return self
 
     @property
@@ -208,13 +209,13 @@ class TableConfig(Settings):
         if "source" in names:
             raise ValueError("a step must not be called source: it is the name of a step's input")
         if not any(step.target for step in self.steps):
-            raise ValueError("no step has a target")
+            raise ValueError("no step has a target; add `target: {type: iceberg}` to the last one")
         self._begins_somewhere()
         if contradictions := slicing.problems(self):
             raise ValueError("; ".join(contradictions))
         upstream = [dependency.table for dependency in self.depends_on]
         if twice := {name for name in upstream if upstream.count(name) > 1}:
-            raise ValueError(f"depends_on: listed twice: {', '.join(sorted(twice))}")
+            raise ValueError(f"depends_on: {', '.join(sorted(twice))} is listed twice; remove one")
         return self
 
     def _begins_somewhere(self) -> None:
@@ -224,7 +225,9 @@ class TableConfig(Settings):
                 raise ValueError(f"end: it has no meaning for {self.incremental_type}")
             return
         if not isinstance(start, datetime):
-            raise ValueError("default_start: a table needs a first window")
+            raise ValueError(
+                "default_start: a table needs a first window; add `default_start: 2022-01-01`"
+            )
         if self.period.unit is Unit.MONTH and start.day > 28:
             raise ValueError("default_start: a period of months starts on day 1 to 28")
         if self.end and self.end <= start:
@@ -321,7 +324,7 @@ class JdbcConfig(Model):
 class ConnectionConfig(Model):
     """A database by its SQLAlchemy URL, from which the JDBC URL and driver follow; or Kafka."""
 
-    url: str | None = Field(
+    url: DatabaseUrl | None = Field(
         None, description="postgresql://user:${env:PASSWORD}@host/database, sqlite:///…"
     )
     jdbc: JdbcConfig = JdbcConfig()
@@ -332,9 +335,9 @@ class ConnectionConfig(Model):
     @model_validator(mode="after")
     def _one_kind(self) -> "ConnectionConfig":
         if (self.url is None) == (self.kafka is None):
-            raise ValueError("give either url or kafka")
+            raise ValueError("write either url or kafka")
         if self.kafka is not None and "bootstrap.servers" not in self.kafka:
-            raise ValueError("kafka: bootstrap.servers is missing")
+            raise ValueError("kafka: missing; add `bootstrap.servers: host:9092`")
         return self
 
 
@@ -384,11 +387,11 @@ class ProjectConfig(Model):
 
     project: StepName
     timezone: ZoneField = ZoneInfo("UTC")
-    run_log: str = Field(
+    run_log: DatabaseUrl = Field(
         "sqlite:///.logdriven/run_log.db", description="SQLAlchemy URL; relative to the project"
     )
     warehouse: str = Field(".logdriven/warehouse", description="folder; relative to the project")
-    catalog: str | None = Field(
+    catalog: DatabaseUrl | None = Field(
         None, description="SQLAlchemy URL of the Iceberg catalog; a SQLite file in the warehouse"
     )
     variables: dict[str, Option] = Field(default_factory=dict)

@@ -75,7 +75,7 @@ def _content(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise UsageError(f"the file {file} of a secret cannot be read: {reason}") from None
 
 

@@ -8,6 +8,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from logdriven_dagster.config.fields import DurationField, Model
+from logdriven_dagster.config.wording import plain_problem
 
 ReleaseState = Literal["online", "offline"]
 TimeoutStrategy = Literal["warn", "fail", "both"]
@@ -72,9 +73,9 @@ def parse_setting(name: str, text: str) -> Any:
     try:
         config = Settings.model_validate({name: yaml.safe_load(text)})
     except yaml.YAMLError:
-        raise ValueError(f"{text!r} is no value of YAML") from None
+        raise ValueError(f"{text!r} cannot be read; put a text in quotes") from None
     except ValidationError as error:
-        raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        raise ValueError(plain_problem(error)) from None
     return _column(config, name)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from logdriven_dagster.config.documents import Document, Location, absence, read_list, text_of
+from logdriven_dagster.config.yaml_reading import shown
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
 _EACH = re.compile(r"\$\{each(?:\.([^}]*))?\}")
@@ -78,7 +79,7 @@ class _Item:
         if override is None:
             return Document(self.template.path, filled, self.template.lines, self.label)
         if not isinstance(override, dict):
-            raise self._error(place, "expected fields, such as `retries: 5`")
+            raise self._error(place, "must be fields, such as {retries: 5}")
         moves: _Moves = []
         merged = _merged(filled, self._filled(override, place), (), place, moves)
         lines = {**self.template.lines, **dict(self._moved(moves))}
@@ -107,7 +108,7 @@ class _Item:
         def part(match: re.Match[str]) -> str:
             value = self._value(match, place)
             if value is None or isinstance(value, (dict, list)):
-                raise self._error(place, f"{match[0]} is no text: it is {value}")
+                raise self._error(place, f"{match[0]} must be text, not {shown(value)}")
             return str(value).lower() if isinstance(value, bool) else str(value)
 
         return _EACH.sub(part, text)
@@ -184,15 +185,17 @@ def _items(template: Document) -> list[_Item]:
     if isinstance(given, dict):
         values = _read(template, given)
     if not isinstance(values, list):
-        raise template.error(("for_each",), f"expected {_FORMS}")
+        raise template.error(("for_each",), f"must be {_FORMS}")
     if not values:
-        raise template.error(("for_each",), "it has no items")
+        raise template.error(
+            ("for_each",), "must not be empty", "write a list, such as [{name: a}]"
+        )
     return [_Item(template, n, value) for n, value in enumerate(values)]
 
 
 def _read(template: Document, given: Mapping[str, Any]) -> list[Any]:
     if len(given) != 1 or not given.keys() <= {"csv", "yaml"}:
-        raise template.error(("for_each",), f"expected {_FORMS}")
+        raise template.error(("for_each",), f"must be {_FORMS}")
     ((form, name),) = given.items()
     path = template.path.parent / str(name)
     if problem := absence(path):
@@ -208,7 +211,7 @@ def _rows(path: Path) -> Iterator[dict[str, str | None]]:
         for row in reader:
             if None in row or None in row.values():
                 number = len(reader.fieldnames or ())
-                problem = f"expected {number} cells, as in the first line"
+                problem = f"this line must have {number} cells, as the first one has"
                 raise ConfigError(path, reader.line_num, "", problem)
             yield {name: cell.strip() or None for name, cell in row.items()}
     except csv.Error as error:

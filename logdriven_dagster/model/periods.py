@@ -45,12 +45,13 @@ class Period:
         """`1440`, `"15 min"`, `"1 day"`, `"2 weeks"`, `"1 month"`, `"1 year"`; else ValueError."""
         match = re.fullmatch(r"\s*(\d+)\s*([a-z]*?)s?\s*", str(text).lower())
         if not match:
-            raise ValueError(f"{text!r} is not a period")
+            raise ValueError(f"{text!r} is not a period, such as 1 day or 15 min")
         count, word = int(match[1]), match[2] or "minute"
         if word in _MONTHS:
             return cls(count * _MONTHS[word], Unit.MONTH)
         if word not in _MINUTES:
-            raise ValueError(f"{text!r} is not a period: unknown unit {match[2]!r}")
+            units = "use min, hours, days, weeks, months or years"
+            raise ValueError(f"{text!r} is not a period: unknown unit {match[2]!r}; {units}")
         minutes = count * _MINUTES[word]
         if minutes and minutes % 1440 == 0:
             return cls(minutes // 1440, Unit.DAY)

@@ -92,7 +92,7 @@ def test_secrets_from_the_environment_are_what_is_wanted(project):
 def test_an_unknown_type_names_those_that_there_are(project):
     (mistake,) = mistakes(project, "ops: {type: pigeon, url: x}")
     assert "unknown type 'pigeon'" in mistake
-    assert "'email', 'slack', 'webhook', 'apprise'" in mistake
+    assert "email, slack, webhook, apprise" in mistake
 
 
 def test_apprise_that_is_not_installed_is_a_mistake_before_anything_runs(project, monkeypatch):

@@ -143,7 +143,10 @@ def test_months_do_not_start_on_the_31st(folder):
         ("{step: s, sql: SELECT 1}", "no step has a target"),
         ("{step: s, sql: x, python: 'a:b', target: {type: iceberg}}", "only one of sql"),
         ("{step: s, sql: x, target: {type: iceberg, mode: upsert}}", "needs target.key"),
-        ("{step: s, sql: x, target: {type: icberg}}", "unknown type 'icberg'; one of 'iceberg'"),
+        (
+            "{step: s, sql: x, target: {type: icberg}}",
+            "unknown type 'icberg'; did you mean 'iceberg'?",
+        ),
         ("{step: s, sql_file: none.sql, target: {type: iceberg}}", "no such file"),
         ("{step: s, python: 'none.py:f', target: {type: iceberg}}", "no such file"),
         ("{step: source, sql: x, target: {type: iceberg}}", "must not be called source"),

@@ -56,7 +56,7 @@ def test_a_rule_that_cannot_be_is_refused(folder, rule, told):
         ("{id: [id]}", "there is no rule"),
         ("{keep: amount, rows: []}", "keep needs id"),
         ("{id: [id], keep: amount downwards}", "expected columns, such as `updated_at desc"),
-        ("{min_pass: 101, columns: {id: [not_null]}}", "less than or equal to 100"),
+        ("{min_pass: 101, columns: {id: [not_null]}}", "at most 100"),
         ("{columns: {id: [not_null, not_null]}}", "not_null is there twice"),
         ("{blocking: [notnull], columns: {id: [not_null]}}", "did you mean 'not_null'?"),
         ("{rows: [not_null]}", "not_null is about a column; use it below columns"),

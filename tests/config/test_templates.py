@@ -90,8 +90,7 @@ def test_jobs_come_from_templates_too(folder):
 def test_a_mistake_names_the_line_of_the_template_and_the_item(template):
     items = "[{name: a, retries: 1}, {name: b, retries: many}]"
     assert template(items).mistakes() == (
-        "tables/all.yaml:6: retries: input should be a valid integer, unable to parse string as "
-        "an integer, not 'many' (item 2, b)"
+        "tables/all.yaml:6: retries: must be a whole number, not 'many' (item 2, b)"
     )
 
 

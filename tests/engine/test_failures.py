@@ -111,7 +111,7 @@ def test_an_error_of_a_file_names_it_and_the_value(lab: Lab, name: str, text: st
     path = lab.file(name, text)
     source: dict[str, object] = {"type": path.suffix[1:], "path": name, "columns": "a INT, b INT"}
     if name != "a.parquet":
-        source["options"] = {"mode": "FAILFAST"}
+        source["mode"] = "FAILFAST"
     error = failure(lab, source=source)
     assert in_brief(str(error)) == FILES[name, text].format(path=path)
 

@@ -1,0 +1,131 @@
+"""YAML as people mean it: what they wrote is kept where YAML 1.1 would take it for something else.
+
+To YAML 1.1 an unquoted `off` is false, `012` is ten and `1:30` is ninety. Such a value stays the
+text that was written; a field that is true or false understands it, any other place refuses it.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from logdriven_dagster.config.secrets import redact_start
+
+_CLEAR_BOOL = re.compile(r"true|false", re.IGNORECASE)
+_ODD_NUMBER = re.compile(r"[-+]?0[0-9_]+|.*:.*")
+_LONGEST = 60
+
+
+class Ambiguous(str):
+    """A text that YAML 1.1 takes for a value of another type."""
+
+    __slots__ = ()
+
+    @property
+    def meaning(self) -> str:
+        """What YAML 1.1 takes it for."""
+        return shown(yaml.safe_load(self))
+
+
+class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Dates stay text, so that a wrong one is the mistake of a field, with its line.
+
+    So do the names of fields, and what is ambiguous.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - YAML's own signature
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:bool":
+                key.tag = "tag:yaml.org,2002:str"
+        return super().construct_mapping(node, deep)
+
+    def construct_clear_bool(self, node: yaml.ScalarNode) -> Any:
+        """True or false, if it is so written."""
+        if not _CLEAR_BOOL.fullmatch(node.value):
+            return Ambiguous(node.value)
+        return super().construct_yaml_bool(node)
+
+    def construct_clear_int(self, node: yaml.ScalarNode) -> Any:
+        """A whole number, neither octal nor sexagesimal."""
+        if _ODD_NUMBER.fullmatch(node.value):
+            return Ambiguous(node.value)
+        return super().construct_yaml_int(node)
+
+    def construct_clear_float(self, node: yaml.ScalarNode) -> Any:
+        """A number, not a sexagesimal one."""
+        if _ODD_NUMBER.fullmatch(node.value) and ":" in node.value:
+            return Ambiguous(node.value)
+        return super().construct_yaml_float(node)
+
+
+Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
+Loader.add_constructor("tag:yaml.org,2002:bool", Loader.construct_clear_bool)
+Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_clear_int)
+Loader.add_constructor("tag:yaml.org,2002:float", Loader.construct_clear_float)
+
+
+def ambiguous(value: Any, location: tuple[str | int, ...] = ()) -> Iterator[Any]:
+    """Each ambiguous text in a value, with its location."""
+    if isinstance(value, Ambiguous):
+        yield location, value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from ambiguous(part, (*location, key))
+    elif isinstance(value, list):
+        for n, part in enumerate(value):
+            yield from ambiguous(part, (*location, n))
+
+
+def shown(value: object) -> str:
+    """A value as a person would write it, cut to a short text."""
+    if isinstance(value, str):
+        text = repr(str(value))
+    else:
+        plain = json.loads(json.dumps(value, default=str))
+        flow = yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=10_000)
+        text = flow.removesuffix("...\n").strip()
+    cut = redact_start(text, _LONGEST)
+    return cut if len(text) <= _LONGEST else f"{cut} …"
+
+
+_TAB = "a tab indents this line", "indent with spaces"
+_QUOTES = "put the text in quotes"
+_INDENTATION = "this line does not fit those before it"
+_SAME_DEPTH = "give the fields of one thing the same number of spaces, and close quotes"
+
+_PROBLEMS: tuple[tuple[str, tuple[str, str | None]], ...] = (
+    (r"tab character|'\\t'", _TAB),
+    (
+        r"mapping values are not allowed",
+        ("a colon stands where none can be", f"check the indentation, or {_QUOTES}"),
+    ),
+    (r"expected '-' indicator|expected <block end>|expected key", (_INDENTATION, _SAME_DEPTH)),
+    (r"cannot start any token|undefined alias|while scanning an alias|alphabetic or numeric",
+     ("a text cannot begin with this character", _QUOTES)),
+    (r"constructor for the tag|undefined tag", ("a text cannot begin with !", _QUOTES)),
+    (r"expected ',' or '([\]}])'", ("a bracket is not closed, or a comma is missing", None)),
+    (r"another document", ("`---` begins a second document", "write one file for each")),
+    (
+        r"could not find expected ':'",
+        ("a colon and a space are missing after the field", "write `field: value`"),
+    ),
+    (r"unhashable key", ("a list or mapping cannot be the name of a field", None)),
+    (r"unexpected end of stream", ("a quote is not closed", None)),
+    (r"for merging", ("`<<` must name fields", None)),
+)  # fmt: skip
+"""What PyYAML and libyaml say → in plain words, and the fix."""
+
+
+def yaml_problem(error: yaml.MarkedYAMLError) -> tuple[int | None, str, str | None]:
+    """The line of a mistake of syntax, the problem and its fix."""
+    told, mark = str(error.problem), error.problem_mark
+    unfinished = re.search(r"expected ':'|unexpected end of stream|expected ',' or", told)
+    if unfinished and error.context_mark is not None:
+        mark = error.context_mark  # where it begins; the problem is noticed lines later
+    line = mark.line + 1 if mark else None
+    for pattern, (problem, hint) in _PROBLEMS:
+        if re.search(pattern, told):
+            return line, problem, hint
+    return line, f"this is not YAML: {told}", None
