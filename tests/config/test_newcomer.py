@@ -347,8 +347,8 @@ def test_a_folder_without_a_project_is_told(tmp_path):
     with pytest.raises(InvalidProjectError) as caught:
         examined_project(tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path}/logdriven.yaml: no such file; `logdriven init FOLDER` makes a project; "
-        "--project or LOGDRIVEN_PROJECT names one"
+        f"{tmp_path}/logdriven.yaml: no such file; go to the folder of a project, or name it by "
+        "--project or LOGDRIVEN_PROJECT; `logdriven init FOLDER` makes a new one"
     )
 
 

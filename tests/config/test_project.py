@@ -112,7 +112,7 @@ def test_a_table_name_never_escapes_the_warehouse(folder, name):
         ("period", "yearly", "is not a period"),
         ("default_start", "someday", "is not a date or time"),
         ("default_start", "2022-02-30", "is not a date or time"),
-        ("default_start", "true", "expected a date or a time"),
+        ("default_start", "true", "must be a date or time"),
     ],
 )
 def test_a_period_or_start_that_cannot_work_is_refused(folder, field, value, message):

@@ -143,7 +143,7 @@ def test_relations_and_dependencies_together_make_no_cycle_d08(folder):
     ("relation", "mistake"),
     [
         ("{from: nothing, to: a}", "relations[0].from: unknown table 'nothing'"),
-        ("{from: a, to: nothing}", "relations[0].to: nothing is no table of this job"),
+        ("{from: a, to: nothing}", "relations[0].to: nothing is not a table of this job"),
     ],
 )
 def test_relations_name_known_tables(folder, relation, mistake):
@@ -177,8 +177,8 @@ def test_a_table_may_wait_for_all_that_a_sliced_one_had_to_load(folder):
 @pytest.mark.parametrize(
     ("wait", "mistake"),
     [
-        ("{table: x, managed: false, condition: always}", "of a table that is not ours"),
-        ("{table: a, window: none, delay: 1 hour}", "with window: none nothing is waited for"),
+        ("{table: x, managed: false, condition: always}", "a table that is not ours ended"),
+        ("{table: a, window: none, delay: 1 hour}", "with `window: none` nothing is waited for"),
     ],
 )
 def test_conditions_are_for_what_is_waited_for(folder, wait, mistake):

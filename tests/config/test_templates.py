@@ -122,11 +122,11 @@ def test_two_items_that_make_the_same_table_are_told_as_such(folder, template):
 @pytest.mark.parametrize(
     ("items", "told"),
     [
-        ("3", "for_each: expected a list, {csv: file} or {yaml: file}"),
-        ("[]", "for_each: it has no items"),
+        ("3", "for_each: must be a list, {csv: file} or {yaml: file}"),
+        ("[]", "for_each: must not be empty"),
         ("{csv: none.csv}", "no such file"),
-        ("{csv: bad.csv}", "bad.csv:2: expected 2 cells, as in the first line"),
-        ("[{name: a, override: 5}]", "expected fields, such as `retries: 5`"),
+        ("{csv: bad.csv}", "bad.csv:2: this line must have 2 cells, as the first one has"),
+        ("[{name: a, override: 5}]", "must be fields, such as {retries: 5}"),
     ],
 )
 def test_items_that_are_none_are_refused(folder, template, items, told):
