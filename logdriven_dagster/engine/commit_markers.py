@@ -34,7 +34,9 @@ def publishing_transaction(engine: "Engine", lease: timedelta) -> "Iterator[Conn
         elif engine.dialect.name in ("mysql", "mariadb"):
             locks = f"innodb_lock_wait_timeout = {lock}, SESSION lock_wait_timeout = {lock}"
             of_mariadb = f"/*M!, SESSION idle_transaction_timeout = {idle} */"
-            conn.execute(text(f"SET SESSION {locks} {of_mariadb}"))
+            # Otherwise a server may cut texts and numbers to what fits, in silence.
+            strict = "SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')"
+            conn.execute(text(f"SET SESSION {locks}, {strict} {of_mariadb}"))
         yield conn
 
 

@@ -19,8 +19,13 @@ _ALWAYS = {
     "org.sqlite.JDBC": {"date_class": "TEXT"},
 }
 _WRITER = {
-    "org.postgresql.Driver": {"reWriteBatchedInserts": "true"},
-    "org.mariadb.jdbc.Driver": {"rewriteBatchedStatements": "true"},
+    # Times go as texts, which PostgreSQL takes for what the column is.
+    "org.postgresql.Driver": {"reWriteBatchedInserts": "true", "stringtype": "unspecified"},
+    # Texts of moments are in UTC, and what does not fit is an error.
+    "org.mariadb.jdbc.Driver": {
+        "rewriteBatchedStatements": "true",
+        "sessionVariables": "time_zone='+00:00',sql_mode='STRICT_ALL_TABLES'",
+    },
     # SQLite has one writer at a time; the others would fail as busy.
     "org.sqlite.JDBC": {"numPartitions": "1"},
 }
@@ -59,7 +64,8 @@ def custom_schema(schema: "StructType", backend: str) -> str:
 
     Without the columns in which it would change values; how to read these, `exact_columns` knows.
     """
-    apart = ("decimal", "date", "timestamp") if backend == "sqlite" else ("decimal",)
+    apart = {"decimal", "timestamp", "timestamp_ntz"}
+    apart |= {"date"} if backend == "sqlite" else set()
     return ", ".join(
         f"`{field.name}` {field.dataType.simpleString()}"
         for field in schema.fields
@@ -68,10 +74,7 @@ def custom_schema(schema: "StructType", backend: str) -> str:
 
 
 def column_type(kind: "DataType", column: str, backend: str) -> "TypeEngine[Any]":
-    """The type of a new column; TerminalStepError for one that databases lack.
-
-    Spark would make MariaDB's columns TIMESTAMP, which knows no fractions and changes by itself.
-    """
+    """The type of a new column; TerminalStepError for one that databases lack."""
     import sqlalchemy as sa
     from pyspark.sql.types import DecimalType
     from sqlalchemy.dialects import mysql
@@ -88,7 +91,8 @@ def column_type(kind: "DataType", column: str, backend: str) -> "TypeEngine[Any]
         "float": sa.Double(),
         "double": sa.Double(),
         "date": sa.Date(),
-        "timestamp": mysql.DATETIME(fsp=6) if is_mysql else sa.DateTime(timezone=True),
+        "timestamp": mysql.TIMESTAMP(fsp=6) if is_mysql else sa.DateTime(timezone=True),
+        "timestamp_ntz": mysql.DATETIME(fsp=6) if is_mysql else sa.DateTime(),
         "string": mysql.LONGTEXT() if is_mysql else sa.Text(),
         "binary": mysql.LONGBLOB() if is_mysql else sa.LargeBinary(),
     }
@@ -98,6 +102,22 @@ def column_type(kind: "DataType", column: str, backend: str) -> "TypeEngine[Any]
             f"column {column}: a database table cannot hold {name}; cast it, or write it as text"
         )
     return types[name]
+
+
+def created_as(backend: str) -> dict[str, str]:
+    """Types that new columns of a database get instead: wall times, where moments have no type.
+
+    MariaDB's TIMESTAMP ends in 2038 and may change by itself, so that only people choose it.
+    """
+    without = ("sqlite", "mysql", "mariadb")
+    return {"timestamp": "timestamp_ntz"} if backend in without else {}
+
+
+def holds_moments(kind: "TypeEngine[Any]") -> bool:
+    """Whether a column of times knows the moment; others hold what a clock on the wall shows."""
+    from sqlalchemy.dialects import mysql
+
+    return isinstance(kind, mysql.TIMESTAMP) or bool(getattr(kind, "timezone", False))
 
 
 def spark_type(kind: "TypeEngine[Any]", backend: str) -> str:
@@ -113,7 +133,9 @@ def spark_type(kind: "TypeEngine[Any]", backend: str) -> str:
         return "double"
     if isinstance(kind, sa.Numeric):
         return _decimal(kind.precision, kind.scale or 0)
-    for family, name in ((sa.Integer, "int"), (sa.DateTime, "timestamp"), (sa.Date, "date")):
+    if isinstance(kind, sa.DateTime):
+        return "timestamp" if holds_moments(kind) else "timestamp_ntz"
+    for family, name in ((sa.Integer, "int"), (sa.Date, "date")):
         if isinstance(kind, family):
             return name
     return "binary" if _is_binary(kind) else "string"

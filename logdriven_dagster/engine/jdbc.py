@@ -8,7 +8,7 @@ says which attempt published each window.
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.committing import publication_mistake
@@ -25,8 +25,10 @@ from logdriven_dagster.engine.commit_markers import (
     take,
 )
 from logdriven_dagster.engine.connections import (
+    created_as,
     custom_schema,
     database,
+    holds_moments,
     reader_options,
     writer_options,
 )
@@ -39,7 +41,7 @@ from logdriven_dagster.engine.database_tables import (
     schema_of,
     utc_text,
 )
-from logdriven_dagster.engine.exact_columns import ExactFrame, read_exactly, stored
+from logdriven_dagster.engine.exact_columns import ExactFrame, read_exactly
 from logdriven_dagster.engine.first_contact import meet_in_database, refuse_in_database
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.jdbc_upsert import refuse_bad_keys, upsert
@@ -53,6 +55,8 @@ from logdriven_dagster.engine.schemas import (
 )
 from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, write
+from logdriven_dagster.engine.stored_columns import stored
+from logdriven_dagster.engine.wall_clocks import fit_clocks, wall_bound
 from logdriven_dagster.errors import NotPublishedError, TerminalStepError
 from logdriven_dagster.model.runs import Merged, Published
 from logdriven_dagster.model.windows import TimeWindow
@@ -88,11 +92,8 @@ class JdbcTable:
         for statement in self._target.pre_sql:
             if mistake := publication_mistake(statement, self._backend):
                 raise TerminalStepError(": ".join(filter(None, ("target.pre_sql", *mistake))))
-        for name, kind in frame.dtypes:
-            if name == WINDOW_START:
-                frame = frame.withColumn(name, sf.lit(utc_text(stamp.window.start)))
-            elif kind == "timestamp_ntz":
-                frame = frame.withColumn(name, sf.col(f"`{name}`").cast("timestamp"))
+        if WINDOW_START in frame.columns:
+            frame = frame.withColumn(WINDOW_START, sf.lit(utc_text(stamp.window.start)))
         with database(self._connection) as engine:
             frame = self._conformed(frame, engine)
             staging = self._define(self._staging_name(stamp), frame.schema)
@@ -193,13 +194,15 @@ class JdbcTable:
         self, conn: "Connection", staging: "Table", target: "Table", stamp: Stamp
     ) -> Merged | None:
         """Bring the staged rows into the target; what it did, of an upsert."""
-        from sqlalchemy import delete, insert, select
+        from sqlalchemy import delete, insert, select, text
 
         for statement in self._target.pre_sql:
             conn.execute(statement_text(statement, {}))
         meet_in_database(conn, target, self._target)
         if self._target.mode == "upsert":
             return upsert(conn, staging, target, self._target.key)
+        if self._backend in ("mysql", "mariadb"):
+            conn.execute(text("SET time_zone = '+00:00'"))  # bounds of TIMESTAMP columns are in UTC
         conn.execute(delete(target).where(*self._replaced(target, stamp.window)))
         columns = [column_of(target, column.name) for column in staging.columns]
         conn.execute(insert(target).from_select(columns, select(*staging.columns)))
@@ -226,9 +229,11 @@ class JdbcTable:
             moment = moment if moment == midnight else midnight + timedelta(days=1)
             return sa.literal(f"{moment:%Y-%m-%d}") if self._backend == "sqlite" else moment.date()
         if self._backend == "sqlite":
-            # Without a fraction: a prefix of the text of this very instant, so never after it.
-            return sa.literal(f"{moment:%Y-%m-%d %H:%M:%S}")
-        return moment if getattr(column.type, "timezone", False) else moment.replace(tzinfo=None)
+            # Without a fraction: a prefix of the text of this very time, so never after it.
+            return sa.literal(f"{wall_bound(moment)}")
+        if not holds_moments(column.type):
+            return wall_bound(moment)
+        return moment if self._backend == "postgresql" else moment.astimezone(timezone.utc)
 
     def discard(self, staged: StagedRows) -> None:
         """Drop the staging table."""
@@ -241,7 +246,8 @@ class JdbcTable:
             target = reflected(self._name, self._schema, engine)
             if target is None:
                 raise NotPublishedError(f"{self._target.table} does not exist yet")
-            read = self._read(self._quoted(target, engine), schema_of(target, self._backend))
+            known = schema_of(target, self._backend)
+            read = self._read(self._quoted(target, engine), known, window)
         if window is None:
             return read.converted()
         name = window_column(self._target)
@@ -251,12 +257,14 @@ class JdbcTable:
             return frame.where((column >= start) & (column < end))
         return frame.where(lies_within(quoted(name), window))
 
-    def _read(self, table: str, schema: "StructType") -> "ExactFrame":
+    def _read(
+        self, table: str, schema: "StructType", window: TimeWindow | None = None
+    ) -> "ExactFrame":
         options = reader_options(self._connection) | {"dbtable": table}
         if known := custom_schema(schema, self._backend):
             options["customSchema"] = known
         zone = self._place.project.zone
-        return read_exactly(self._place.spark, self._connection, options, zone)
+        return read_exactly(self._place.spark, self._connection, options, zone, window)
 
     def _conformed(self, frame: "DataFrame", engine: "Engine") -> "DataFrame":
         """The frame with the types of the target, new columns last.
@@ -265,10 +273,13 @@ class JdbcTable:
         as they are in rows that an upsert changes.
         """
         target = reflected(self._name, self._schema, engine)
-        if target is None:
+        known = None if target is None else schema_of(target, self._backend)
+        types = {f.name.lower(): f.dataType.simpleString() for f in known or ()}
+        zone = str(self._place.project.zone)
+        frame = fit_clocks(frame, types, created_as(self._backend), zone)
+        if target is None or known is None:
             return conform(frame, None, self._target.table)
         refuse_in_database(engine, target, self._target)
-        known = schema_of(target, self._backend)
         fitting = conform(frame, known, self._target.table)
         for old, new in zip(known.fields, fitting.schema.fields, strict=False):
             if old.dataType != new.dataType:

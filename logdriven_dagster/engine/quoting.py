@@ -14,6 +14,6 @@ def reference(name: str) -> str:
 def plain(name: str) -> str:
     """The name within a text, whatever the parser makes of quotes and backslashes there.
 
-    Braces would be places of `exact_columns.Exact`.
+    Braces would be places of `exact_values.Exact`.
     """
     return name.replace("'", "’").replace("\\", "/").replace("{", "(").replace("}", ")")

@@ -172,12 +172,13 @@ def _read_jdbc(reading: Reading, source: JdbcSource) -> "DataFrame":
     else:
         options["query"] = render_for_database(source.query or "", reading.run)
     options |= {name: option_text(value) for name, value in source.options.items()}
-    read = read_exactly(reading.spark, connection, options, reading.project.zone)
+    window = reading.run.window
+    read = read_exactly(reading.spark, connection, options, reading.project.zone, window)
     if source.key_column:
         rows = read_keys(reading, source, read.options, read.converted())
         return read.converted(rows)
     if source.window_column:
-        return read.converted(read.near(source.window_column, reading.run.window))
+        return read.converted(read.near(source.window_column, window))
     return read.converted()
 
 

@@ -1,0 +1,87 @@
+"""Writing rows into databases so that no value changes on the way, or is an error."""
+
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.connections import Connection
+from logdriven_dagster.engine.quoting import plain, quoted
+from logdriven_dagster.engine.wall_clocks import MOMENT, WALL
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
+
+_MARIADB = ("mysql", "mariadb")
+_LACKING = "is one of the days of 1582 that the drivers of databases lack; write it as text"
+
+
+def stored(connection: Connection, frame: "DataFrame") -> "DataFrame":
+    """The rows as Spark has to write them.
+
+    Wall times go as texts, since drivers would take them by the clocks of Java. So do MariaDB's
+    moments, in UTC. SQLite's driver keeps only milliseconds of times; their own form, which
+    databases hold already and keys are compared by, stays where it is exact. Decimals are doubles
+    there, and NaN is null: a row that would come back as another is an error.
+    """
+    from pyspark.sql import functions as sf
+
+    backend = connection.url.get_backend_name()
+    if backend != "sqlite":
+        frame = _without_lacking_days(frame)
+    changes = {}
+    for field in frame.schema.fields:
+        kind, v = field.dataType.simpleString(), quoted(field.name)
+        if kind == WALL:
+            text = _wall_text(field.name)
+            changes[field.name] = sf.expr(_own_form(text) if backend == "sqlite" else text)
+        elif kind == MOMENT and backend in _MARIADB:
+            changes[field.name] = sf.expr(_utc_text(v))
+        elif kind in ("float", "double") and backend == "sqlite":
+            changes[field.name] = _survivors(field, f"NOT isnan({v})")
+        elif kind.startswith("decimal") and backend == "sqlite":
+            same = f"try_cast(CAST({v} AS DOUBLE) AS {kind}) <=> {v}"
+            changes[field.name] = _survivors(field, same)
+    return frame.withColumns(changes) if changes else frame
+
+
+def _without_lacking_days(frame: "DataFrame") -> "DataFrame":
+    """The frame, with an error for days that drivers move: Java's calendar lacks ten of 1582."""
+    from pyspark.sql import functions as sf
+
+    changes = {}
+    for name, kind in frame.dtypes:
+        if kind in (MOMENT, WALL, "date"):
+            v = quoted(name)
+            shown = f"concat('column {plain(name)}: ', CAST({v} AS STRING), ' {_LACKING}')"
+            lacking = f"{v} >= DATE'1582-10-04' AND {v} < DATE'1582-10-16'"
+            changes[name] = sf.expr(f"CASE WHEN {lacking} THEN raise_error({shown}) ELSE {v} END")
+    return frame.withColumns(changes) if changes else frame
+
+
+def _wall_text(name: str) -> str:
+    """SQL that makes a text of a wall time; an error for one that is not of the years 1 to 9999."""
+    text = f"CAST({quoted(name)} AS STRING)"
+    problem = f"concat('column {plain(name)}: ', {text}, ' is not of the years 1 to 9999')"
+    good = f"{text} IS NULL OR {text} RLIKE '^[0-9]{{4}}-'"
+    return f"CASE WHEN {good} THEN {text} ELSE raise_error({problem}) END"
+
+
+def _own_form(text: str) -> str:
+    """SQL that gives a wall time's text three decimals, or six where it needs them."""
+    filled = f"rpad(concat({text}, if(length({text}) = 19, '.', '')), 26, '0')"
+    return f"regexp_replace({filled}, '000$', '')"
+
+
+def _utc_text(v: str) -> str:
+    """SQL that makes a text, in UTC, of a moment, whatever the session's zone is."""
+    epoch = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
+    return f"CAST(timestampadd(MICROSECOND, unix_micros({v}), {epoch}) AS STRING)"
+
+
+def _survivors(field: "StructField", condition: str) -> "Column":
+    """The values that meet the condition; an error for the others."""
+    from pyspark.sql import functions as sf
+
+    kind = field.dataType.simpleString()
+    text = f"column {plain(field.name)}: SQLite cannot hold this {kind}; write it as text"
+    v = quoted(field.name)
+    return sf.expr(f"CASE WHEN {v} IS NULL OR {condition} THEN {v} ELSE raise_error('{text}') END")
