@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from logdriven_dagster.config.code_files import misplaced_content, named_files
 from logdriven_dagster.config.documents import Document, text_of
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.loading import Sources
@@ -15,10 +16,8 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.properties import properties_of
 from logdriven_dagster.config.settings import Settings, setting_columns
 from logdriven_dagster.config.uses import uses_of
+from logdriven_dagster.errors import ConfigError, InvalidProjectError
 from logdriven_dagster.model.definitions import Declared, Derived, Kind, canonical, code_of
-
-_REFERENCES = ("sql_file", "python")
-"""Fields that may name a file beside the one that holds them."""
 
 
 def declared(sources: Sources, project: Project) -> Iterator[Declared]:
@@ -62,13 +61,14 @@ def in_place_of(
     """The sources with some definitions of the registry instead of those of the files.
 
     `contents` is by name; one that no file declares is added. The files that they name are below
-    `.logdriven/definitions/`. `labels` say in mistakes which version of what it is.
+    `sources.recorded_in`. `labels` say in mistakes which version of what it is. InvalidProjectError
+    for a content whose files lie elsewhere.
     """
     key, documents = ("table", sources.tables) if kind is Kind.TABLE else ("job", sources.jobs)
     kept = [item for item in documents if item.values.get(key) not in contents]
     project = sources.config.project
     added = [
-        recorded(sources.root, project, kind, name, content, label=(labels or {}).get(name))
+        recorded(sources.recorded_in, project, kind, name, content, label=(labels or {}).get(name))
         for name, content in contents.items()
     ]
     if kind is Kind.TABLE:
@@ -77,7 +77,7 @@ def in_place_of(
 
 
 def recorded(
-    root: Path,
+    parent: Path,
     project: str,
     kind: Kind,
     name: str,
@@ -85,16 +85,24 @@ def recorded(
     *,
     label: str | None = None,
 ) -> Document:
-    """A definition of the registry as a document, with the files that it names beside it."""
+    """A definition of the registry as a document, with the files that it names below a folder.
+
+    InvalidProjectError, and nothing is written, if one of them would lie elsewhere.
+    """
     files: Mapping[str, str] = content.get("files", {})
     code, text = code_of(project, kind, name), canonical(content)
-    folder = root / ".logdriven" / "definitions" / code / Declared(kind, name, text).digest[:16]
+    folder = parent / code / Declared(kind, name, text).digest[:16]
+    if problem := misplaced_content(content):
+        wrong = ConfigError(folder / f"{name}.yaml", None, "", problem, item=label)
+        raise InvalidProjectError([wrong])
     # As deep as paths lead upwards, so that they stay inside.
     folder /= "/".join(["in"] * max((path.split("/").count("..") for path in files), default=0))
     for path, written in files.items():
         file = folder / path
         if not file.is_file():
             file.parent.mkdir(parents=True, exist_ok=True)
+            if not file.parent.resolve().is_relative_to(parent.resolve()):  # by somebody's link
+                raise InvalidProjectError([ConfigError(file, None, "", "lies behind a link")])
             # Another process may write the same; nobody reads half of it.
             draft = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
             draft.write_text(written, encoding="utf-8")
@@ -117,19 +125,6 @@ def _files(values: Any, folder: Path) -> Iterator[tuple[str, str]]:
     for path in named_files(values):
         if not Path(path).is_absolute() and (folder / path).is_file():
             yield path, text_of(folder / path)
-
-
-def named_files(values: Any) -> Iterator[str]:
-    """What may be the paths of files beside the one that holds these values."""
-    if isinstance(values, dict):
-        for name, value in values.items():
-            if name in _REFERENCES and isinstance(value, str):
-                yield value if name == "sql_file" else value.rpartition(":")[0]
-            else:
-                yield from named_files(value)
-    elif isinstance(values, list):
-        for value in values:
-            yield from named_files(value)
 
 
 def _properties(project: Project, table: TableConfig) -> Iterator[dict[str, str]]:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ValidationError
 
 from logdriven_dagster.config.checking import Found, mistakes, running_order
+from logdriven_dagster.config.code_files import misplaced_files
 from logdriven_dagster.config.documents import (
     Document,
     read_document,
@@ -43,6 +44,8 @@ class Sources:
     jobs: tuple[Document, ...]
     errors: tuple[ConfigError, ...]
     """Of files that could not be read."""
+    recorded_in: Path
+    """Where files of the registry's versions are written that are in the place of others."""
 
 
 def load_project(root: Path | str) -> Project:
@@ -90,7 +93,14 @@ def read_sources(root: Path | str) -> Sources:
         for document in _documents(_yaml_files(root / "tables", "**/*"), errors)
     ]
     jobs = list(_documents(_yaml_files(root / "jobs", "**/*"), errors))
-    return Sources(root, main, config, tuple(tables), tuple(jobs), tuple(errors))
+    return Sources(
+        root, main, config, tuple(tables), tuple(jobs), tuple(errors), definitions_folder(root)
+    )
+
+
+def definitions_folder(root: Path) -> Path:
+    """The project's own folder for files of the registry's versions that run."""
+    return root / ".logdriven" / "definitions"
 
 
 def build_project(sources: Sources) -> Project:
@@ -103,6 +113,7 @@ def build_project(sources: Sources) -> Project:
         "job", ((document, job_model(document.values)) for document in sources.jobs)
     )
     building.errors.sort(key=lambda error: (error.path != sources.main.path, str(error.path)))
+    building.errors += misplaced_files((*sources.tables, *sources.jobs), sources.root)
     building.errors += mistakes(sources.config, tables, jobs, building.broken)
     if building.errors:
         raise InvalidProjectError(list(told_once(building.errors)))

@@ -68,7 +68,7 @@ class CatalogTable:
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether all staged files are there and whole."""
-        return parquet_is_whole(staged)
+        return parquet_is_whole(staged, self._staging)
 
     def fence(self, stamp: Stamp) -> None:
         """Nothing can be: a runner frozen during its insert finishes it when it wakes up."""

@@ -25,6 +25,7 @@ from logdriven_dagster.engine.staging import (
     StagedRows,
     Stamp,
     data_files,
+    is_below,
     is_newer,
     local_path,
     read_files,
@@ -153,6 +154,8 @@ class WindowFiles:
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether the staged files are there, and those with footers whole."""
+        if not is_below(staged, self._folder / "data"):
+            return False
         files = [Path(path.removeprefix("file://")) for path in staged.files]
         if not Path(staged.location).is_dir() or not all(file.is_file() for file in files):
             return False

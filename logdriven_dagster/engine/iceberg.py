@@ -147,7 +147,7 @@ class IcebergTable:
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether all staged files are there and whole."""
-        return parquet_is_whole(staged)
+        return parquet_is_whole(staged, self._folder / "data")
 
     def publish(self, staged: StagedRows, verify: Callable[[], None]) -> Published:
         """Commit once; a snapshot that names this staging folder proves that it was done.

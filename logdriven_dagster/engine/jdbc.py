@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Engine, Table
 
 _LONGEST_NAME = 63
+_STAGING = "__staging_"
 
 
 def staging_prefix(table: str, suffix: str) -> str:
@@ -139,6 +140,8 @@ class JdbcTable:
         """Whether the staging table is there with all its rows."""
         from sqlalchemy import func, select
 
+        if _STAGING not in staged.location:
+            return False  # what the log says would be dropped in the end
         with database(self._connection) as engine, engine.connect() as conn:
             staging = self._define(staged.location, staged.schema)
             if not engine.dialect.has_table(conn, staging.name, schema=self._schema):
@@ -323,7 +326,7 @@ class JdbcTable:
 
     def _staging_name(self, stamp: Stamp) -> str:
         """`<table>__staging_<job_id>_…`, never used before: it also names the publication."""
-        suffix = f"__staging_{stamp.job_id}_{uuid.uuid4().hex[:6]}"
+        suffix = f"{_STAGING}{stamp.job_id}_{uuid.uuid4().hex[:6]}"
         return staging_prefix(self._name, suffix) + suffix
 
     def _quoted(self, table: "Table", engine: "Engine") -> str:

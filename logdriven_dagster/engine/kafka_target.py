@@ -71,7 +71,7 @@ class KafkaTopic:
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether all staged files are there and whole."""
-        return parquet_is_whole(staged)
+        return parquet_is_whole(staged, self._staging)
 
     def fence(self, stamp: Stamp) -> None:
         """Shut out other producers of this window, and abort the transaction that one left open."""

@@ -250,8 +250,18 @@ def data_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._")
 
 
-def parquet_is_whole(staged: StagedRows) -> bool:
-    """Whether all staged Parquet files can be read and have their rows."""
+def is_below(staged: StagedRows, parent: Path) -> bool:
+    """Whether what the log says of a staging folder is about one below `parent`, links resolved."""
+    folder = Path(staged.location).resolve()
+    files = [Path(path.removeprefix("file://")).resolve() for path in staged.files]
+    inside = folder != parent.resolve() and folder.is_relative_to(parent.resolve())
+    return inside and all(file.is_relative_to(folder) for file in files)
+
+
+def parquet_is_whole(staged: StagedRows, parent: Path) -> bool:
+    """Whether all staged Parquet files lie below `parent`, can be read and have their rows."""
+    if not is_below(staged, parent):
+        return False
     try:
         counts = [parquet_rows(Path(path.removeprefix("file://"))) for path in staged.files]
     except (OSError, ValueError):

@@ -154,7 +154,7 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
     Files that have changed are applied before, so that this is the last change. UsageError if
     there is no such version, or it does not fit the project any more; nothing is written then.
     """
-    folder = Folder.opened(root)
+    folder = Folder.to_look_at(root)
     registry = Registry(folder.project.name, folder.run_log)
     old = _old_version(registry, name, version)
     applying, rolling = author("apply", operator), author(f"rollback to {version}", operator)
@@ -226,7 +226,7 @@ class Compared:
 
 
 def _file_content(root: Path | str, name: str) -> dict[str, Any]:
-    folder = Folder.opened(root)
+    folder = Folder.to_look_at(root)
     for item in (*folder.items, *Standing(folder.sources, folder.project).follows.definitions):
         if item.name == name:
             return dict(json.loads(item.content))

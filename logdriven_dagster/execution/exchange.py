@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.declaring import declared, named_files
+from logdriven_dagster.config.code_files import misplaced_content
+from logdriven_dagster.config.declaring import declared
 from logdriven_dagster.config.documents import Document
 from logdriven_dagster.config.exchange import (
     FORMAT,
@@ -183,7 +184,7 @@ def import_export(
     applied yet and are not imported are applied. The project that comes of it is checked as a
     whole: InvalidProjectError, or UsageError for an export that is not sound; nothing is written.
     """
-    folder = Folder.opened(root)
+    folder = Folder.to_look_at(root)
     _check(folder, export)
     wanted = _Import(folder, export)
     return change(
@@ -235,9 +236,8 @@ def _check_definition(kind: Kind, item: ExportedDefinition) -> None:
             checked_column(name, value)
         except ValueError as error:
             raise UsageError(f"{item.name}: {error}") from None
-    for path in item.content.files or {}:
-        if path not in named_files(item.content.values) or PurePosixPath(path).is_absolute():
-            raise UsageError(f"{item.name}: its content names no file {path!r}")
+    if problem := misplaced_content(item.content.told):
+        raise UsageError(f"{item.name}: {problem}")
 
 
 def _check_secrets(folder: Folder, section: str, content: Content) -> None:
@@ -266,6 +266,8 @@ def _versions(kind: Kind, history: ExportedHistory) -> Iterator[Version]:
     for number, item in enumerate(history.versions, history.versions[0].version):
         if item.version != number or set(item.columns) != expected:
             raise UsageError(f"{history.name}: version {item.version} of its history is not sound")
+        if problem := misplaced_content(item.content.told):
+            raise UsageError(f"{history.name}, version {item.version}: {problem}")
         for name in OPERATIONAL.get(kind, frozenset()):
             try:
                 checked_column(name, item.columns[name])

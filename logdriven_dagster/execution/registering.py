@@ -4,13 +4,16 @@ The last change wins: a file that has changed since it was applied makes a new v
 not undoes neither a rollback nor an import. Settings that an operator has changed stay.
 """
 
+import atexit
 import getpass
 import json
 import os
 import platform
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -56,9 +59,20 @@ class Folder:
     items: tuple[Declared, ...] = field(repr=False)
 
     @classmethod
-    def opened(cls, root: Path | str) -> "Folder":
-        """Read a project folder and open its run log; InvalidProjectError and RunLogError."""
-        sources = read_sources(root)
+    def to_look_at(cls, root: Path | str) -> "Folder":
+        """Read a project folder and open its run log; InvalidProjectError and RunLogError.
+
+        Files of the registry's versions are written to a folder of this process alone.
+        """
+        return cls._of(replace(read_sources(root), recorded_in=_private_folder()))
+
+    @classmethod
+    def to_run(cls, root: Path | str) -> "Folder":
+        """The same with the files of the registry's versions where runs find them."""
+        return cls._of(read_sources(root))
+
+    @classmethod
+    def _of(cls, sources: Sources) -> "Folder":
         project = build_project(sources)
         items = tuple(declared(sources, project))
         return cls(sources, project, RunLog.open(project.run_log_url), items)
@@ -125,7 +139,7 @@ def register(
     `by` is who does it, as in `author`.
     InvalidProjectError and RunLogError; nothing is written then.
     """
-    folder = Folder.opened(root)
+    folder = Folder.to_run(root)
     found = folder.survey()
     if not found.waits and not found.strays:
         return _registered(folder, found, found.changes)
@@ -140,7 +154,7 @@ def register(
 
 def consult(root: Path | str) -> Registered:
     """The same without writing: what would change, and the project as it would be in force."""
-    folder = Folder.opened(root)
+    folder = Folder.to_look_at(root)
     found = folder.survey()
     return _registered(folder, found, found.changes)
 
@@ -180,6 +194,7 @@ def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) ->
     InvalidProjectError where that does not fit together; it names version, code and the fix.
     """
     sources, name = folder.sources, folder.project.name
+    replacements = []
     for kind in (Kind.TABLE, Kind.JOB):
         contents = {kept: json.loads(text) for kept, text in found.kept[kind].items()}
         labels = {}
@@ -188,11 +203,12 @@ def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) ->
             labels[kept] = f"version {found.versions[code]} in the registry, {code}"
         for other, content in (replaced or {}).get(kind, {}).items():
             contents[other], labels[other] = content, "as it would be"
-        if contents:
-            sources = in_place_of(sources, kind, contents, labels)
-    if sources is folder.sources:
+        replacements.append((kind, contents, labels))
+    if not any(contents for _, contents, _ in replacements):
         return Standing(sources, replace(folder.project, versions=found.versions))
     try:
+        for kind, contents, labels in replacements:
+            sources = in_place_of(sources, kind, contents, labels) if contents else sources
         built = build_project(sources)
     except InvalidProjectError as invalid:
         raise InvalidProjectError([_with_fix(error) for error in invalid.errors]) from None
@@ -220,6 +236,19 @@ def _with_fix(error: ConfigError) -> ConfigError:
     fix = f"`logdriven rollback {error.path.stem} VERSION` or a change of its file replaces it"
     hint = f"{error.hint}; {fix}" if error.hint else fix
     return ConfigError(error.path, error.line, error.field, error.told, hint, item=error.item)
+
+
+@cache
+def _private_folder() -> Path:
+    """A folder that only this user can read, and that is gone when this process ends."""
+    folder, owner = Path(tempfile.mkdtemp(prefix="logdriven-definitions-")), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # not when a child ends that was forked
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
 
 
 def author(reason: str, operator: str | None = None) -> Author:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.declaring import recorded
 from logdriven_dagster.config.job_settings import in_job
-from logdriven_dagster.config.loading import table_of
+from logdriven_dagster.config.loading import definitions_folder, table_of
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.relations import also_waiting
 from logdriven_dagster.config.settings import RetryVersion, with_settings
@@ -83,8 +83,9 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
     content = definitions.content_of(conn, Kind.TABLE, code, version)
     if content is None:
         return project
-    document = recorded(project.root, project.name, Kind.TABLE, name, content)
+    folder = definitions_folder(project.root)
     try:
+        document = recorded(folder, project.name, Kind.TABLE, name, content)
         table = table_of(document, project.zone)
     except InvalidProjectError as error:
         fix = "run it with --latest, which takes the version in force"

@@ -1,5 +1,6 @@
 """One runner per window, whatever happens to it. Checklist rows in the names."""
 
+import json
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -252,6 +253,7 @@ SLOW = """
     steps: [{{step: load, python: "slow.py:load", target: {{type: parquet}}}}]
 """
 SLEEP = """
+import json
 import time
 
 
@@ -288,3 +290,22 @@ def test_a_failing_window_rests_longer_and_longer_for_what_starts_by_itself(worl
     assert [row["failures"] for row in world.log()] == [0, 1, 2]
     world.sql("UPDATE job_log SET job_end_time = datetime(job_end_time, '-5 minutes')")
     assert world.catch_up(tables=["ods.numbers"], backoff=minute)
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "parquet"])
+def test_a_folder_elsewhere_that_the_log_calls_staged_is_neither_read_nor_removed(
+    world, after_stage, monkeypatch, kind
+):
+    text = TWO_STEPS.replace("target: {type: iceberg}", f"target: {{type: {kind}}}")
+    world.write("tables/many.yaml", text)
+    after_stage("second", kill)
+    crash(world, monkeypatch, "many")
+    world.write("elsewhere/precious.txt", "mine")
+    (row,) = world.log("many")
+    state = json.loads(row["steps"][0]["staged"])
+    state["rows"] |= {"location": str(world.root / "elsewhere"), "files": [], "rows": 0}
+    planted = json.dumps(state).replace("'", "''")
+    world.sql(f"UPDATE step_log SET staged = '{planted}' WHERE step_id = 'first'")
+    world.catch_up(tables=["many"], max_windows=1)
+    assert world.rows("many") == [(2,)]
+    assert (world.root / "elsewhere/precious.txt").is_file()
