@@ -17,18 +17,20 @@ JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-# uv would keep a source, a build and a copy of PySpark for every clone: 2 GB each.
+# uv would keep a source, a build and a copy of PySpark for every clone: 2 GB each. It verifies the
+# hashes that the constraints hold, of everything but this folder.
 UV_INSTALL := VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-cache --compile-bytecode \
-	--constraint constraints.txt
+	--constraint constraints.txt --build-constraint scripts/build.txt
 
 # Hundreds of processes of the tests would compile our own modules, each for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml constraints.txt scripts/build.txt scripts/uv.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.10 to 3.13 is needed; set PYTHON=" >&2; exit 2; }
 	@echo "Installing PySpark, Dagster and what else it needs into $(VENV): 1.5 GB, a minute or more"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		--only-binary :all: -r scripts/uv.txt
 	$(UV_INSTALL) --editable '.[demo,postgres,mysql,kafka,connect$(JAVA)]'
 	touch $@
 

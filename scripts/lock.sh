@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
 # Writes constraints.txt anew from pyproject.toml: one resolution for Python 3.10 and later, the
-# development tools included. No index address goes into the file. Needs `make install` once.
+# development tools included; and what builds packages (build.txt), and uv itself (uv.txt). All of
+# them hold the hashes of every file. No index address goes into them. Needs `make install` once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-.venv/bin/uv pip compile pyproject.toml --all-extras --group dev \
-    --universal --python-version 3.10 --upgrade \
-    --no-emit-index-url --no-annotate --no-header --quiet --output-file constraints.txt
+compile() {
+    .venv/bin/uv pip compile "$@" --universal --python-version 3.10 --upgrade --generate-hashes \
+        --no-emit-index-url --no-annotate --no-header --quiet
+}
+compile pyproject.toml --all-extras --group dev --output-file constraints.txt
+printf 'hatchling\nsetuptools\nwheel\n' | compile - --output-file scripts/build.txt
+echo uv | compile - --output-file scripts/uv.txt

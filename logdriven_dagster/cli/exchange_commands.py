@@ -32,6 +32,7 @@ def export(
     project: ProjectOption = None,
 ) -> None:
     """Write all registered definitions, with codes and versions, into one text."""
+    from logdriven_dagster.cli.control_characters import write_document
     from logdriven_dagster.cli.rendering import print_line
     from logdriven_dagster.config.exchange import as_json, as_yaml
     from logdriven_dagster.execution.exchange import export as exported
@@ -39,7 +40,7 @@ def export(
     written = exported(Path(project or "."), history=history)
     text = as_yaml(written) if form is ExportFormat.yaml else as_json(written)
     if output is None:
-        sys.stdout.write(text)
+        write_document(text)
         return
     output.write_text(text, encoding="utf-8")
     print_line(f"wrote {output}")

@@ -38,11 +38,11 @@ _FILE_WIDTH = 160
 
 def console(stream: IO[str] | None = None) -> "Console":
     """A console on standard output or another stream; brackets in texts are not markup."""
-    from rich.console import Console
+    from logdriven_dagster.cli.terminal import Terminal
 
     stream = stream or sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else _FILE_WIDTH
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+    return Terminal(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
 def print_line(text: "str | Text") -> None:

@@ -59,6 +59,7 @@ def report(
     first, last = _span(loaded, start, end, now)
     single = _single(formats, output)
 
+    from logdriven_dagster.cli.control_characters import write_document
     from logdriven_dagster.cli.rendering import print_line
     from logdriven_dagster.execution import reports
     from logdriven_dagster.runlog import RunLog
@@ -66,7 +67,7 @@ def report(
     run_log = RunLog.open(loaded.run_log_url)
     found = reports.read_report(loaded, run_log, first, last, job or ())
     if output == "-":
-        typer.echo(reports.rendered(found, single.value), nl=False)
+        write_document(reports.rendered(found, single.value))
     elif output is not None:
         path = Path(output)
         path.parent.mkdir(parents=True, exist_ok=True)

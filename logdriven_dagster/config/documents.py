@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import yaml
 from yaml.reader import ReaderError
 
+from logdriven_dagster.config.bounded_yaml import ExcessError, read_yaml
 from logdriven_dagster.config.yaml_reading import Loader, yaml_problem
 from logdriven_dagster.errors import ConfigError
 
@@ -111,9 +112,11 @@ def absence(path: Path) -> str | None:
 def _parsed(path: Path) -> tuple[yaml.Node | None, Any]:
     text = text_of(path)
     try:
-        loader = Loader(text)
-        node = loader.get_single_node()
-        return node, loader.construct_document(node) if node else None
+        return read_yaml(text, Loader)
+    except ExcessError as error:
+        mark = error.problem_mark
+        line, problem = mark.line + 1 if mark else None, str(error.problem)
+        raise ConfigError(path, line, "", problem, "write the values out") from None
     except yaml.MarkedYAMLError as error:
         line, problem, hint = yaml_problem(error)
         raise ConfigError(path, line, "", problem, hint) from None

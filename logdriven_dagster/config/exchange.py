@@ -8,6 +8,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
+from logdriven_dagster.config.bounded_yaml import read_yaml
 from logdriven_dagster.config.fields import Model
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.definitions import Kind, Operation
@@ -95,17 +96,16 @@ def parsed_export(path: Path, text: str) -> Export:
     try:
         # JSON is read as such: to YAML some of its texts are something else.
         is_json = path.suffix == ".json" or text.lstrip().startswith("{")
-        values = json.loads(text) if is_json else yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe one
+        values = json.loads(text) if is_json else read_yaml(text)[1]
         return Export.model_validate(values)
-    except (yaml.YAMLError, json.JSONDecodeError) as error:
-        raise UsageError(f"{path}: neither YAML nor JSON: {error}") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise UsageError(f"{path}: no export of definitions: {place}: {first['msg']}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise UsageError(f"{path}: neither YAML nor JSON: {error}") from None
 
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FINE = re.compile(r"[^\s\x85\u2028\u2029][^\r\x85\u2028\u2029]*", re.DOTALL)
 _BREAKS = re.compile(r"[\x85\u2028\u2029]")
 

@@ -35,7 +35,7 @@ def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-Address = Annotated[str, Field(min_length=1)]
+Address = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class EmailRecipient(Model):

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import Field, ValidationError
 
+from logdriven_dagster.config.bounded_yaml import read_yaml
 from logdriven_dagster.config.fields import DurationField, Model
 from logdriven_dagster.config.wording import plain_problem
 
@@ -71,7 +72,7 @@ def with_settings(config: _Configured, columns: Mapping[str, Any]) -> _Configure
 def parse_setting(name: str, text: str) -> Any:
     """The column of a setting from what people write; ValueError says what can be written."""
     try:
-        config = Settings.model_validate({name: yaml.safe_load(text)})
+        config = Settings.model_validate({name: read_yaml(text)[1]})
     except yaml.YAMLError:
         raise ValueError(f"{text!r} cannot be read; put a text in quotes") from None
     except ValidationError as error:

@@ -6,6 +6,7 @@ Source: Sharp ETL, DailyJobsSummaryReport.
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,8 +29,8 @@ Format: TypeAlias = Literal["csv", "html", "json"]
 FORMATS: tuple[Format, ...] = ("csv", "html", "json")
 BY_DEFAULT: tuple[Format, ...] = ("csv", "html")
 
-_FORMULA = ("=", "+", "-", "@")
-"""How cells begin that spreadsheets would calculate."""
+_FORMULA = re.compile(r"[=+\-@\t\r](?!\d+$)")
+"""How cells begin that spreadsheets would calculate; a negative key is a number."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Report:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns(self.target_types))
-        writer.writerows(self._cells(row) for row in self.attempts)
+        writer.writerows(map(_without_formulas, map(self._cells, self.attempts)))
         return text.getvalue()
 
     def as_json(self) -> str:
@@ -89,8 +90,14 @@ class Report:
             shown.data_flow(row),
             *(_written_to(row, kind) for kind in self.target_types),
             step["step_id"] if step else "",
-            f"'{error}" if error.startswith(_FORMULA) else error,
+            error,
         ]
+
+
+def _without_formulas(cells: list[Any]) -> list[Any]:
+    return [
+        f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell for cell in cells
+    ]
 
 
 def columns(target_types: Sequence[str]) -> list[str]:

@@ -74,7 +74,7 @@ def _mail(recipient: EmailRecipient, message: Message) -> EmailMessage:
     mail = EmailMessage()
     mail["From"] = recipient.sender
     mail["To"] = ", ".join(recipient.to)
-    mail["Subject"] = message.title
+    mail["Subject"] = one_line(message.title)
     mail["Date"] = formatdate(localtime=True)
     # Mail programs show a message that is sent again only once.
     mail["Message-ID"] = f"<{message.digest}@logdriven>"
@@ -86,6 +86,12 @@ def _mail(recipient: EmailRecipient, message: Message) -> EmailMessage:
             attached.content, maintype="text", subtype=attached.subtype, filename=attached.name
         )
     return mail
+
+
+def one_line(text: str) -> str:
+    """The text without ends of lines and other control characters, which end a header."""
+    shown = "".join(each if each.isprintable() else " " for each in text)
+    return " ".join(shown.split())
 
 
 def _post(url: str, content: Mapping[str, Any], headers: Mapping[str, str]) -> None:
@@ -106,7 +112,7 @@ def _send_apprise(url: str, message: Message) -> None:
         raise UsageError("not an Apprise URL, such as ntfy://topic")
     with apprise.LogCapture(level=logging.WARNING) as said:  # type: ignore[no-untyped-call]
         reached = service.notify(
-            title=message.title, body=message.as_text(), notify_type=message.severity
+            title=one_line(message.title), body=message.as_text(), notify_type=message.severity
         )
         if not reached:
             raise NotReachedError(said.getvalue().strip() or "Apprise did not say why")

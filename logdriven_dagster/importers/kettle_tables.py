@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.importers.drafts import Translation
+from logdriven_dagster.importers.naming import is_whole
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine, RowMapping
@@ -14,6 +15,7 @@ _JOBS = ("t_etl_kjb_cfg", ("kjb_name", "kjb_type", "is_enabled", "retries"))
 _STANDARD = ("t_etl_std_ktr_cfg", ("kjb_name", "ktr_name", "ktr_path", "tbl_name", "is_enabled"))
 _RELATIONS = ("t_etl_std_dep_cfg", ("tbl_to", "tbl_from", "tbl_from_is_etl"))
 _MAINTENANCE = ("t_etl_maint_ktr_cfg", (*_STANDARD[1], "exec_order"))
+_MOST = 2**31
 _LOGS = ("t_etl_kjb_log", "t_etl_tbl_log")
 
 
@@ -87,10 +89,10 @@ def read_configuration(
             yield from _rows(engine, schema, there[source[0]], source[1])
 
     return Configuration(
-        jobs=[_job(place, row) for place, row in rows(_JOBS)],
-        standard=[_transformation(place, row) for place, row in rows(_STANDARD)],
+        jobs=[_job(place, row, translation) for place, row in rows(_JOBS)],
+        standard=[_transformation(place, row, translation) for place, row in rows(_STANDARD)],
         relations=[_relation(place, row) for place, row in rows(_RELATIONS)],
-        maintenance=[_transformation(place, row) for place, row in rows(_MAINTENANCE)],
+        maintenance=[_transformation(place, row, translation) for place, row in rows(_MAINTENANCE)],
     )
 
 
@@ -105,12 +107,12 @@ def _rows(
             yield f"{name}, cfg_id {row['cfg_id']}", row
 
 
-def _job(place: str, row: "RowMapping") -> Job:
-    kind = _text(row["kjb_type"]).upper()
-    return Job(place, _text(row["kjb_name"]), kind, _yes(row["is_enabled"]), int(row["retries"]))
+def _job(place: str, row: "RowMapping", translation: Translation) -> Job:
+    kind, retries = _text(row["kjb_type"]).upper(), _number(place, row, "retries", 3, translation)
+    return Job(place, _text(row["kjb_name"]), kind, _yes(row["is_enabled"]), retries)
 
 
-def _transformation(place: str, row: "RowMapping") -> Transformation:
+def _transformation(place: str, row: "RowMapping", translation: Translation) -> Transformation:
     return Transformation(
         place=place,
         job=_text(row["kjb_name"]),
@@ -118,13 +120,24 @@ def _transformation(place: str, row: "RowMapping") -> Transformation:
         path=_text(row["ktr_path"]),
         table=_text(row["tbl_name"]),
         enabled=_yes(row["is_enabled"]),
-        exec_order=int(row.get("exec_order") or 0),
+        exec_order=_number(place, row, "exec_order", 0, translation) if "exec_order" in row else 0,
     )
 
 
 def _relation(place: str, row: "RowMapping") -> Relation:
     managed = _yes(row["tbl_from_is_etl"])
     return Relation(place, _text(row["tbl_to"]), _text(row["tbl_from"]), managed)
+
+
+def _number(
+    place: str, row: "RowMapping", name: str, otherwise: int, translation: Translation
+) -> int:
+    """A whole number from 0 on; what is none is listed, and the guide's default takes its place."""
+    text = _text(row[name])
+    if is_whole(text) and int(text) < _MOST:
+        return int(text)
+    translation.leave(place, f"{name} {text}", f"no whole number; {otherwise} takes its place")
+    return otherwise
 
 
 def _text(value: Any) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 
+from logdriven_dagster.importers.naming import is_whole
+
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
@@ -141,12 +143,17 @@ def read_ktr(path: Path) -> Ktr:
 def _parse(path: Path) -> "Element":
     from xml.etree import ElementTree as ET
 
-    content = path.read_bytes()
     try:
+        content = path.read_bytes()
         _refuse_entities(content)
         root = ET.fromstring(content)  # noqa: S314 - documents that declare entities are refused
-    except (ET.ParseError, expat.ExpatError) as error:
-        raise UntranslatableError(f"not XML: {error}") from None
+    except OSError as error:
+        raise UntranslatableError(f"the file cannot be read: {error.strerror}") from None
+    except UntranslatableError:
+        raise
+    # LookupError and ValueError: encodings that nobody knows, or that expat cannot read.
+    except (ET.ParseError, expat.ExpatError, LookupError, ValueError, RecursionError) as error:
+        raise UntranslatableError(f"not XML that can be read: {error}") from None
     if root.tag != "transformation":
         raise UntranslatableError(f"not a transformation: its root is <{root.tag}>")
     return root
@@ -246,7 +253,7 @@ def _database(element: "Element") -> Database:
 
 def _number(step: "Element", name: str) -> int:
     text = _text(step, name) or "0"
-    if not text.isdigit():
+    if not is_whole(text):
         raise UntranslatableError(f"{name}: {text} is no number")
     return int(text)
 

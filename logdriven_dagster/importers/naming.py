@@ -35,3 +35,8 @@ def distinct(name: str, taken: Container[str], longest: int = _TABLE) -> str:
         ending = f"_{number}"
         found = name[: longest - len(ending)] + ending
     return found
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number of ASCII digits: `²` is a digit, too, and no number."""
+    return re.fullmatch(r"[0-9]{1,18}", text) is not None

@@ -158,7 +158,7 @@ class _One:
         kind = "time_window" if self._fallen_back else self._context.kind
         values: Values = {"incremental_type": kind}
         text = workflow.get("period")
-        if text.isdigit() and int(text):
+        if naming.is_whole(text) and int(text):
             values["period"] = str(Period.parse(int(text)))
         else:
             if text:
@@ -169,7 +169,7 @@ class _One:
             values["period"] = "1 day"
         if kind not in ("files", "upstream"):
             values |= self._start(kind)
-        if workflow.get("timeout").isdigit() and int(workflow.get("timeout")):
+        if naming.is_whole(workflow.get("timeout")) and int(workflow.get("timeout")):
             values["timeout"] = f"{int(workflow.get('timeout'))} s"
         elif "timeout" in workflow.headers:
             header = workflow.headers["timeout"]
@@ -181,7 +181,11 @@ class _One:
         if kind == "kafka_offset":
             return {"default_start": text} if text else {}
         if kind == "auto_inc_id":
-            return {"default_start": int(text) if text.isdigit() else 0}
+            if text and not naming.is_whole(text):
+                line = self._workflow.headers["defaultStart"].line
+                self._context.leave(line, f"defaultStart={text}", "no whole number, so it is 0")
+                return {"default_start": 0}
+            return {"default_start": int(text or 0)}
         try:
             return {"default_start": _moment(text) if text else _START}
         except ValueError as error:

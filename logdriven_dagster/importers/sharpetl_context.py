@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import names_secret, redact, remember
 from logdriven_dagster.importers.drafts import Translation, Values
+from logdriven_dagster.importers.naming import is_whole
 from logdriven_dagster.importers.sharpetl_parser import End, Header, Step, Workflow
 from logdriven_dagster.importers.sharpetl_variables import Variables
 
@@ -112,7 +113,7 @@ def option(text: str) -> str | int | bool:
     """An option as YAML shows it best."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    return int(text) if text.isdigit() and (text == "0" or text[0] != "0") else text
+    return int(text) if is_whole(text) and (text == "0" or text[0] != "0") else text
 
 
 def original(step: Step) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from logdriven_dagster.config.bounded_yaml import read_yaml
 from logdriven_dagster.config.notifications import EmailRecipient
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.rules import ALIASES
@@ -23,7 +24,7 @@ def read_rules(path: Path | None) -> dict[str, Rule]:
     if path is None:
         return {}
     try:
-        items = yaml.safe_load(path.read_text(encoding="utf-8")) or []
+        items = read_yaml(path.read_text(encoding="utf-8"))[1] or []
         return {
             item["dataCheckType"]: Rule(str(item["rule"]), str(item["errorType"]).lower())
             for item in items

@@ -3,6 +3,7 @@
 import re
 
 from logdriven_dagster.importers.drafts import Values
+from logdriven_dagster.importers.naming import is_whole
 from logdriven_dagster.importers.sharpetl_context import Context, Made, UntranslatableError, option
 from logdriven_dagster.importers.sharpetl_parser import End, Step
 from logdriven_dagster.importers.yaml_text import block
@@ -86,7 +87,7 @@ def _keys(end: End, source: Values, sql: str) -> Values:
     query = sql[: whole.start()] if whole else sql
     source |= {"query": block(query)} if query else {"table": _name(end)}
     source["key_column"] = column
-    if end.get("numPartitions").isdigit():
+    if is_whole(end.get("numPartitions")):
         source["partitions"] = int(end.get("numPartitions"))
     return source
 

@@ -7,10 +7,13 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.config.notifications import NotifyRule
+from logdriven_dagster.config.notifications import EmailRecipient, NotifyRule
+from logdriven_dagster.execution import senders
 from logdriven_dagster.execution.events import WindowSucceeded
+from logdriven_dagster.execution.messages import Message
 from logdriven_dagster.execution.notifications import told
 from logdriven_dagster.model.attempts import Status
 from tests.builders import day
@@ -267,3 +270,13 @@ def test_states_are_told_when_they_change_and_ends_when_each_is_wanted_s39(on, e
     if on == {"failure", "recovery"}:
         changes = [event for event in events if event]
         assert all(a != b for a, b in pairwise(changes))
+
+
+def test_no_text_adds_a_header_to_a_mail():
+    recipient = EmailRecipient(type="email", server="h", **{"from": "a@b", "to": ["c@d"]})
+    message = Message("p", "failed\r\nBcc: everybody@example.com\x1b[2J\u2028x", "d")
+    mail = senders._mail(recipient, message)
+    assert mail["Bcc"] is None
+    assert mail["Subject"] == "failed Bcc: everybody@example.com [2J x"
+    with pytest.raises(ValidationError):
+        EmailRecipient(type="email", server="h", **{"from": "a@b", "to": ["c@d\nBcc: e@f"]})

@@ -144,6 +144,17 @@ def test_a_spreadsheet_calculates_no_error(ledger):
     assert cells(ledger.attempt("ods.orders", 1, "FAILURE", step))["errorMessage"][0] == "'"
 
 
+def test_a_spreadsheet_calculates_no_cell_and_programs_get_it_as_it_was(ledger):
+    step = (None, None, None, None, "=HYPERLINK(1)")
+    keys = {"incremental_type": "auto_inc_id"}
+    ledger.attempt("ods.orders", 1, "FAILURE", step, data_range_start="@SUM(1)", **keys)
+    ledger.attempt("ods.orders", 2, data_range_start="-5", **keys)
+    report = ledger.report()
+    cells = [cell for line in csv.reader(io.StringIO(report.as_csv())) for cell in line]
+    assert {"'@SUM(1)", "-5", "'=HYPERLINK(1)"} <= set(cells)
+    assert "'=HYPERLINK" not in report.as_json()
+
+
 def test_the_day_is_that_of_the_projects_clock_s40(ledger):
     berlin = datetime(2026, 11, 19, 23, 0)  # UTC: midnight in Berlin
     ledger.attempt("ods.orders", 1, started=berlin - timedelta(seconds=1))

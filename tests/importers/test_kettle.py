@@ -299,6 +299,55 @@ def test_entities_are_refused(kettle: Kettle, brought: Any):
     assert "declares a document type" in reasons(brought(code=1))
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<?xml version='1.0' encoding='no-such'?><transformation/>",
+        b"<?xml version='1.0' encoding='utf-7'?><transformation/>",
+        b"<?xml version='1.0' encoding='shift_jis'?><transformation>\x83</transformation>",
+        b"\xff\xfe<\x00",
+        b"",
+        b"<transformation>" + b"<a>" * 50_000,
+        "<transformation><step><name>r</name><type>TableInput</type><limit>²</limit></step>"
+        "</transformation>".encode(),
+        b"<transformation><step><name>r</name><type>TableInput</type><limit>"
+        + b"9" * 5000
+        + b"</limit></step></transformation>",
+    ],
+)
+def test_a_transformation_that_cannot_be_read_is_a_stub_and_the_rest_is_imported(
+    kettle: Kettle, brought: Any, content: bytes
+):
+    kettle.job("nightly")
+    for name in ("orders", "customers"):
+        kettle.table("nightly", name)
+        path = kettle.copies(f"ktr_{name}", "SELECT 1 AS one", name)
+        if name == "orders":
+            path.write_bytes(content)
+    assert "t_etl_std_ktr_cfg" in reasons(brought(code=1))
+    project = load_project(kettle.folder.root)
+    assert project.tables["kettle.orders"].release_state == "offline"
+    assert project.tables["kettle.customers"].release_state == "online"
+
+
+def test_encodings_of_xml_are_read(kettle: Kettle, brought: Any):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    path = kettle.copies("ktr_orders", "SELECT 'Grüße' AS v", "orders")
+    path.write_bytes(path.read_text().replace("'UTF-8'", "'ISO-8859-1'").encode("latin-1"))
+    brought()
+    (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
+    assert "Grüße" in loaded["source"]["query"]
+
+
+def test_numbers_that_are_none_are_listed(kettle: Kettle, brought: Any):
+    kettle.job("nightly", retries="²")  # type: ignore[arg-type]
+    kettle.table("nightly", "orders")
+    kettle.copies("ktr_orders", "SELECT 1 AS one", "orders")
+    assert "no whole number; 3 takes its place" in reasons(brought(code=1))
+    assert load_project(kettle.folder.root).jobs["nightly"].retries == 2
+
+
 def test_a_maintenance_job_keeps_its_order_and_gaps(kettle: Kettle, brought: Any):
     kettle.job("upkeep", "MAINTENANCE", retries=2)
     kettle.ktr("purge", step("script", "ExecSQL", sql="DELETE FROM a; DELETE FROM b"))

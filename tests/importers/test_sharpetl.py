@@ -100,6 +100,11 @@ def test_keys_it_does_not_know_are_listed_with_their_lines(folder: Folder, broug
     assert folder.tables == ["w"]
 
 
+def test_digits_that_are_no_number_are_listed(folder: Folder, brought: Any):
+    told = brought(header("--  timeout=²").replace("period=1440", "period=٣"), code=1)
+    assert {"period=٣", "timeout=²"} <= {item for _, item in listed(told)}
+
+
 @pytest.mark.parametrize("kind", ["temp", "do_nothing", "console", "variables"])
 def test_headers_that_a_target_does_not_know_are_listed(folder: Folder, brought: Any, kind: str):
     text = (

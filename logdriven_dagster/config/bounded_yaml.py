@@ -1,0 +1,73 @@
+"""YAML that strangers may have written: a small text never stands for a huge or endless value."""
+
+from typing import Any
+
+import yaml
+
+SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_MOST_REPEATED = 100_000
+"""Values that aliases may stand for, beside those that are written."""
+_DEEPEST = 100
+
+
+class ExcessError(yaml.MarkedYAMLError):
+    """A document that stands for too much; `problem` says how."""
+
+
+def read_yaml(text: str, loader: Any = SAFE_LOADER) -> tuple[yaml.Node | None, Any]:
+    """The nodes of a document, and its value; YAMLError says what is wrong.
+
+    Aliases that hold themselves, or stand for too much, are refused before anything is made of
+    them, and so is what is nested too deeply for those who walk it.
+    """
+    reading = loader(text)
+    try:
+        node = reading.get_single_node()
+        if node is None:
+            return None, None
+        _refuse_excess(node)
+        return node, reading.construct_document(node)
+    except RecursionError:
+        raise ExcessError(problem="it is nested too deeply") from None
+    finally:
+        reading.dispose()
+
+
+def _refuse_excess(root: yaml.Node) -> None:
+    """Walk each node once, and know for how many values and levels it stands."""
+    sizes: dict[int, tuple[int, int]] = {}
+    holding: set[int] = set()
+    waiting = [(root, False)]
+    while waiting:
+        node, seen = waiting.pop()
+        if id(node) in sizes:
+            continue
+        parts = _parts(node)
+        if not seen:
+            holding.add(id(node))
+            waiting.append((node, True))
+            for part in parts:
+                if id(part) in holding:
+                    raise _refused(part, "an alias stands for what it is a part of")
+                waiting.append((part, False))
+            continue
+        holding.discard(id(node))
+        known = [sizes[id(part)] for part in parts]
+        size = 1 + sum(values for values, _ in known)
+        depth = 1 + max((levels for _, levels in known), default=0)
+        if depth > _DEEPEST:
+            raise _refused(node, f"it is nested more than {_DEEPEST} levels deep")
+        sizes[id(node)] = (size, depth)
+        if size > _MOST_REPEATED + len(sizes):
+            raise _refused(node, f"aliases stand for more than {_MOST_REPEATED:,} values")
+
+
+def _parts(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _refused(node: yaml.Node, problem: str) -> ExcessError:
+    return ExcessError(problem=problem, problem_mark=node.start_mark)

@@ -1,0 +1,65 @@
+"""YAML that was written to do harm is a mistake of its file, told in a moment."""
+
+import time
+
+import pytest
+
+from logdriven_dagster.config.bounded_yaml import read_yaml
+from logdriven_dagster.config.exchange import parsed_export
+from logdriven_dagster.errors import UsageError
+
+LAUGHS = "\n".join(
+    ["a0: &a0 [1, 2]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))]
+)
+MERGES = "\n".join(
+    [
+        "b0: &b0 {k: 1}",
+        *(f"b{n}: &b{n} {{<<: [{', '.join([f'*b{n - 1}'] * 9)}]}}" for n in range(1, 12)),
+    ]
+)
+HOSTILE = {
+    "exponential": (LAUGHS, "aliases stand for more than 100,000 values"),
+    "merged": (MERGES, "aliases stand for more than 100,000 values"),
+    "recursive list": ("a: &a [*a]", "an alias stands for what it is a part of"),
+    "recursive fields": ("&a\nb: *a", "an alias stands for what it is a part of"),
+    "deep": ("a: " + "[" * 2000 + "]" * 2000, "nested more than 100 levels deep"),
+}
+
+
+@pytest.fixture(params=HOSTILE)
+def hostile(request):
+    began = time.monotonic()
+    yield HOSTILE[request.param]
+    assert time.monotonic() - began < 5
+
+
+def test_a_table_is_refused_with_its_file(folder, hostile):
+    text, problem = hostile
+    folder.write("tables/t.yaml", text)
+    assert folder.mistakes().startswith("tables/t.yaml:")
+    assert problem in folder.mistakes()
+
+
+def test_the_items_of_a_template_are_refused(folder, hostile):
+    text, problem = hostile
+    folder.table("${each.name}", "for_each: {yaml: items.yaml}")
+    folder.write("tables/items.yaml", text)
+    assert problem in folder.mistakes()
+
+
+def test_an_export_is_refused(tmp_path, hostile):
+    text, problem = hostile
+    with pytest.raises(UsageError, match=problem):
+        parsed_export(tmp_path / "e.yaml", text)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 10_000])
+def test_so_is_an_export_in_json(tmp_path, text):
+    with pytest.raises(UsageError, match=r"neither YAML nor JSON|no export"):
+        parsed_export(tmp_path / "e.json", text)
+
+
+def test_aliases_that_people_write_mean_what_they_say():
+    text = "base: &base {a: 1, b: [1, 2]}\none: {<<: *base, a: 2}\ntwo: [*base, *base]"
+    base = {"a": 1, "b": [1, 2]}
+    assert read_yaml(text)[1] == {"base": base, "one": {"a": 2, "b": [1, 2]}, "two": [base, base]}
