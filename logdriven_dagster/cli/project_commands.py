@@ -3,11 +3,14 @@
 from datetime import date
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from logdriven_dagster.cli.options import JsonOption, NowOption, ProjectOption
+
+if TYPE_CHECKING:
+    from logdriven_dagster.errors import ConfigError
 
 
 class FileKind(str, Enum):
@@ -46,7 +49,13 @@ def _day(now: str | None) -> date:
         raise typer.BadParameter(str(error), param_hint="--now") from None
 
 
-def validate(project: ProjectOption = None, as_json: JsonOption = False) -> None:
+def validate(
+    project: ProjectOption = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Let Spark look at every query, too, without any rows.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Check all files of the project, their queries and Python functions; show all mistakes."""
     from logdriven_dagster.cli.rendering import print_json, print_line
     from logdriven_dagster.config import examined_project
@@ -54,16 +63,18 @@ def validate(project: ProjectOption = None, as_json: JsonOption = False) -> None
 
     try:
         loaded = examined_project(project or ".")
+        unseen = _unseen_by_spark(project) if deep else ()
     except InvalidProjectError as invalid:
         if not as_json:
             raise
-        fields = ("path", "line", "field", "problem", "hint")
-        mistakes = [{name: getattr(error, name) for name in fields} for error in invalid.errors]
-        print_json({"valid": False, "errors": mistakes})
+        print_json({"valid": False, "errors": [_mistake_json(error) for error in invalid.errors]})
         raise typer.Exit(2) from None
     if as_json:
-        print_json({"valid": True, "errors": []})
+        told = {"not_looked_at": [_mistake_json(error) for error in unseen]} if deep else {}
+        print_json({"valid": True, "errors": [], **told})
         return
+    for error in unseen:
+        print_line(f"not looked at: {error}")
     layers = {table.layer for table in loaded.tables.values()}
     counted = [
         _counted(len(loaded.tables), "table"),
@@ -71,6 +82,24 @@ def validate(project: ProjectOption = None, as_json: JsonOption = False) -> None
         _counted(len(loaded.jobs), "job"),
     ]
     print_line(f"Project {loaded.name} is valid: {', '.join(counted)}.")
+
+
+def _unseen_by_spark(project: str | None) -> "tuple[ConfigError, ...]":
+    """What Spark could not look at; InvalidProjectError for what it finds."""
+    from logdriven_dagster.cli.rendering import only_json
+    from logdriven_dagster.config.loading import read_sources
+    from logdriven_dagster.errors import InvalidProjectError
+    from logdriven_dagster.execution.analysing import analysis_of
+
+    with only_json():
+        analysis = analysis_of(read_sources(project or "."))
+    if analysis.mistakes:
+        raise InvalidProjectError(analysis.mistakes)
+    return analysis.unseen
+
+
+def _mistake_json(error: "ConfigError") -> dict[str, object]:
+    return {name: getattr(error, name) for name in ("path", "line", "field", "problem", "hint")}
 
 
 def _counted(count: int, noun: str) -> str:

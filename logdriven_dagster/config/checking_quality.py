@@ -49,15 +49,15 @@ def broken_quality(
 
 def rule_queries(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Location, str]]:
     """The queries among a table's rules, with their places; they may read other tables."""
-    return _rule_texts(table, config, "query", "sql")
+    return rule_texts(table, config, "query", "sql")
 
 
 def rule_functions(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Location, str]]:
     """The Python functions among a table's rules, with their places."""
-    return _rule_texts(table, config, "python", "python")
+    return rule_texts(table, config, "python", "python")
 
 
-def _rule_texts(
+def rule_texts(
     table: TableConfig, config: ProjectConfig, kind: str, field: str
 ) -> Iterator[tuple[Location, str]]:
     for n, step in enumerate(table.steps):

@@ -1,4 +1,4 @@
-"""`logdriven run` and `logdriven refresh`; two tests run Spark in a process."""
+"""`logdriven run` and `logdriven refresh`; three tests run Spark in a process."""
 
 import json
 import signal
@@ -131,3 +131,15 @@ def _wait_for_a_running_step(shop: Path) -> None:
             client.close()
         time.sleep(0.2)
     raise TimeoutError("no step was started")
+
+
+def test_validate_deep_lets_spark_look_at_the_queries_and_java_says_nothing_of_itself(shop):
+    query = shop / "tables/dws/daily_sales.sql"
+    query.write_text(query.read_text().replace("count(*)", "cuont(*)"))
+    command = [*PROGRAM, "validate", "--deep"]
+    done = subprocess.run(command, cwd=shop, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "Error: tables/dws/daily_sales.sql: Spark has no function cuont (line 5, column 5 of the "
+        "query)\n"
+    )

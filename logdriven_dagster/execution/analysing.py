@@ -1,0 +1,49 @@
+"""What Spark's own parser and analyser find in a project's queries, with places in its files."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.loading import Sources, build_project
+from logdriven_dagster.config.query_mistakes import Place
+from logdriven_dagster.engine.analysis import Analysed, analyse
+from logdriven_dagster.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from logdriven_dagster.config import Project
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What was found, and what was not looked at and why."""
+
+    mistakes: tuple[ConfigError, ...]
+    unseen: tuple[ConfigError, ...]
+
+
+def analysis_of(
+    sources: Sources, start: "Callable[[Project], SparkSession] | None" = None
+) -> Analysis:
+    """Look at every query of a valid project; Spark is started or, where it runs, joined.
+
+    `start` gives the session to use; by default it is the project's own.
+    """
+    from logdriven_dagster.engine import spark_session
+
+    project = build_project(sources)
+    found = list(analyse(project, (start or spark_session)(project)))
+    documents = {document.values["table"]: document for document in sources.tables}
+
+    def error(item: Analysed) -> ConfigError:
+        document, table = documents[item.table], project.tables[item.table]
+        field, step = item.location[-1:], item.location[1:2]
+        file = table.steps[int(step[0])].sql_file if field == ("sql_file",) else None
+        path = document.path.parent / file if file else None
+        return Place(document, item.location, path).error(item.text)
+
+    return Analysis(
+        tuple(error(item) for item in found if item.is_mistake),
+        tuple(error(item) for item in found if not item.is_mistake),
+    )

@@ -1,0 +1,87 @@
+"""`validate --deep`: what Spark's parser and analyser say of queries over tables without rows."""
+# ruff: noqa: E501 - whole messages, each in a line
+
+import pytest
+
+from logdriven_dagster.engine import analysis
+from tests.engine.laboratory import Lab
+
+CSV = {"type": "csv", "path": "nowhere/a.csv", "columns": "id INT, name STRING"}
+TARGET = {"type": "iceberg"}
+
+
+def found(lab: Lab) -> list[str]:
+    """What is told, by table and place; a star marks what could not be looked at."""
+    return [
+        f"{'' if item.is_mistake else '* '}{item.table} {item.location}: {item.text}"
+        for item in analysis.analyse(lab.project, lab.spark)
+    ]
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELECT nme FROM source", "there is no column nme (line 1, column 8 of the query); did you mean name or id?"),
+        ("SELECT date_tunc('DAY', name) AS d FROM source", "Spark has no function date_tunc (line 1, column 8 of the query)"),
+        ("SELECT id + array(1) AS a FROM source", "Cannot resolve"),
+        ("SELECT id, count(*) AS n FROM source", "The query does not include a GROUP BY clause"),
+    ],
+)  # fmt: skip
+def test_what_spark_finds_in_a_query_is_told(lab: Lab, sql: str, told: str):
+    lab.table("ods.t", {"source": CSV, "sql": sql, "target": TARGET})
+    (only,) = found(lab)
+    assert only.startswith(f"ods.t ('steps', 0, 'sql'): {told}")
+
+
+@pytest.mark.connect
+def test_columns_go_on_from_step_to_step_and_table_to_table(lab: Lab):
+    load = {"step": "load", "source": CSV, "sql": "SELECT id, upper(name) AS caps FROM source"}
+    lab.table("ods.t", {**load, "target": TARGET})
+    lab.table(
+        "dws.t",
+        {"step": "first", "sql": "SELECT caps FROM ods.t"},
+        {"step": "second", "sql": "SELECT f.caps, f.id FROM first f", "target": TARGET},
+        depends_on=["ods.t"],
+        checks=[{"check": "some", "sql": "SELECT 1 FROM first WHERE name IS NULL"}],
+    )
+    second, check = found(lab)
+    assert second.startswith("dws.t ('steps', 1, 'sql'): there is no column f.id")
+    assert check.startswith("dws.t ('checks', 0, 'sql'): there is no column name")
+
+
+def test_what_is_made_of_unknown_columns_is_left_out_with_a_note(lab: Lab):
+    lab.file("tables/own.py", "raise SystemExit\n")
+    lab.table("ods.t", {"step": "load", "python": "own.py:go", "target": TARGET})
+    sql = "SELECT anything FROM ods.t"
+    lab.table("dws.t", {"step": "load", "sql": sql, "target": TARGET}, depends_on=["ods.t"])
+    assert found(lab) == [
+        "* ods.t ('steps', 0): nobody knows the columns of a Python function before it runs",
+        "* dws.t ('steps', 0, 'sql'): nobody knows the columns of ods.t",
+    ]
+
+
+def test_a_source_that_is_not_there_yet_is_no_mistake(lab: Lab):
+    source = {"type": "parquet", "path": "nowhere"}
+    lab.table("ods.t", {"source": source, "sql": "SELECT a FROM source", "target": TARGET})
+    missing, query = found(lab)
+    assert missing.startswith("* ods.t ('steps', 0, 'source'): there is no file or folder")
+    assert query == "* ods.t ('steps', 0, 'sql'): nobody knows the columns of source"
+
+
+def test_rules_are_looked_at_over_the_columns_of_the_result(lab: Lab):
+    rules = {"id": ["id"], "rows": [{"rule": "odd", "sql": "nme IS NOT NULL"}]}
+    lab.table("ods.t", {"source": CSV, "target": TARGET, "quality": rules})
+    (only,) = found(lab)
+    assert only.startswith(
+        "ods.t ('steps', 0, 'quality', 'rows', 0, 'sql'): there is no column nme"
+    )
+
+
+def test_a_good_project_has_nothing_to_tell_and_nothing_is_written(lab: Lab):
+    lab.file("data/a.csv", "1,2022-01-01T00:00:00\n")
+    source = {"type": "csv", "path": "data/a.csv", "columns": "id INT, at TIMESTAMP"}
+    sql = "SELECT id, :data_range_start AS s FROM source WHERE at < '${DATA_RANGE_END}'"
+    lab.table("ods.t", {"source": {**source, "window_column": "at"}, "sql": sql, "target": TARGET})
+    assert found(lab) == []
+    assert not (lab.root / ".logdriven").exists()
