@@ -6,6 +6,7 @@
     ├── UsageError                     a bad argument: unknown table, malformed range, …
     ├── ConfigError                    one mistake in a project file, with its place and fix
     ├── InvalidProjectError            every ConfigError of a project, at once
+    ├── UnmetNeedError                 what tables need is missing here: nothing was claimed
     ├── RunLogError                    the run log cannot be used (unreachable, newer schema)
     ├── FileKnownError                 this version of a file is registered already
     ├── RefusedError                   a window or job may not run now; nothing was changed
@@ -26,8 +27,9 @@
             ├── BadQualityError                rows break rules, or too many are not good
             └── TooMuchDataError               a window writes more rows than it may
 
-Exit codes of the command line follow the tree: `UsageError`, `ConfigError`, `InvalidProjectError`
-and `RunLogError` are 2, a failed window is 1, a refusal is 1 where one window was asked for.
+Exit codes of the command line follow the tree: `UsageError`, `ConfigError`, `InvalidProjectError`,
+`UnmetNeedError` and `RunLogError` are 2, a failed window is 1, a refusal is 1 where one window was
+asked for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -94,6 +96,17 @@ class InvalidProjectError(LogdrivenError):
 
 class RunLogError(LogdrivenError):
     """The run log cannot be reached or its schema is not one that this version knows."""
+
+
+class UnmetNeedError(LogdrivenError):
+    """Something that windows need is missing or broken, for all tables that need it alike.
+
+    A connection, a variable of the environment, a Python file, Spark itself. Nothing was claimed.
+    """
+
+    def __init__(self, need: str, problem: str) -> None:
+        self.need, self.problem = need, problem
+        super().__init__(f"{need}: {problem}")
 
 
 class FileKnownError(LogdrivenError):

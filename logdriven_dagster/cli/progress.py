@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from logdriven_dagster.cli import rendering
 from logdriven_dagster.cli.results import RunSummary, Tally, WindowResult, window_result
 from logdriven_dagster.errors import in_brief
-from logdriven_dagster.execution.events import WindowEvent, WindowStarted
+from logdriven_dagster.execution.events import NeedUnmet, WindowEvent, WindowStarted
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -43,6 +43,8 @@ def _bar(total: int) -> Iterator[Show]:
             if isinstance(event, WindowStarted):
                 bars.update(task, description=f"{event.attempt.table} {event.attempt.window}")
                 return
+            if isinstance(event, NeedUnmet):
+                bars.console.print(_unmet(event))
             result = window_result(event)
             if result is None or result.status == "SKIPPED":
                 return
@@ -54,7 +56,9 @@ def _bar(total: int) -> Iterator[Show]:
 
 
 def show_line(event: WindowEvent) -> None:
-    """One line for a window that has ended."""
+    """One line for a window that has ended, or for what is broken."""
+    if isinstance(event, NeedUnmet):
+        rendering.print_line(_unmet(event))
     result = window_result(event)
     # Skipped windows may be thousands; the summary counts them.
     if result and result.status != "SKIPPED":
@@ -80,6 +84,19 @@ def _line(result: WindowResult) -> "Text":
     return line.append_text(rendering.plain(f"  {ran}{step}{in_brief(result.reason or '')}"))
 
 
+_NAMED = 5
+"""How many tables a line names."""
+
+
+def _unmet(event: NeedUnmet) -> "Text":
+    from rich.text import Text
+
+    more = len(event.tables) - _NAMED
+    names = ", ".join(event.tables[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    line = Text.assemble(rendering.state("FAILURE"), "  ")
+    return line.append_text(rendering.plain(f"{event.reason}; not begun: {names}"))
+
+
 def report(tally: Tally, output: Output) -> None:
     """What was done per table and in sum; what was interrupted goes to stderr."""
     summary = tally.summary()
@@ -89,7 +106,7 @@ def report(tally: Tally, output: Output) -> None:
         _print_summary(summary)
         failed = (result.table for result in summary.results if result.status == "FAILURE")
         rendering.point_to_errors(failed)
-    elif not tally.running:
+    elif not (tally.running or tally.unmet):
         rendering.print_line("Nothing to do.")
     if tally.running:
         stopped = [f"{attempt.table} {attempt.window}" for attempt in tally.running.values()]

@@ -10,6 +10,8 @@ import typer
 from logdriven_dagster.cli.options import JsonOption, NowOption, ProjectOption
 
 if TYPE_CHECKING:
+    from logdriven_dagster.config import Project
+    from logdriven_dagster.config.needs import Need
     from logdriven_dagster.errors import ConfigError
 
 
@@ -69,9 +71,10 @@ def validate(
             raise
         print_json({"valid": False, "errors": [_mistake_json(error) for error in invalid.errors]})
         raise typer.Exit(2) from None
+    missing = _missing_here(loaded)
     if as_json:
         told = {"not_looked_at": [_mistake_json(error) for error in unseen]} if deep else {}
-        print_json({"valid": True, "errors": [], **told})
+        print_json({"valid": True, "errors": [], "missing_here": missing, **told})
         return
     for error in unseen:
         print_line(f"not looked at: {error}")
@@ -82,6 +85,29 @@ def validate(
         _counted(len(loaded.jobs), "job"),
     ]
     print_line(f"Project {loaded.name} is valid: {', '.join(counted)}.")
+    for item in missing:
+        print_line(
+            f"Not on this machine: {item['need']}: {item['problem']}; needed by {item['by']}"
+        )
+
+
+def _missing_here(project: "Project") -> list[dict[str, str]]:
+    """What tables need and this machine or its environment lacks."""
+    from logdriven_dagster.config.needs import needs_of
+    from logdriven_dagster.engine.needs import refuse_missing
+    from logdriven_dagster.errors import UnmetNeedError
+
+    users: dict[Need, list[str]] = {}
+    for name, table in project.tables.items():
+        for need in needs_of(project, table):
+            users.setdefault(need, []).append(name)
+    found = []
+    for need, names in users.items():
+        try:
+            refuse_missing(project, need)
+        except UnmetNeedError as unmet:
+            found.append({"need": unmet.need, "problem": unmet.problem, "by": ", ".join(names)})
+    return found
 
 
 def _unseen_by_spark(project: str | None) -> "tuple[ConfigError, ...]":

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 
 from logdriven_dagster.execution.events import (
+    NeedUnmet,
     WindowEvent,
     WindowFailed,
     WindowLost,
@@ -56,7 +57,7 @@ class WindowResult:
 def window_result(event: WindowEvent) -> WindowResult | None:
     """The result that an event reports; None where the window has yet to come to an end."""
     match event:
-        case WindowStarted() | WindowSetBack():
+        case WindowStarted() | WindowSetBack() | NeedUnmet():
             return None
         case WindowSucceeded(attempt=attempt, steps=steps, seconds=seconds):
             counts = [step.counts for step in steps]
@@ -113,6 +114,8 @@ class RunSummary:
 
     results: Sequence[WindowResult]
     seconds: float
+    unmet: Sequence[NeedUnmet] = ()
+    """What was broken, for which reason some tables were not begun."""
 
     def count(self, status: str) -> int:
         """How many windows ended so."""
@@ -143,8 +146,11 @@ class RunSummary:
 
     @property
     def exit_code(self) -> int:
-        """1 if a window failed; one that somebody else runs or has done is no failure."""
-        return 1 if self.failed else 0
+        """1 if a window failed, or could not begin because something is broken.
+
+        One that somebody else runs or has done is no failure.
+        """
+        return 1 if self.failed or self.unmet else 0
 
     def as_json(self) -> dict[str, object]:
         """The object that `run --json` and `refresh --json` print."""
@@ -158,6 +164,10 @@ class RunSummary:
             "rows_written": self.rows_written or 0,
             "seconds": round(self.seconds, 3),
             "windows": [result.as_json() for result in self.results],
+            "unmet": [
+                {"need": e.reason.need, "problem": e.reason.problem, "tables": list(e.tables)}
+                for e in self.unmet
+            ],
         }
 
 
@@ -168,6 +178,7 @@ class Tally:
     results: list[WindowResult] = field(default_factory=list)
     running: dict[int, Attempt] = field(default_factory=dict)
     """Job id → the attempt that has begun and not ended."""
+    unmet: list[NeedUnmet] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
 
     def add(self, event: WindowEvent) -> None:
@@ -177,9 +188,11 @@ class Tally:
                 self.running[attempt.job_id] = attempt
             case WindowSucceeded() | WindowFailed() | WindowLost() | WindowSetBack():
                 self.running.pop(event.attempt.job_id, None)
+            case NeedUnmet():
+                self.unmet.append(event)
         if result := window_result(event):
             self.results.append(result)
 
     def summary(self) -> RunSummary:
         """What the run did so far."""
-        return RunSummary(self.results, time.monotonic() - self.started)
+        return RunSummary(self.results, time.monotonic() - self.started, self.unmet)

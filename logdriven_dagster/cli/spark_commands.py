@@ -70,7 +70,11 @@ def status(project: ProjectOption = None, as_json: JsonOption = False) -> None:
             f"the Spark server of {loaded.name} runs at {found['url']}: process {found['pid']}, "
             f"{found['megabytes']} MB, {found['jobs']} jobs at work"
         )
-        if not found["current"]:
+        if found["current"] is None:
+            typer.echo(
+                "whether its settings are the project's cannot be told: some are missing here"
+            )
+        elif not found["current"]:
             typer.echo("its settings have changed; `logdriven spark start` starts it anew")
     raise typer.Exit(0 if found["running"] else 1)
 
@@ -89,8 +93,19 @@ def _status(project: "Project") -> dict[str, Any]:
         "started": server.started // 1000,
         "megabytes": process.memory_info().rss // _MEGABYTE,
         "jobs": connect_server.jobs_running(server),
-        "current": server.settings == connect_server.settings_digest(project),
+        "current": _is_current(project, server),
     }
+
+
+def _is_current(project: "Project", server: "Server") -> bool | None:
+    """Whether the project still has its settings; None where this environment lacks some."""
+    from logdriven_dagster.engine import connect_server
+    from logdriven_dagster.errors import UsageError
+
+    try:
+        return server.settings == connect_server.settings_digest(project)
+    except UsageError:
+        return None
 
 
 def _place(server: "Server") -> str:

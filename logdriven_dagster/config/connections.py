@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ _JDBC = {
     "mysql": ("mysql", "org.mariadb.jdbc.Driver"),
     "mariadb": ("mysql", "org.mariadb.jdbc.Driver"),
 }
+_SQLITE_DRIVER = "org.sqlite.JDBC"
 _PREFERRED = {
     "postgresql": "postgresql+psycopg",
     "postgres": "postgresql+psycopg",
@@ -119,6 +121,19 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
     return Connection(name, url, given_url or jdbc_url, config.jdbc.driver or driver, options)
 
 
+def driver_of(config: ConnectionConfig) -> str | None:
+    """The JDBC driver of a connection, without its secrets; None if it cannot be told here."""
+    if config.jdbc.driver or config.url is None:
+        return config.jdbc.driver
+    url = config.url
+    with suppress(UsageError):
+        url = resolve(url)
+    backend = re.split(r"[+:]", url, maxsplit=1)[0]
+    if backend == "sqlite":
+        return _SQLITE_DRIVER
+    return _JDBC[backend][1] if backend in _JDBC else None
+
+
 def kafka_settings(name: str, config: ConnectionConfig) -> dict[str, str]:
     """Settings of librdkafka with secrets from the environment; UsageError says what is missing."""
     if config.kafka is None:
@@ -136,7 +151,7 @@ def _resolved(options: Mapping[str, Option]) -> dict[str, str]:
 def _jdbc(url: URL) -> tuple[str, str]:
     backend = url.get_backend_name()
     if backend == "sqlite":
-        return f"jdbc:sqlite:{url.database}", "org.sqlite.JDBC"
+        return f"jdbc:sqlite:{url.database}", _SQLITE_DRIVER
     if backend not in _JDBC:
         return "", ""
     scheme, driver = _JDBC[backend]

@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL
 from logdriven_dagster.config.connections import (
     Connection,
     database_url,
+    driver_of,
     kafka_settings,
     open_connection,
 )
@@ -134,6 +135,10 @@ class Project:
         """A connection with its secrets from the environment; UsageError says what is missing."""
         return open_connection(name, self._connection(name), self.root)
 
+    def driver(self, name: str) -> str | None:
+        """The JDBC driver of a connection; None if it has none, or lacks what tells it."""
+        return driver_of(self._connection(name))
+
     def kafka(self, name: str) -> dict[str, str]:
         """The settings of a connection to Kafka, in the same way."""
         return kafka_settings(name, self._connection(name))
@@ -144,8 +149,24 @@ class Project:
         return self.config.connections[name]
 
     def variables(self, table: TableConfig) -> dict[str, str | int | float | bool]:
-        """Project variables and the table's own, which win; their secrets resolved."""
-        return self.values(table.variables)
+        """Project variables and the table's own, which win; their secrets resolved.
+
+        Those of the project that lack something are left out for a table that does not name them.
+        """
+        idle = {name for name in self.config.variables if self._is_idle(name, table)}
+        given = {**self.config.variables, **table.variables}
+        return {n: self._value(n, value) for n, value in given.items() if n not in idle}
+
+    def _is_idle(self, name: str, table: TableConfig) -> bool:
+        """Whether a variable of the project has no value here, and the table does not need one."""
+        if name in table.variables or any(step.python for step in table.steps):
+            return False
+        try:
+            self._value(name, self.config.variables[name])
+        except UsageError:
+            queries = [self.step_sql(table, step) or "" for step in table.steps]
+            return not re.search(rf"\b{name}\b", "\n".join([table.model_dump_json(), *queries]))
+        return False
 
     def values(self, own: Mapping[str, Option]) -> dict[str, str | int | float | bool]:
         """Project variables and those of a table or job, which win."""

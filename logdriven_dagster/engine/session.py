@@ -17,7 +17,11 @@ from logdriven_dagster.engine.connecting import connect, remote_url
 from logdriven_dagster.engine.java import ensure_java
 from logdriven_dagster.engine.java_noise import java_noise_hidden
 from logdriven_dagster.engine.modes import mode_of
-from logdriven_dagster.engine.spark_settings import launch_settings, session_settings
+from logdriven_dagster.engine.spark_settings import (
+    jvm_environment,
+    launch_settings,
+    session_settings,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +43,7 @@ def spark_session(project: Project) -> "SparkSession":
         quieten()
         return connect(project, url)
     ensure_java()
+    os.environ.update(jvm_environment(project))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.master(project.config.spark.master)

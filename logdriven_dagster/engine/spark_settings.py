@@ -7,6 +7,7 @@ from pathlib import Path
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import resolve
 from logdriven_dagster.engine.class_sharing import archive_options
+from logdriven_dagster.errors import UsageError
 
 _JDBC_JARS = {
     "org.postgresql.Driver": ("postgresql.jar",),
@@ -15,8 +16,16 @@ _JDBC_JARS = {
 }
 """Driver class → the files that Debian's packages install."""
 
+_PACKAGES = {
+    "org.postgresql.Driver": "Debian's libpostgresql-jdbc-java",
+    "org.mariadb.jdbc.Driver": "Debian's libmariadb-java",
+    "org.sqlite.JDBC": "Debian's libxerial-sqlite-jdbc-java",
+}
+_BRINGS_JARS = {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"}
+
 _DEBIAN_JARS = Path("/usr/share/java")
 
+_LOOPBACK = "127.0.0.1"
 _CLASS_PATH = "spark.driver.extraClassPath"
 
 LARGE_REGIONS = "-XX:G1HeapRegionSize=32m"
@@ -32,6 +41,16 @@ def launch_settings(project: Project, program: str) -> dict[str, str]:
     """What a JVM has to be started with. `program`: each has its own archive of classes."""
     settings = project_settings(project)
     return settings | _java_options(project, program, settings.get(_CLASS_PATH, ""))
+
+
+def jvm_environment(project: Project) -> dict[str, str]:
+    """The environment of a JVM that is all of Spark; it need not know its machine's name.
+
+    Spark would look that up before anything else, whatever address it is bound to.
+    """
+    if not project.config.spark.master.startswith("local"):
+        return {}
+    return {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", _LOOPBACK)}
 
 
 def project_settings(project: Project) -> dict[str, str]:
@@ -74,10 +93,14 @@ def session_settings(project: Project, *, few_rows: bool = False) -> dict[str, s
 
 
 def given_settings(project: Project) -> dict[str, str]:
-    """What the project sets, its secrets resolved."""
-    return {
-        key: resolve(option_text(value), key) for key, value in project.config.spark.config.items()
-    }
+    """What the project sets, its secrets resolved; UsageError names the setting that lacks one."""
+    found = {}
+    for key, value in project.config.spark.config.items():
+        try:
+            found[key] = resolve(option_text(value), key)
+        except UsageError as missing:
+            raise UsageError(f"spark.config: {key}: {missing}") from None
+    return found
 
 
 def option_text(value: object) -> str:
@@ -91,8 +114,8 @@ def _defaults(project: Project) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         # Windows that run side by side share the cores; a single one notices nothing of it.
         "spark.scheduler.mode": "FAIR",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": _LOOPBACK,
+        "spark.driver.host": _LOOPBACK,
         "spark.sql.shuffle.partitions": str(max(_cores(), 2)),
         # Of finished queries only the last one is looked at; the default keeps 1,000 plans alive.
         "spark.sql.ui.retainedExecutions": "50",
@@ -136,13 +159,33 @@ def _log_option() -> str:
 
 def _drivers(project: Project) -> set[str]:
     databases = [name for name, given in project.config.connections.items() if given.url]
-    return {project.connection(name).driver for name in databases}
+    return {driver for name in databases if (driver := project.driver(name)) is not None}
 
 
 def _jdbc_jars(project: Project) -> list[str]:
     """The drivers of the project's connections that Debian's packages brought."""
     names = [name for driver in _drivers(project) for name in _JDBC_JARS.get(driver, ())]
     return [str(_DEBIAN_JARS / name) for name in sorted(names) if (_DEBIAN_JARS / name).is_file()]
+
+
+def refuse_missing_driver(project: Project, connection: str) -> None:
+    """UsageError for a JDBC driver that a Spark of this machine will not find.
+
+    Where the project, Spark's own configuration or another machine may bring one, nobody knows.
+    """
+    driver = project.driver(connection)
+    spark = project.config.spark
+    elsewhere = spark.remote.startswith("sc:") or not spark.master.startswith("local")
+    if driver not in _JDBC_JARS or elsewhere or _BRINGS_JARS.intersection(spark.config):
+        return
+    file, package = _JDBC_JARS[driver][0], _PACKAGES[driver]
+    found = find_spec("pyspark")
+    spark_home = os.environ.get("SPARK_HOME") or Path(str(found and found.origin)).parent
+    brought = any((Path(spark_home) / "jars").glob(f"{file.removesuffix('.jar')}*.jar"))
+    if brought or "SPARK_CONF_DIR" in os.environ or (_DEBIAN_JARS / file).is_file():
+        return
+    fix = f"install {package}, or name its jar in spark.config: spark.jars"
+    raise UsageError(f"the JDBC driver {driver} is not on this machine; {fix}")
 
 
 def _sqlite_options(project: Project) -> list[str]:

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.errors import RefusedError
+from logdriven_dagster.errors import RefusedError, UnmetNeedError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.events import (
+    NeedUnmet,
     WindowEvent,
     WindowRefused,
     WindowSetBack,
     WindowSkipped,
     WindowStarted,
 )
+from logdriven_dagster.execution.needs import Needs
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.queue import CatchUpQueue
 from logdriven_dagster.execution.slots import Slots
@@ -40,6 +42,7 @@ class CatchingUp:
     """
     most: Callable[[Order], int]
     """How many windows of a table may run in one pass."""
+    needs: Needs
     record: Callable[[Order, Sequence[TimeWindow]], dict[TimeWindow, str]]
     """Records windows that do not apply as SKIPPED; those that it did, each with why."""
     tried: int = field(default=0, init=False)
@@ -80,6 +83,8 @@ class CatchingUp:
                     yield from self._pass_over(planned, order)
                     continue
                 yield from begin(planned, self._stretch(planned, order))
+            except UnmetNeedError as unmet:
+                yield NeedUnmet(self.queue.give_up(self.needs.having(unmet)), unmet)
             except RefusedError as refusal:
                 self.tried += 1
                 self.queue.set_aside(planned)

@@ -25,6 +25,7 @@ from logdriven_dagster.errors import (
     RunLogError,
     StepError,
     TransientStepError,
+    UnmetNeedError,
 )
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.execution.journal import Journal, succeeded, unsuccessful
@@ -107,7 +108,7 @@ class Chain:
                 spark_engine.window(self.work.run, self.work.project) as self.session,
             ):
                 self._with_retries(self._run)
-        except (AttemptLostError, RunLogError):
+        except (AttemptLostError, RunLogError, UnmetNeedError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a step raises is how it failed
             return self._failed(error)
@@ -122,7 +123,8 @@ class Chain:
         It may have ended a moment before, or the log may be away: the interruption goes on anyhow.
         """
         with suppress(AttemptLostError, RunLogError):
-            self._end(Status.DISCARDED, f"interrupted: {type(cause).__name__}")
+            why = str(cause) if isinstance(cause, UnmetNeedError) else type(cause).__name__
+            self._end(Status.DISCARDED, f"interrupted: {why}")
 
     def lost(self) -> None:
         """Clean up after an attempt that somebody else ended, unless they go on with its steps."""

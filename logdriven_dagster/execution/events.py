@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from logdriven_dagster.errors import AttemptLostError, RefusedError
+from logdriven_dagster.errors import AttemptLostError, RefusedError, UnmetNeedError
 from logdriven_dagster.model.attempts import Attempt, Status
 from logdriven_dagster.model.job_runs import JobRun, RunStep, StepResult
 from logdriven_dagster.model.lineage import QueryLineage
@@ -86,6 +86,16 @@ class WindowRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class NeedUnmet:
+    """Something that tables need is broken; nothing of theirs was claimed."""
+
+    tables: tuple[str, ...]
+    """Those that had something to run."""
+    reason: UnmetNeedError
+    """Free of secrets."""
+
+
+@dataclass(frozen=True, slots=True)
 class WindowSkipped:
     """A window behind a failed one that was not attempted, or one recorded as SKIPPED."""
 
@@ -146,6 +156,7 @@ WindowEvent: TypeAlias = (
     | WindowSetBack
     | WindowRefused
     | WindowSkipped
+    | NeedUnmet
 )
 StepEvent: TypeAlias = StepStarted | StepTriedAgain | StepEnded
 JobEvent: TypeAlias = JobStarted | StepEvent | JobEnded | WindowEvent

@@ -29,6 +29,7 @@ from logdriven_dagster.execution.events import (
     JobEnded,
     JobEvent,
     JobStarted,
+    NeedUnmet,
     WindowFailed,
     WindowLost,
 )
@@ -216,6 +217,8 @@ class _Execution:
                 self.failures.append(text)
             case WindowLost(reason=reason):
                 self.failures.append(redact(str(reason)))
+            case NeedUnmet(reason=unmet, tables=tables):
+                self.failures.append(f"{unmet}; not begun: {', '.join(tables)}")
 
     def _go_on(self) -> None:
         """Between two windows: whether the run is still ours, and has time left."""

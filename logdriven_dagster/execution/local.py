@@ -6,7 +6,10 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.config.needs import SPARK
+from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine import Engine
+from logdriven_dagster.errors import UnmetNeedError, UsageError
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.source_rows import SourceRows
@@ -14,6 +17,24 @@ from logdriven_dagster.runlog import RunLog, audits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def _started(
+    project: Project,
+    spark: "Callable[[], SparkSession] | None",
+    recall: Callable[[str], list[SourceRows]],
+) -> Engine:
+    """The engine on its session; UnmetNeedError where this machine cannot start or reach Spark."""
+    from logdriven_dagster.engine import spark_session
+    from logdriven_dagster.engine.failures import step_error
+
+    try:
+        session = spark() if spark is not None else spark_session(project)
+        return Engine(project, session, recall)
+    except UsageError as error:
+        raise UnmetNeedError(str(SPARK), redact(str(error))) from None
+    except Exception as error:  # noqa: BLE001 - Java and PySpark raise whatever they like
+        raise UnmetNeedError(str(SPARK), f"it does not start: {step_error(error)}") from None
 
 
 def open_runner(
@@ -35,11 +56,7 @@ def open_runner(
 
     @cache
     def started() -> Engine:
-        if spark is not None:
-            return Engine(project, spark(), recall)
-        from logdriven_dagster.engine import spark_session
-
-        return Engine(project, spark_session(project), recall)
+        return _started(project, spark, recall)
 
     def engine() -> Engine:
         with starting:  # windows side by side ask for the one that all share

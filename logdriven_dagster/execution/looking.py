@@ -158,4 +158,9 @@ def _windows(upstream: TableConfig, taken: Taken) -> tuple[TimeWindow, ...]:
 
 def must_look(run: WindowRun) -> bool:
     """Whether nobody knows yet what the run is to read."""
-    return isinstance(run.window, Slice) and not run.window.high and not run.files
+    return looks_first(run.window) and not run.files
+
+
+def looks_first(window: TimeWindow) -> bool:
+    """Whether a source may have to be asked before anything is known to be read in Spark."""
+    return isinstance(window, Slice) and not window.high

@@ -6,6 +6,7 @@ from itertools import islice, takewhile
 
 from logdriven_dagster.config.models import CatchUp, TableConfig
 from logdriven_dagster.execution.events import (
+    NeedUnmet,
     WindowEvent,
     WindowFailed,
     WindowLost,
@@ -112,7 +113,7 @@ class CatchUpQueue:
     def seen(self, event: WindowEvent) -> None:
         """Learn from what happened."""
         match event:
-            case WindowStarted() | WindowRefused() | WindowSkipped():
+            case WindowStarted() | WindowRefused() | WindowSkipped() | NeedUnmet():
                 return
             case WindowSetBack(attempt=attempt):
                 self._taken.discard((attempt.table, attempt.window.start))
@@ -135,6 +136,13 @@ class CatchUpQueue:
         """Leave a refused window alone for the rest of this catch-up."""
         self._aside.add((planned.table, planned.window.start))
         self._reload(planned.table)
+
+    def give_up(self, does: Callable[[str], bool]) -> tuple[str, ...]:
+        """Leave tables alone from here on; those of them that had something to run."""
+        pending = tuple(n for n, t in self._plan().tables.items() if does(n) and t.pending)
+        for name in list(filter(does, self._open)):
+            self._close(name)
+        return pending
 
     def held(self) -> Iterator[WindowEvent]:
         """The windows behind failed ones. Source: Sharp ETL, reported as skipped, not logged."""

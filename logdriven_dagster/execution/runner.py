@@ -13,7 +13,7 @@ from logdriven_dagster.config.processes import registry_of
 from logdriven_dagster.config.relations import project_of_job
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine import Engine, WindowSession
-from logdriven_dagster.errors import AttemptLostError, UsageError
+from logdriven_dagster.errors import AttemptLostError, UnmetNeedError, UsageError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.auditing import audit
 from logdriven_dagster.execution.catching_up import CatchingUp
@@ -24,6 +24,7 @@ from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
     WindowLost,
+    WindowSetBack,
     WindowSkipped,
     WindowStarted,
     WindowSucceeded,
@@ -31,7 +32,8 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.execution.journal import Journal
 from logdriven_dagster.execution.leases import HeldLease, lease_of, lease_of_stretch
 from logdriven_dagster.execution.lineage import LineageRecorder
-from logdriven_dagster.execution.looking import Lookout, window_run
+from logdriven_dagster.execution.looking import Lookout, looks_first, window_run
+from logdriven_dagster.execution.needs import Needs
 from logdriven_dagster.execution.notifications import Announcer, Outbox, gathering
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.queue import CatchUpQueue
@@ -137,6 +139,7 @@ class Runner:
             max_windows,
             self._run_together,
             most_together,
+            self._needs,
             self._pass_over,
         )
         yield from work.events(max_parallel or project.config.max_parallel)
@@ -280,6 +283,9 @@ class Runner:
             orders = orders[:1]  # an earlier version is only for windows that have tried it
         orders = [replace(order, window=each.window) for each in orders]
         assert order.steps
+        self._needs.refuse_unmet(order.table)
+        if not looks_first(order.window):
+            self._engine()
         began = time.monotonic()
         registry = self._registry_for(order)
         started = self.run_log.write(lambda conn: claim_stretch(conn, registry, orders, self.owner))
@@ -305,6 +311,11 @@ class Runner:
                     outcome: WindowEvent = chain.execute(self._engine)
             except AttemptLostError as reason:
                 outcome = WindowLost(attempt, reason)
+            except UnmetNeedError as unmet:
+                yield WindowSetBack(attempt, str(unmet))
+                raise
+        if isinstance(outcome, WindowFailed):
+            self._needs.failed(order.table)
         if isinstance(outcome, WindowSucceeded):
             outcome = self._lineage.recorded(order, outcome)
         yield outcome
@@ -327,6 +338,10 @@ class Runner:
 
     def _journal(self, order: Order, registry: Registry, attempt: Attempt) -> Journal:
         return Journal(self.run_log, registry, attempt, self._announcer(order.table))
+
+    @cached_property
+    def _needs(self) -> Needs:
+        return Needs(self.project)
 
     @cached_property
     def _lineage(self) -> LineageRecorder:

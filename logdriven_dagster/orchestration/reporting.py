@@ -22,6 +22,7 @@ from logdriven_dagster.errors import (
     in_brief,
 )
 from logdriven_dagster.execution.events import (
+    NeedUnmet,
     WindowEvent,
     WindowFailed,
     WindowLost,
@@ -61,6 +62,7 @@ class Reporter:
     failed: list[WindowFailed] = field(default_factory=list)
     lost: list[WindowLost] = field(default_factory=list)
     refused: list[WindowRefused] = field(default_factory=list)
+    unmet: list[NeedUnmet] = field(default_factory=list)
     skipped: int = 0
     tried: set[tuple[AssetKey, str]] = field(default_factory=set)
     """Partitions whose windows were claimed in this step."""
@@ -85,6 +87,9 @@ class Reporter:
             case WindowRefused():
                 self.refused.append(event)
                 self.context.log.warning(redact(str(event.reason)))
+            case NeedUnmet(reason=reason, tables=tables):
+                self.unmet.append(event)
+                self.context.log.error("%s; not begun: %s", reason, ", ".join(tables))
             case WindowSkipped():
                 self.skipped += 1
                 self.context.log.debug("%s %s: %s", event.table, event.window, event.reason)
@@ -117,6 +122,7 @@ class Reporter:
     def raise_failures(self, *heading: str) -> None:
         """Raise the Failure that ends a step some of whose windows failed or were lost."""
         texts = [*map(failure_text, self.failed), *(redact(str(e.reason)) for e in self.lost)]
+        texts += [str(event.reason) for event in self.unmet]
         if texts:
             metadata = failure_metadata(self.failed[0]) if self.failed else {}
             raise Failure("\n".join([*heading, *texts]), metadata=metadata, allow_retries=False)
