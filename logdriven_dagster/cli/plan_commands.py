@@ -18,6 +18,7 @@ from logdriven_dagster.cli.options import (
 
 if TYPE_CHECKING:
     from logdriven_dagster.config import Project
+    from logdriven_dagster.model.logs import OpenWindow
     from logdriven_dagster.planning import Plan, PlannedWindow, TablePlan
 
 
@@ -53,6 +54,7 @@ def plan(
     for name, reason in apart.items():
         size = loaded.tables[name].batch_size
         print_line(f"{name} runs one window at a time in spite of batch_size {size}: {reason}")
+    _print_failed_refreshes(found)
 
 
 def _errors(table: "TablePlan") -> list[str]:
@@ -144,10 +146,11 @@ def status(
         return
     grid = rendering.table("table", "watermark", "#pending", "#failed", "#running", "last status")
     for row in rows:
-        last = row.pop("last_status")
+        last, _ = row.pop("last_status"), row.pop("failed_refreshes")
         cells = [_cell(value) for value in row.values()]
         grid.add_row(*cells, rendering.state(str(last or "–")))
     rendering.console().print(grid)
+    _print_failed_refreshes(found)
     rendering.point_to_errors(name for name, table in found.tables.items() if _errors(table))
     print_lost(looked)
     print_disagreements(disagreements)
@@ -162,7 +165,27 @@ def _status_json(table: "TablePlan", last_status: str | None) -> dict[str, objec
         "failed": statuses.count("FAILURE"),
         "running": statuses.count("RUNNING"),
         "last_status": last_status,
+        "failed_refreshes": [_refresh_json(item) for item in table.log.failed_refreshes],
     }
+
+
+def _refresh_json(failed: "OpenWindow") -> dict[str, object]:
+    start, end = failed.window.bounds
+    told = {"job_id": failed.job_id, "status": failed.status.value, "error": failed.error}
+    return {"data_range_start": start, "data_range_end": end, **told}
+
+
+def _print_failed_refreshes(found: "Plan") -> None:
+    """Refreshes that failed are no pending windows: a person repeats them, or leaves them."""
+    from logdriven_dagster.cli import rendering
+    from logdriven_dagster.errors import in_brief
+
+    for name, table in found.tables.items():
+        for failed in table.log.failed_refreshes:
+            error = f": {in_brief(failed.error)}" if failed.error else ""
+            told = f"its refresh, job {failed.job_id}, did not succeed{error}"
+            fix = "what was published before stands; `logdriven refresh` repeats it"
+            rendering.print_line(f"{name} {failed.window}: {told}; {fix}")
 
 
 def _cell(value: object) -> str:

@@ -81,7 +81,9 @@ def _line(result: WindowResult) -> "Text":
         return line.append(f"; ran {result.definition}" if result.definition else "")
     step = f"step {result.step}: " if result.step else ""
     ran = f"ran {result.definition}; " if result.definition else ""
-    return line.append_text(rendering.plain(f"  {ran}{step}{in_brief(result.reason or '')}"))
+    stands = "; only a refresh: what was published before stands" if result.stands else ""
+    reason = in_brief(result.reason or "")
+    return line.append_text(rendering.plain(f"  {ran}{step}{reason}{stands}"))
 
 
 _NAMED = 5
@@ -109,10 +111,14 @@ def report(tally: Tally, output: Output) -> None:
     elif not (tally.running or tally.unmet):
         rendering.print_line("Nothing to do.")
     if tally.running:
-        stopped = [f"{attempt.table} {attempt.window}" for attempt in tally.running.values()]
+        attempts = tally.running.values()
+        stopped = [f"{attempt.table} {attempt.window}" for attempt in attempts]
         verb, pronoun = ("is", "it") if len(stopped) == 1 else ("are", "them")
         message = f"interrupted; {', '.join(stopped)} {verb} logged as DISCARDED"
-        rendering.print_error(f"{message}, the next run starts with {pronoun}")
+        next_one = f"the next run starts with {pronoun}"
+        if all(attempt.was_finished for attempt in attempts):
+            next_one = f"what was published before stands, unless {pronoun} had begun to publish"
+        rendering.print_error(f"{message}, {next_one}")
 
 
 def _print_summary(summary: RunSummary) -> None:

@@ -43,6 +43,8 @@ class WindowResult:
     """The step that failed."""
     reason: str | None = None
     """The error of a failed window, or why it did not run."""
+    stands: bool = False
+    """Whether only a refresh failed: the window is finished by what was published before."""
     definition: str | None = None
     """Which version of the table ran, where it is not that of its file."""
 
@@ -75,7 +77,7 @@ def window_result(event: WindowEvent) -> WindowResult | None:
                 round(seconds, 3),
                 definition=attempt.claim.other_version,
             )
-        case WindowFailed(attempt=attempt, step_id=step, error=error, seconds=seconds):
+        case WindowFailed(attempt=attempt, step_id=step, error=error, seconds=seconds, stands=s):
             return WindowResult(
                 attempt.table,
                 attempt.window,
@@ -85,6 +87,7 @@ def window_result(event: WindowEvent) -> WindowResult | None:
                 seconds=round(seconds, 3),
                 step=step,
                 reason=error,
+                stands=s,
                 definition=attempt.claim.other_version,
             )
         case WindowLost(attempt=attempt, reason=why):

@@ -83,6 +83,8 @@ class Chain:
     session: WindowSession | None = None
     fenced: bool = False
     """Whether older attempts are shut out and what they left is taken over."""
+    touched: bool = False
+    """Whether readers may see something of it: it has begun to publish, or to change a database."""
 
     def __post_init__(self) -> None:
         self.current_step = self.work.steps[0].step
@@ -128,6 +130,9 @@ class Chain:
 
     def lost(self) -> None:
         """Clean up after an attempt that somebody else ended, unless they go on with its steps."""
+        if self.attempt.was_finished and not self.touched:
+            with suppress(RunLogError):
+                self.journal.discarded()
         if self.session is None:
             return
         with suppress(RunLogError), self.journal.run_log.read() as conn:
@@ -253,6 +258,7 @@ class Chain:
 
     def _stage_step(self, step: StepConfig) -> None:
         self._advance(step)
+        self.touched |= bool(step.commit_before_read)
         staged = self.work.stage(self._session, step)
         if self.notes:  # once, and with the first step, which reads the source as a rule
             staged = replace(staged, output="; ".join(filter(None, [self.notes, staged.output])))
@@ -280,6 +286,7 @@ class Chain:
 
     def _publish(self) -> None:
         self.published.clear()
+        self.touched = True
         for step in self.work.steps:
             if step.target is not None and step.step in self.staged:
                 self.current_step = step.step
@@ -301,14 +308,22 @@ class Chain:
             text = f"{type(error).__name__}: {text}"
         self._end(Status.FAILURE, text)
         seconds, steps = time.monotonic() - self.started, tuple(self.staged.values())
-        return WindowFailed(self.attempt, self.current_step, text, seconds, steps, self.checks)
+        stands = self.attempt.was_finished and not self.touched
+        return WindowFailed(
+            self.attempt, self.current_step, text, seconds, steps, self.checks, stands
+        )
 
     def _end(self, status: Status, error: str) -> None:
         """Log an end without success, then remove what was staged: a zombie never gets there."""
         outcome = unsuccessful(self.staged.get(self.current_step), status, error)
         failed = status is Status.FAILURE
         errors = max(self.error_count, 1) if failed else self.error_count
-        ended = AttemptOutcome(status, self.application_id, error_count=errors)
+        ended = AttemptOutcome(
+            status,
+            self.application_id,
+            error_count=errors,
+            published_nothing=not self.touched,
+        )
         self.journal.fail(self.current_step, outcome, self.staged, ended)
         if self.session is not None:
             self.session.discard()

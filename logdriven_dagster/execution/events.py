@@ -51,6 +51,8 @@ class WindowFailed:
     """What had been staged, for what was found in it."""
     checks: Mapping[str, bool] = field(default_factory=dict)
     """As of WindowSucceeded."""
+    stands: bool = False
+    """Whether only a refresh failed: the window is finished by what was published before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,10 @@ class Journal:
         lifecycle.term_job(conn, self.registry, self.attempt, ended)
         self.announcer.attempt_ended(conn, self.attempt, ended.status)
 
+    def discarded(self) -> None:
+        """A refresh that somebody else has ended had published nothing."""
+        self.run_log.write(lambda c: lifecycle.was_discarded(c, self.registry, self.attempt))
+
     def log_halt(self, conn: Connection, step_id: str, outcome: StepOutcome) -> None:
         """As `halt`, in a transaction of the caller's."""
         lifecycle.halt_step(conn, self.registry, self.attempt, step_id, outcome)

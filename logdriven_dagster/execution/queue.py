@@ -118,8 +118,8 @@ class CatchUpQueue:
             case WindowSetBack(attempt=attempt):
                 self._taken.discard((attempt.table, attempt.window.start))
                 self._alone.add((attempt.table, attempt.window.start))
-            case WindowFailed(attempt=attempt) | WindowLost(attempt=attempt) if self._ordered(
-                attempt.table
+            case WindowFailed(attempt=attempt, stands=False) | WindowLost(attempt=attempt) if (
+                self._ordered(attempt.table)
             ):
                 self._taken.discard((attempt.table, attempt.window.start))
                 self._failures.setdefault(attempt.table, attempt.window)

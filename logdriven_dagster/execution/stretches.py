@@ -77,6 +77,8 @@ class StretchChain:
     current_step: str = ""
     application_id: str | None = None
     session: StretchSession | None = None
+    touched: bool = False
+    """Whether it has begun to publish."""
 
     def __post_init__(self) -> None:
         self.current_step = self.table.steps[0].step
@@ -130,6 +132,7 @@ class StretchChain:
         for step in self.table.steps:
             if step.target is not None:
                 self.current_step = step.step
+                self.touched = True
                 done = session.publish(step.step, self.lease.verify)
                 for part, published in zip(self.parts, done, strict=True):
                     part.published.append(published)
@@ -241,7 +244,12 @@ class StretchChain:
     def _discard(self, reason: str, errors: int) -> dict[int, AttemptLostError]:
         """End as DISCARDED what is still ours; job → what became of those that are not."""
         outcome = StepOutcome(Status.DISCARDED, error=reason)
-        ended = AttemptOutcome(Status.DISCARDED, self.application_id, error_count=errors)
+        ended = AttemptOutcome(
+            Status.DISCARDED,
+            self.application_id,
+            error_count=errors,
+            published_nothing=not self.touched,
+        )
 
         def work(conn: Connection) -> dict[int, AttemptLostError]:
             held = leases.still_held(conn, self._attempts)

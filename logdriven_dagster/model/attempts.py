@@ -147,6 +147,8 @@ class Attempt:
     """Whose running attempt this one ended."""
     staged: Mapping[str, str] = field(default_factory=dict)
     """Step → the durable result that a dead attempt left behind, `step_log.staged`."""
+    was_finished: bool = False
+    """Whether an attempt before it has finished the window, so that this one is a refresh."""
 
     @property
     def table(self) -> str:
@@ -198,3 +200,5 @@ class AttemptOutcome:
     current_file: str | None = None
     error_count: int = 0
     """Failed tries inside the attempt, kept after a success. Source: Kettle, `error_count`."""
+    published_nothing: bool = False
+    """Of an attempt without success: it had not begun to publish, as it knows itself."""

@@ -79,6 +79,8 @@ class TableLog:
     skipped: tuple[TimeWindow, ...] = ()
     """Ranges whose latest attempts are SKIPPED."""
     open: tuple[OpenWindow, ...] = ()
+    failed_refreshes: tuple[OpenWindow, ...] = ()
+    """Finished windows whose last refresh failed: what was published before it stands."""
     settled: tuple[Settled, ...] = ()
     """Of tables with `lookback`: the windows for which late rows may still come, perhaps more."""
     stale: tuple[TimeWindow, ...] = ()

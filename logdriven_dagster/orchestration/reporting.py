@@ -111,6 +111,9 @@ class Reporter:
         # Again, because another run may have planned the same partition meanwhile.
         planned = self._planned(event.attempt.table, event.attempt.window)
         self._checked(event, planned[1] if planned else None)
+        if event.stands and planned is not None:  # the partition is as it was, only this run is red
+            self.tried.discard(planned)
+            report_planned(self.context.instance, *planned, None)
 
     def follow(self, events: Iterator[WindowEvent]) -> None:
         """Report all events; stopped on the way, the runner learns of it and logs the attempt."""

@@ -19,6 +19,7 @@ from logdriven_dagster.planning.readiness import (
     DependenciesMissing,
     NotApplying,
     earlier_unfinished,
+    failed_refresh,
     obstacle_to_rerun,
     open_attempt,
     standing,
@@ -196,7 +197,8 @@ class Plan:
         obstacle = None if blocked else self.obstacle(plan.table, window, trigger)
         if isinstance(obstacle, NotApplying):
             return PlannedWindow(name, window, State.INAPPLICABLE, obstacle.reason, trigger)
-        blocked = blocked or (obstacle.reason if obstacle else self._resting(attempt))
+        tried = attempt or failed_refresh(window, plan.log)
+        blocked = blocked or (obstacle.reason if obstacle else self._resting(tried))
         if blocked:
             return PlannedWindow(name, window, State.BLOCKED, blocked, trigger)
         return PlannedWindow(name, window, State.READY, self._cause(plan, window, trigger), trigger)

@@ -111,6 +111,11 @@ def open_attempt(window: TimeWindow, log: TableLog) -> OpenWindow | None:
     return next((item for item in log.open if item.window.overlaps(window)), None)
 
 
+def failed_refresh(window: TimeWindow, log: TableLog) -> OpenWindow | None:
+    """The failed refresh of a window that is finished all the same."""
+    return next((item for item in log.failed_refreshes if item.window == window), None)
+
+
 _SHOWN = 3
 
 

@@ -6,12 +6,12 @@ Source: Kylin, "more and more jobs": its scheduler reads all of them every minut
 from collections.abc import Collection
 from datetime import timedelta
 
-from sqlalchemy import ColumnElement, and_, delete, or_, select
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.runlog import coverage
+from logdriven_dagster.runlog import coverage, failed_refreshes
 from logdriven_dagster.runlog.clock import utc_from_now
 from logdriven_dagster.runlog.schema import (
     job_log,
@@ -50,7 +50,8 @@ def _old(age: timedelta) -> ColumnElement[bool]:
         & job_log.c.status.in_(coverage.DONE)  # not one that somebody has set to FAILURE
         & (job_log.c.attempt_number == 1)
     )
-    superseded = job_log.c.latest.is_(None)
+    marked = func.coalesce(job_log.c.failed_refresh, 0) == failed_refreshes.MARKED
+    superseded = job_log.c.latest.is_(None) & ~marked
     running = job_log.c.status == Status.RUNNING.value
     ended = job_log.c.job_end_time < utc_from_now(-age)
     return and_(~running, ended, or_(finished, superseded))

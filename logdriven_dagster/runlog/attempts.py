@@ -21,7 +21,7 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.model.windows import Slice, TimeWindow
-from logdriven_dagster.runlog import coverage, leases, steps
+from logdriven_dagster.runlog import coverage, failed_refreshes, leases, steps
 from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import microseconds, utc_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive
@@ -41,7 +41,7 @@ def claim(conn: Connection, request: Claim, first: Status = Status.READY) -> Att
     _refuse_overlapping(conn, request)
     previous = _latest(conn, request)
     replaced = _make_way(conn, request, previous) if previous is not None else None
-    number, token, failures = _next(conn, request, previous)
+    number, token, failures, stands = _next(conn, request, previous)
     known = _looked_at(request, previous)
     try:
         if previous is not None:
@@ -57,7 +57,7 @@ def claim(conn: Connection, request: Claim, first: Status = Status.READY) -> Att
     if before is Status.RUNNING:
         before = Status.FAILURE  # it has just been taken over or replaced
     previous_id = previous.job_id if previous is not None else None
-    return Attempt(job_id, request, number, token, before, previous_id, replaced, staged)
+    return Attempt(job_id, request, number, token, before, previous_id, replaced, staged, stands)
 
 
 def _latest(conn: Connection, request: Claim) -> Row[Any] | None:
@@ -71,8 +71,9 @@ def last_version(
 ) -> tuple[Status, int | None] | None:
     """How the latest attempt at a window ended, and which version of its table it ran."""
     mine = job_log.c.job_schedule_id == f"{table}-{window.key}"
-    query = select(job_log.c.status, job_log.c.table_version).where(mine, job_log.c.latest == 1)
-    row = conn.execute(query).first()
+    newest = or_(job_log.c.latest == 1, job_log.c.failed_refresh == failed_refreshes.MARKED)
+    query = select(job_log.c.status, job_log.c.table_version).where(mine, newest)
+    row = conn.execute(query.order_by(job_log.c.job_id.desc()).limit(1)).first()
     return None if row is None else (Status(row.status), row.table_version)
 
 
@@ -96,7 +97,7 @@ def skip(
             _demote(conn, previous.job_id, request)
             # It may have succeeded once, before somebody made it pending again.
             coverage.carve(conn, request.table, Status.SUCCESS, request.window)
-        number, token, _ = _next(conn, request, previous)
+        number, token, _, _ = _next(conn, request, previous)
         try:
             job_id = _insert(conn, request, Status.SKIPPED, number, covered=1, fencing_token=token)
         except IntegrityError:
@@ -143,7 +144,8 @@ def note_errors(conn: Connection, attempt: Attempt, number: int) -> None:
 def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
     """Log how an attempt ended, which releases its lease; AttemptLostError if somebody else did.
 
-    An attempt that did not succeed closes the steps that were still running.
+    An attempt that did not succeed closes the steps that were still running. A window that was
+    finished before it, and of which it published nothing, is finished still.
     """
     done = outcome.status is Status.SUCCESS
     empty = attempt.window.is_empty
@@ -153,6 +155,8 @@ def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
         coverage.cover(conn, attempt.table, Status.SUCCESS, attempt.window)
     if not done:
         steps.close_steps(conn, attempt.job_id, outcome.status)
+        if attempt.was_finished and outcome.published_nothing:
+            failed_refreshes.hide(conn, attempt)
     steps.forget_staged(conn, attempt.job_id)
 
 
@@ -223,8 +227,10 @@ def _refuse_overlapping(conn: Connection, request: Claim) -> None:
             raise AlreadyRunningError(f"{request.table} {request.window} overlaps with what {by}")
 
 
-def _next(conn: Connection, request: Claim, previous: Row[Any] | None) -> tuple[int, int, int]:
-    """Attempt number, fencing token and failures in a row of the attempt that follows.
+def _next(
+    conn: Connection, request: Claim, previous: Row[Any] | None
+) -> tuple[int, int, int, bool]:
+    """Attempt number, fencing token, failures in a row, and whether the window is finished already.
 
     The clock makes the token grow even where a run log starts anew beside old targets.
     """
@@ -237,13 +243,18 @@ def _next(conn: Connection, request: Claim, previous: Row[Any] | None) -> tuple[
     known = select(utc_now().label("now"), archived[0].label("n"), archived[1].label("token"))
     row = conn.execute(known).one()
     token = max(microseconds(row.now), (row.token or 0) + 1)
+    if previous is None and not row.n:
+        return 1, token, 0, False
     if previous is None:
-        if row.n:
-            _demote_archived(conn, request)
-        return (row.n or 0) + 1, token, 0
-    failed = previous.status == Status.FAILURE.value or previous.expired
-    token = max(token, (previous.fencing_token or 0) + 1)
-    return previous.attempt_number + 1, token, previous.failures + 1 if failed else 0
+        _demote_archived(conn, request)
+    finished = previous is None or (previous.status in coverage.DONE and previous.covered != 0)
+    refresh = failed_refreshes.repeated(conn, schedule_id(request)) if finished else None
+    before = refresh or previous
+    if before is None:
+        return row.n + 1, token, 0, True
+    failed = before.status == Status.FAILURE.value or (refresh is None and before.expired)
+    token = max(token, (before.fencing_token or 0) + 1)
+    return before.attempt_number + 1, token, before.failures + 1 if failed else 0, finished
 
 
 def _looked_at(request: Claim, previous: Row[Any] | None) -> dict[str, Any]:

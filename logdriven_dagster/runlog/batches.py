@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.errors import AlreadyRunningError, EarlierWindowError, LifeCycleError
 from logdriven_dagster.model.attempts import Attempt, Status
 from logdriven_dagster.model.batches import PSEUDO_BATCH, Batch, BatchState, Process, cut
-from logdriven_dagster.runlog import attempts, coverage
+from logdriven_dagster.runlog import attempts, coverage, failed_refreshes
 from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.offering import enlist, make_batches, makes, of_route
@@ -116,6 +116,11 @@ def failed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
     _mark(conn, attempt, step, batch_state=BatchState.FAILED.value, end_ts=utc_now())
 
 
+def give_back(conn: Connection, attempt: Attempt) -> None:
+    """A refresh of a finished window has failed: its copies leave the queue, the archive stays."""
+    conn.execute(delete(batch_queue).where(_taken_by(attempt)))
+
+
 def archive(conn: Connection, attempt: Attempt) -> None:
     """Move the attempt's batches out of the queue."""
     names = [column.name for column in batch_queue.columns]
@@ -205,11 +210,7 @@ def _suffices(process: Process, left: Sequence[Batch], max_batches: int | None) 
 def _copied(conn: Connection, process: Process, attempt: Attempt) -> tuple[Batch, ...]:
     """The batches of a finished slice that runs again, queued once more; they stay archived."""
     for log in (job_log, job_log_archive):
-        query = select(log.c.target_batch_id).where(
-            log.c.job_schedule_id == attempts.schedule_id(attempt.claim),
-            log.c.attempt_number == attempt.attempt_number - 1,
-        )
-        before = conn.execute(query).scalar()
+        before = conn.execute(failed_refreshes.superseded_by(log, attempt)).scalar()
         if before is not None:
             break
     else:

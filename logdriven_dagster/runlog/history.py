@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, select, union_all
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.config.models import TableConfig
@@ -15,7 +15,15 @@ from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import OpenWindow, Settled, TableLog
 from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import TimeWindow, in_zone
-from logdriven_dagster.runlog import coverage, leases, recent, refreshes, slices, waiting
+from logdriven_dagster.runlog import (
+    coverage,
+    failed_refreshes,
+    leases,
+    recent,
+    refreshes,
+    slices,
+    waiting,
+)
 from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import job_log, step_log
@@ -47,12 +55,13 @@ _NEWEST_DONE = _DONE_OF_TABLE.order_by(job_log.c.window_start.desc()).limit(bind
 _STILL_LATE = _DONE_OF_TABLE.where(job_log.c.seen_until > 0)
 """The finished windows of a table that had not seen all when they ran."""
 
-_OPEN = (
-    select(job_log, leases.is_expired(), utc_now().label("read_at"))
-    .where(job_log.c.status.in_(coverage.OPEN), job_log.c.latest == 1)
-    .order_by(job_log.c.window_start)
+_OPEN = select(job_log, leases.is_expired(), utc_now().label("read_at")).where(
+    job_log.c.status.in_(coverage.OPEN), job_log.c.latest == 1
 )
-"""The latest attempts that run or did not succeed, by ascending start."""
+"""The latest attempts that run or did not succeed."""
+_FAILED_REFRESHES = select(job_log, leases.is_expired(), utc_now().label("read_at")).where(
+    job_log.c.failed_refresh == failed_refreshes.MARKED
+)
 
 
 def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
@@ -69,9 +78,9 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
         covered.setdefault((row.job_name, row.status), []).append(_window(row, zones[row.job_name]))
     rows = _open_rows(conn, list(zones))
     reopened: dict[str, list[TimeWindow]] = {}
-    for row in coverage.reopened(conn, [row.job_schedule_id for row in rows]):
+    for row in coverage.reopened(conn, [row.job_schedule_id for row in rows if row.latest]):
         reopened.setdefault(row.job_name, []).append(_window(row, zones[row.job_name]))
-    opened = _open_windows(conn, tables, rows)
+    opened, hidden = _open_windows(conn, tables, rows)
     stale = refreshes.stale(conn, tables)
     lately = recent.ended(conn, tables)
     settled = _settled(conn, tables)
@@ -85,6 +94,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
             tuple(finished),
             tuple(skipped),
             tuple(opened.get(name, ())),
+            tuple(hidden.get(name, ())),
             settled.get(name, ()),
             tuple(stale.get(name, ())),
             last.get(name),
@@ -96,25 +106,28 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
 
 def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[OpenWindow]]:
     """The unfinished windows of the tables that have been tried, oldest first."""
-    return _open_windows(conn, tables, _open_rows(conn, [table.table for table in tables]))
+    return _open_windows(conn, tables, _open_rows(conn, [table.table for table in tables]))[0]
 
 
 def _open_rows(conn: Connection, names: Sequence[str]) -> Sequence[Row[Any]]:
-    return conn.execute(_OPEN.where(job_log.c.job_name.in_(names))).all()
+    """The unfinished windows, and the failed refreshes of finished ones, by ascending start."""
+    both = union_all(*(q.where(job_log.c.job_name.in_(names)) for q in (_OPEN, _FAILED_REFRESHES)))
+    return sorted(conn.execute(both).all(), key=lambda row: row.window_start or 0)
 
 
 def _open_windows(
     conn: Connection, tables: Collection[TableConfig], rows: Sequence[Row[Any]]
-) -> dict[str, list[OpenWindow]]:
+) -> tuple[dict[str, list[OpenWindow]], dict[str, list[OpenWindow]]]:
     by_name = {table.table: table for table in tables}
     errors = _errors(conn, [row.job_id for row in rows])
-    found: dict[str, list[OpenWindow]] = {}
+    opened: dict[str, list[OpenWindow]] = {}
+    hidden: dict[str, list[OpenWindow]] = {}
     for row in rows:
         table = by_name[row.job_name]
         if row.window_start is not None and slices.is_of(table, row.incremental_type):
             item = _open_window(row, table, errors.get(row.job_id))
-            found.setdefault(row.job_name, []).append(item)
-    return found
+            (opened if row.latest else hidden).setdefault(row.job_name, []).append(item)
+    return opened, hidden
 
 
 def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:

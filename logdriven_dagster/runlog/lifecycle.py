@@ -38,7 +38,16 @@ from logdriven_dagster.model.batches import (
     union_of,
 )
 from logdriven_dagster.model.windows import Slice, in_zone
-from logdriven_dagster.runlog import attempts, batches, files, leases, offering, slices, steps
+from logdriven_dagster.runlog import (
+    attempts,
+    batches,
+    failed_refreshes,
+    files,
+    leases,
+    offering,
+    slices,
+    steps,
+)
 from logdriven_dagster.runlog.schema import job_log, step_log
 
 Run: TypeAlias = Attempt | str
@@ -185,13 +194,22 @@ def halt_job(
 def term_job(conn: Connection, registry: Registry, run: Run, outcome: AttemptOutcome) -> None:
     """End a run as FAILURE or DISCARDED; its batches stay queued, for the next attempt at it.
 
-    LifeCycleError 102, 105, 110.
+    Those of a refresh whose window is finished all the same do not. LifeCycleError 102, 105, 110.
     """
     _, attempt = _of_job(conn, registry, run)
     _refuse_steps(conn, attempt, _UNTERMINATED)
     if registry.exchanges(attempt.table):
-        batches.failed(conn, attempt)
+        if attempt.was_finished and outcome.published_nothing:
+            batches.give_back(conn, attempt)
+        else:
+            batches.failed(conn, attempt)
     attempts.finish(conn, attempt, outcome)
+
+
+def was_discarded(conn: Connection, registry: Registry, attempt: Attempt) -> None:
+    """A refresh that somebody discarded had published nothing, as its own runner says."""
+    if failed_refreshes.hide_discarded(conn, attempt) and registry.exchanges(attempt.table):
+        batches.give_back(conn, attempt)
 
 
 def _intakes(conn: Connection, process: Process, chosen: batches.Chosen) -> tuple[Intake, ...]:

@@ -22,6 +22,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    or_,
     select,
     union_all,
     update,
@@ -131,10 +132,26 @@ def _settled_until(conn: Connection, pair: _Pair, again: Sequence[Row[Any]]) -> 
     mine = (job_log.c.job_name == pair.upstream) & (job_log.c.latest == 1)
     job_ids = select(job_log.c.job_id).where(mine)
     # Each by its index: one condition with OR would look through all windows of the upstream.
-    unsettled = (job_ids.where(job_log.c.status == _RUNNING), job_ids.where(_ended_lately(known)))
+    unsettled = (
+        job_ids.where(job_log.c.status == _RUNNING),
+        job_ids.where(_ended_lately(known)),
+        _standing_behind_running(mine),
+    )
     stop = min([*older, *conn.execute(union_all(*unsettled)).scalars()], default=None)
     settled = [row.job_id for row in known if stop is None or row.job_id < stop]
     return max(settled, default=0)
+
+
+def _standing_behind_running(mine: ColumnElement[bool]) -> Select[Any]:
+    """The successes that count again if the refreshes that are running over them fail."""
+    before = job_log.alias()
+    return select(before.c.job_id).where(
+        before.c.job_schedule_id == job_log.c.job_schedule_id,
+        before.c.status == _DONE,
+        mine,
+        job_log.c.status == _RUNNING,
+        job_log.c.again == 1,
+    )
 
 
 def _ended_lately(rows: Sequence[Row[Any]]) -> ColumnElement[bool]:
@@ -219,8 +236,14 @@ def _over(log: Table, number: int, pair: _Pair, again: Row[Any], status: str) ->
         log.c.window_start >= begin,
         log.c.window_start < again.window_end,
         log.c.window_end > low,
-        log.c.job_id < again.job_id,
+        _is_older(log, again, status),
     )
+
+
+def _is_older(log: Table, again: Row[Any], status: str) -> ColumnElement[bool]:
+    """One that is running again counts as old: if it fails, what it was before stands."""
+    older = log.c.job_id < again.job_id
+    return or_(older, log.c.again == 1) if status == _RUNNING else older
 
 
 def _move(conn: Connection, pair: _Pair, job_id: int) -> None:

@@ -82,7 +82,7 @@ job_log = Table(
     # offsets and batches have no order as texts.
     Column("window_start", BigInteger, comment="epoch seconds, or the number of a slice"),
     Column("window_end", BigInteger),
-    Column("latest", SmallInteger, comment="1 for the newest attempt at its window, else NULL"),
+    Column("latest", SmallInteger, comment="1 for the attempt that counts, else NULL"),
     # The lease. A RUNNING row without an expiry has none; an ended one with it did not end by
     # itself.
     Column("fencing_token", BigInteger, comment="greater than any earlier one of the window"),
@@ -98,6 +98,7 @@ job_log = Table(
     Column("job_run_id", BigInteger, comment="the run of a job that it belongs to"),
     Column("again", SmallInteger, comment="1 for an attempt after the first one, else NULL"),
     Column("seen_until", BigInteger, comment="lookback: all was there up to here; NULL: for good"),
+    Column("failed_refresh", SmallInteger, comment="1: it failed, what was before stands; 0: past"),
     CheckConstraint(STATUS_CHECKS["job_log"], name="ck_job_log_status"),
     CheckConstraint(LEASE_CHECK, name="ck_job_log_lease"),
     sqlite_autoincrement=True,
@@ -116,6 +117,7 @@ Index(
 )
 Index("ix_job_log_status", job_log.c.status, job_log.c.latest)
 Index("ix_job_log_seen", job_log.c.job_name, job_log.c.latest, job_log.c.seen_until)
+Index("ix_job_log_failed_refresh", job_log.c.failed_refresh, job_log.c.job_name)
 Index("ix_job_log_again", job_log.c.job_name, job_log.c.again, job_log.c.job_id)
 Index("ix_job_log_name", job_log.c.job_name, job_log.c.job_id)
 Index("ix_job_log_ended", job_log.c.job_end_time)

@@ -24,11 +24,11 @@ class ShopLog:
     def __init__(self, folder: Path) -> None:
         self._log = RunLog.open(load_project(folder).run_log_url)
 
-    def start(self, table: str, window: TimeWindow) -> Attempt:
+    def start(self, table: str, window: TimeWindow, trigger: Trigger = Trigger.PENDING) -> Attempt:
         """This process begins to run a window."""
         owner, now = current_owner(), at("2022-01-04")
         claim = Claim(
-            *(table, window, 1440, "time_window", "shop", Trigger.PENDING, owner, now),
+            *(table, window, 1440, "time_window", "shop", trigger, owner, now),
             steps=("load",),
             runtime_args={"a": "1"},
         )
@@ -45,12 +45,21 @@ class ShopLog:
         outcome = StepOutcome(Status.FAILURE, Counts(success=0), error=error)
         self._end(self.start(table, window), outcome)
 
+    def fail_refresh(self, table: str, window: TimeWindow, error: str) -> None:
+        """A refresh of a finished window failed before it published anything."""
+        attempt = self.start(table, window, Trigger.REFRESH)
+        outcome = StepOutcome(Status.FAILURE, Counts(success=0), error=error)
+        self._end(attempt, outcome, published_nothing=True)
+
     def sql(self, statement: str) -> None:
         """What an operator types."""
         with self._log.begin() as conn:
             conn.exec_driver_sql(statement)
 
-    def _end(self, attempt: Attempt, outcome: StepOutcome) -> None:
+    def _end(
+        self, attempt: Attempt, outcome: StepOutcome, *, published_nothing: bool = False
+    ) -> None:
+        ended = AttemptOutcome(outcome.status, "app-1", published_nothing=published_nothing)
         with self._log.begin() as conn:
             end_step(conn, attempt.job_id, "load", outcome)
-            attempts.finish(conn, attempt, AttemptOutcome(outcome.status, "app-1"))
+            attempts.finish(conn, attempt, ended)

@@ -80,6 +80,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "failed": 0,
             "running": 1,
             "last_status": "RUNNING",
+            "failed_refreshes": [],
         },
         {
             "table": "ods.orders",
@@ -88,6 +89,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "failed": 1,
             "running": 0,
             "last_status": "FAILURE",
+            "failed_refreshes": [],
         },
     ]
     assert status[2]["last_status"] is None
@@ -117,3 +119,18 @@ def test_a_window_set_to_failure_by_hand_is_planned_first(shop, logdriven):
 def _body(out: str) -> list[str]:
     lines = [line for line in out.splitlines() if line.strip()]
     return lines[2:]
+
+
+def test_a_failed_refresh_is_told_below_the_tables_and_holds_nothing_up_s08(shop, logdriven):
+    log = ShopLog(shop)
+    log.succeed("ods.orders", day(1))
+    log.fail_refresh("ods.orders", day(1), "no such file")
+    told = "ods.orders [2022-01-01, 2022-01-02): its refresh, job 2, did not succeed: no such file"
+    for command in ("plan", "status"):
+        out = logdriven(command, *NOON).out
+        assert told in out
+        assert "2022-01-02" in next(line for line in out.splitlines() if "ods.orders" in line)
+    [row] = logdriven("status", "ods.orders", "--json", *NOON).json["tables"]
+    assert (row["failed"], row["pending"], row["last_status"]) == (0, 2, "FAILURE")
+    [failed] = row["failed_refreshes"]
+    assert (failed["job_id"], failed["error"]) == (2, "no such file")

@@ -125,10 +125,7 @@ def test_settings_of_spark_that_lack_something_are_one_error_for_all_tables(worl
     world.write("logdriven.yaml", lacking)
     [(tables, error)] = unmet(world.catch_up())
     assert tables == ("ods.numbers", "dws.sums")
-    assert (
-        error
-        == "Spark: spark.config: spark.x.password: the environment variable NEEDS_TEST_SPARK is not set"
-    )
+    assert error.startswith("Spark: spark.config: spark.x.password: the environment variable NEEDS")
     assert world.log() == []
 
 

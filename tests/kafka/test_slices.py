@@ -151,6 +151,23 @@ def test_s21_a_refresh_of_explicit_offsets_moves_no_watermark(stream: Stream):
     assert stream.values() == list("abcdefg")
 
 
+def test_a_refresh_whose_messages_are_gone_fails_alone_and_the_stream_goes_on_s08(
+    stream: Stream, peer: Peer
+):
+    stream.send(*"abc")
+    stream.run(1)
+    stream.send("d")
+    stream.run(2)
+    peer.delete_records(stream.topic, 0, 3)
+    (first,) = stream.runner.slices("ods.views", ["0"])
+    [*_, failure] = stream.runner.refresh_window("ods.views", first, noon(2))
+    assert isinstance(failure, WindowFailed)
+    stream.send("e")
+    stream.run(3)
+    assert stream.values() == list("abcde")
+    assert stream.runner.plan(noon(3)).tables["ods.views"].pending == 0
+
+
 def test_lost_messages_fail_the_slice_and_on_gap_report_says_so_in_the_log(
     stream: Stream, peer: Peer
 ):

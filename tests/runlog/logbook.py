@@ -38,14 +38,16 @@ def start(log, window, trigger=Trigger.PENDING, **fields):
     return log.write(lambda conn: claimed(conn, request(window, trigger, **fields)))
 
 
-def end(log, attempt, status=Status.SUCCESS, error=None, rows=5):
+def end(log, attempt, status=Status.SUCCESS, error=None, rows=5, *, nothing=False):
+    """`nothing`: as its runner says, nothing of it was published."""
     counts = Counts(rows, rows, rows, 0)
     outcome = StepOutcome(status, counts, "csv", "iceberg", "", error)
 
     def work(conn):
         leases.renew(conn, attempt)
         end_step(conn, attempt.job_id, "load", outcome)
-        attempts.finish(conn, attempt, AttemptOutcome(status, "app-1", "a.csv", 0))
+        ended = AttemptOutcome(status, "app-1", "a.csv", 0, published_nothing=nothing)
+        attempts.finish(conn, attempt, ended)
 
     log.write(work)
 
@@ -56,6 +58,11 @@ def succeed(log, window, **fields):
 
 def fail(log, window, error="broken", **fields):
     end(log, start(log, window, **fields), Status.FAILURE, error)
+
+
+def fail_refresh(log, window, trigger=Trigger.REFRESH, **fields):
+    """A repeat of a finished window fails before it publishes anything."""
+    end(log, start(log, window, trigger, **fields), Status.FAILURE, "broken", nothing=True)
 
 
 def table_log(log, *tables):

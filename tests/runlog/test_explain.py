@@ -137,13 +137,13 @@ def test_a_claim_and_its_end_read_no_history(world):
 
 
 def test_a_claim_moves_the_bookmarks_of_its_table(world):
-    planned = next(
-        item for item in world.runner.plan(SHAPE.now).ready() if item.trigger is Trigger.UPSTREAM
-    )
+    """Up to what the claimed window itself waits for: if it fails, that is still to be done."""
     ask = world.runner.run_log.ask
-    marks = sa.select(refresh_bookmark.c.job_id).where(refresh_bookmark.c.job_name == planned.table)
+    marks = sa.select(sa.func.sum(refresh_bookmark.c.job_id))
     before = ask(lambda conn: conn.execute(marks).scalar_one())
-    run(world.runner, planned)
+    for _ in range(2):
+        stale = (i for i in world.runner.plan(SHAPE.now).ready() if i.trigger is Trigger.UPSTREAM)
+        run(world.runner, next(stale))
     assert ask(lambda conn: conn.execute(marks).scalar_one()) > before
 
 

@@ -105,6 +105,21 @@ def test_b10_a_failed_consumer_gets_the_same_batch_again(flow: Flow):
     assert flow.days_of() == ["1", "2", "3", "4"]
 
 
+def test_a_failed_refresh_of_a_consumer_takes_nothing_from_its_queue_s08(flow: Flow):
+    flow.run(3)
+    flow.consumer(checks=[{"check": "none", "sql": "SELECT 1 FROM copy"}])
+    (first,) = flow.runner.slices("dwd.c", ["0"])
+    for _ in range(2):
+        list(flow.runner.refresh_window("dwd.c", first, noon(3)))
+    flow.consumer()
+    flow.run(4)
+    assert flow.ranges()[2:4] == [("1–1", FAILED), ("1–1", FAILED)]
+    assert (len(flow.ranges()), flow.ranges()[4][1]) == (5, DONE)
+    list(flow.runner.refresh_window("dwd.c", first, noon(4)))
+    assert flow.ranges()[-1] == ("1–1", DONE)
+    assert flow.days_of() == ["1", "2", "3"]
+
+
 def test_b22_two_consumers_take_their_batches_independently(flow: Flow):
     flow.consumer("dwd.d", max_batches=3)
     flow.run(4)

@@ -1,4 +1,4 @@
-"""What a step did with its rows, and what an attempt with `lookback` had seen."""
+"""What a step did with its rows, what an attempt had seen, and refreshes that failed alone."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,23 +10,27 @@ from logdriven_dagster.runlog.views import VIEWS
 revision = "0006"
 down_revision = "0005"
 
-_COUNTS = ("inserted_count", "updated_count", "malformed_count")
+_NEW = {
+    "step_log": {
+        "inserted_count": sa.BigInteger,
+        "updated_count": sa.BigInteger,
+        "malformed_count": sa.BigInteger,
+    },
+    "job_log": {"seen_until": sa.BigInteger, "failed_refresh": sa.SmallInteger},
+}
+"""Columns of logs and of their archives."""
 
 
 def upgrade() -> None:
-    """Steps that ended before have no such counts; attempts had seen what was due: NULL."""
+    """What ended before has no such counts, had seen what was due, and stands: NULL."""
     connection = op.get_bind()
     for view in VIEWS:  # with the columns of their tables
         op.execute(f"DROP VIEW IF EXISTS {view}")
-    for log in ("step_log", "step_log_archive"):
+    for log in [name for log in _NEW for name in (log, f"{log}_archive")]:
         known = {column["name"] for column in sa.inspect(connection).get_columns(log)}
-        for name in _COUNTS:
+        for name, kind in _NEW[log.removesuffix("_archive")].items():
             if name not in known:
-                op.add_column(log, sa.Column(name, sa.BigInteger()))
-    for log in ("job_log", "job_log_archive"):
-        known = {column["name"] for column in sa.inspect(connection).get_columns(log)}
-        if "seen_until" not in known:
-            op.add_column(log, sa.Column("seen_until", sa.BigInteger()))
+                op.add_column(log, sa.Column(name, kind()))
     present = {index["name"] for index in sa.inspect(connection).get_indexes("job_log")}
     for index in job_log.indexes:
         if index.name not in present:
