@@ -1,7 +1,7 @@
 """What a run shows while it runs: a bar on a terminal, a line per window elsewhere."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -9,6 +9,7 @@ from logdriven_dagster.cli import rendering
 from logdriven_dagster.cli.results import RunSummary, Tally, WindowResult, window_result
 from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.events import NeedUnmet, WindowEvent, WindowStarted
+from logdriven_dagster.planning import PlannedWindow, State
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -99,17 +100,25 @@ def _unmet(event: NeedUnmet) -> "Text":
     return line.append_text(rendering.plain(f"{event.reason}; not begun: {names}"))
 
 
-def report(tally: Tally, output: Output) -> None:
-    """What was done per table and in sum; what was interrupted goes to stderr."""
+def report(tally: Tally, output: Output, left: Sequence[PlannedWindow] = ()) -> None:
+    """What was done per table and in sum; what was interrupted goes to stderr.
+
+    Where nothing was done, `left` is what each table begins with as soon as it can.
+    """
     summary = tally.summary()
     if output == "json":
-        rendering.print_json(summary.as_json())
+        told = [_left_json(planned) for planned in left]
+        rendering.print_json(summary.as_json() | {"left": told})
     elif summary.results:
         _print_summary(summary)
         failed = (result.table for result in summary.results if result.status == "FAILURE")
         rendering.point_to_errors(failed)
     elif not (tally.running or tally.unmet):
-        rendering.print_line("Nothing to do.")
+        rendering.print_line("Nothing to do now:" if left else "Nothing to do.")
+    if output == "text":
+        for planned in left:
+            state = planned.reason if planned.state is not State.READY else "could run by now"
+            rendering.print_line(f"  {planned.table} {planned.window} {state}")
     if tally.running:
         attempts = tally.running.values()
         stopped = [f"{attempt.table} {attempt.window}" for attempt in attempts]
@@ -119,6 +128,12 @@ def report(tally: Tally, output: Output) -> None:
         if all(attempt.was_finished for attempt in attempts):
             next_one = f"what was published before stands, unless {pronoun} had begun to publish"
         rendering.print_error(f"{message}, {next_one}")
+
+
+def _left_json(planned: PlannedWindow) -> dict[str, object]:
+    start, end = planned.window.bounds
+    told = {"state": planned.state.value, "reason": planned.reason}
+    return {"table": planned.table, "data_range_start": start, "data_range_end": end, **told}
 
 
 def _print_summary(summary: RunSummary) -> None:

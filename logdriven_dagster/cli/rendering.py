@@ -31,6 +31,7 @@ _COLOURS = {
     "READY": "dim",
     "LOST": "red",
     "REFUSED": "yellow",
+    "ELSEWHERE": "dim",
 }
 _FILE_WIDTH = 160
 """Columns where no terminal says how many there are: pipes, files, CI logs."""

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 
+from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
 from logdriven_dagster.execution.events import (
     NeedUnmet,
     WindowEvent,
@@ -26,8 +27,8 @@ class WindowResult:
     table: str
     window: TimeWindow
     status: str
-    """SUCCESS, FAILURE, LOST (somebody else ended it), SKIPPED (not attempted) or REFUSED (asked
-    for, but may not run)."""
+    """SUCCESS, FAILURE, LOST (somebody else ended it), SKIPPED (not attempted), REFUSED (asked for,
+    but may not run) or ELSEWHERE (somebody else runs it, or has done it)."""
     job_id: int | None = None
     attempt_number: int | None = None
     rows_read: int | None = None
@@ -99,6 +100,8 @@ def window_result(event: WindowEvent) -> WindowResult | None:
                 attempt.attempt_number,
                 reason=str(why),
             )
+        case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
+            return WindowResult(event.table, event.window, "ELSEWHERE", reason=str(event.reason))
         case WindowRefused(table=table, window=window, reason=refusal):
             return WindowResult(table, window, "REFUSED", reason=str(refusal))
         case WindowSkipped(table=table, window=window, reason=why):
@@ -163,6 +166,7 @@ class RunSummary:
             "lost": self.count("LOST"),
             "skipped": self.count("SKIPPED"),
             "refused": self.count("REFUSED"),
+            "elsewhere": self.count("ELSEWHERE"),
             "rows_read": self.rows_read or 0,
             "rows_written": self.rows_written or 0,
             "seconds": round(self.seconds, 3),
@@ -172,6 +176,9 @@ class RunSummary:
                 for e in self.unmet
             ],
         }
+
+
+_NOT_OURS = ("REFUSED", "ELSEWHERE")
 
 
 @dataclass
@@ -195,6 +202,11 @@ class Tally:
                 self.unmet.append(event)
         if result := window_result(event):
             self.results.append(result)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing was done, and nothing is broken that would say why."""
+        return not self.unmet and all(result.status in _NOT_OURS for result in self.results)
 
     def summary(self) -> RunSummary:
         """What the run did so far."""

@@ -4,6 +4,7 @@ import logging
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import timedelta
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -24,6 +25,7 @@ from logdriven_dagster.cli.options import (
     data_clock,
     open_registered,
     parse_batch_size,
+    parse_duration,
     parse_names,
     parse_overrides,
     parse_time,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from logdriven_dagster.execution.events import WindowEvent
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.windows import TimeWindow
+    from logdriven_dagster.planning import PlannedWindow
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -65,6 +68,13 @@ def run(
     on_running: OnRunningOption = None,
     recorded: RecordedOption = None,
     batch_size: BatchSizeOption = None,
+    wait: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="So long at most, wait for windows that others run and go on behind them.",
+        ),
+    ] = None,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
@@ -98,6 +108,9 @@ def run(
         pending = sum(t.pending for t in runner.plan(clock, names, mode, job=view).tables.values())
         return min(pending, limit or pending)
 
+    def left() -> "list[PlannedWindow]":
+        return runner.plan(clock, names, mode, job=view).firsts()
+
     events = runner.catch_up(
         clock,
         names,
@@ -106,8 +119,9 @@ def run(
         arguments=arguments,
         job=view,
         max_parallel=max_parallel or (job.max_parallel if job else None),
+        wait=parse_duration(wait, "--wait") if wait else timedelta(0),
     )
-    _watch(events, total, "json" if as_json else "text")
+    _watch(events, total, "json" if as_json else "text", left)
 
 
 def _mode(once: bool, latest_only: bool) -> "CatchUp | None":
@@ -195,7 +209,10 @@ def _slices(runner: "Runner", table: str, start: str, end: str) -> "Sequence[Tim
 
 
 def _watch(
-    events: "Generator[WindowEvent]", total: Callable[[], int], output: "Output"
+    events: "Generator[WindowEvent]",
+    total: Callable[[], int],
+    output: "Output",
+    left: "Callable[[], Sequence[PlannedWindow]]" = tuple,
 ) -> NoReturn:
     """Run the windows and report them; exits with 1 if one failed, 130 or 143 if interrupted."""
     from logdriven_dagster.cli.progress import display, report
@@ -221,7 +238,7 @@ def _watch(
         if tally.results:
             report(tally, output)
         raise
-    report(tally, output)
+    report(tally, output, left() if tally.is_idle else ())
     raise typer.Exit(tally.summary().exit_code)
 
 

@@ -3,12 +3,18 @@
 Source: Kylin, scheduler.
 """
 
+import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.errors import RefusedError, UnmetNeedError
+from logdriven_dagster.errors import (
+    AlreadyDoneError,
+    AlreadyRunningError,
+    RefusedError,
+    UnmetNeedError,
+)
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.events import (
     NeedUnmet,
@@ -24,6 +30,9 @@ from logdriven_dagster.execution.queue import CatchUpQueue
 from logdriven_dagster.execution.slots import Slots
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning import PlannedWindow, State
+
+_LOOK_SECONDS = 2.0
+"""Between two looks at what others do."""
 
 
 @dataclass
@@ -45,17 +54,37 @@ class CatchingUp:
     needs: Needs
     record: Callable[[Order, Sequence[TimeWindow]], dict[TimeWindow, str]]
     """Records windows that do not apply as SKIPPED; those that it did, each with why."""
+    wait: timedelta = timedelta(0)
+    """How long to wait for windows that others run, and that something here waits for."""
     tried: int = field(default=0, init=False)
     error: Exception | None = field(default=None, init=False)
     """Why nothing more begins, although windows beside it are still in work."""
 
     def events(self, max_parallel: int) -> Generator[WindowEvent]:
         """Everything that happens, with so many windows in work at most."""
-        if max_parallel == 1:
-            yield from self._taken(self._whole, lambda: True)
-        else:
-            yield from self._side_by_side(Slots(max_parallel))
+        until = time.monotonic() + self.wait.total_seconds()
+        while True:
+            if max_parallel == 1:
+                yield from self._taken(self._whole, lambda: True)
+            else:
+                yield from self._side_by_side(Slots(max_parallel))
+            if not self._has_more(until):
+                break
         yield from self.queue.held()
+
+    def _has_more(self, until: float) -> bool:
+        """Wait for others as long as that may bring work; whether it has brought any."""
+        while time.monotonic() < until and self._may_go_on():
+            self.queue.look_again()
+            if self.queue.next_ready() is not None:
+                return True
+            if not self.queue.awaits_others():
+                return False
+            time.sleep(min(_LOOK_SECONDS, max(until - time.monotonic(), 0)))
+        return False
+
+    def _may_go_on(self) -> bool:
+        return self.max_windows is None or self.tried < self.max_windows
 
     def _taken(
         self,
@@ -63,7 +92,7 @@ class CatchingUp:
         has_room: Callable[[], bool],
     ) -> Generator[WindowEvent]:
         """Begin what is ready, as long as there is room for it."""
-        while has_room() and (self.max_windows is None or self.tried < self.max_windows):
+        while has_room() and self._may_go_on():
             planned = self.queue.next_ready()
             if planned is None:
                 return
@@ -85,6 +114,9 @@ class CatchingUp:
                 yield from begin(planned, self._stretch(planned, order))
             except UnmetNeedError as unmet:
                 yield NeedUnmet(self.queue.give_up(self.needs.having(unmet)), unmet)
+            except (AlreadyDoneError, AlreadyRunningError) as faster:
+                self.queue.leave(planned)
+                yield WindowRefused(planned.table, planned.window, faster)
             except RefusedError as refusal:
                 self.tried += 1
                 self.queue.set_aside(planned)

@@ -10,6 +10,7 @@ from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.processes import most_batches
 from logdriven_dagster.errors import (
     AlreadyDoneError,
+    AlreadyRunningError,
     DependencyError,
     EarlierWindowError,
     NotDueError,
@@ -18,7 +19,7 @@ from logdriven_dagster.errors import (
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.execution.versions import recorded_version
-from logdriven_dagster.model.attempts import Claim, Owner, Status, Trigger
+from logdriven_dagster.model.attempts import Claim, OnRunning, Owner, Status, Trigger
 from logdriven_dagster.model.batches import Registry, Taken
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import OpenWindow, TableLog
@@ -34,6 +35,7 @@ from logdriven_dagster.planning import (
     last_seen,
     obstacle,
     obstacle_to_rerun,
+    open_attempt,
     read_range,
     reruns,
     upstream_obstacle,
@@ -158,6 +160,17 @@ def _claim_by(
     started = lifecycle.init_job(conn, registry, claim, most, Status.RUNNING)
     refreshes.settle(conn, table, with_upstreams(table, tables))
     return started
+
+
+def refuse_unready(conn: Connection, order: Order) -> None:
+    """RefusedError for what a claim would refuse at this moment. Reads the log, changes nothing."""
+    table, on_running = order.table, order.arguments.on_running or order.table.on_running
+    logs = read_logs(conn, order.project.with_tables({table.table: table}), [table.table])
+    _refuse_unready(order, logs)
+    running = open_attempt(order.window, logs[table.table])
+    if running and running.status is Status.RUNNING and on_running is not OnRunning.REPLACE:
+        by = f"job {running.job_id} of {running.owner}"
+        raise AlreadyRunningError(f"{table.table} {order.window} is already running in {by}")
 
 
 def _refuse_unready(order: Order, logs: Mapping[str, TableLog]) -> None:

@@ -44,6 +44,8 @@ class CatchUpQueue:
         self._aside: set[tuple[str, datetime]] = set()
         self._taken: set[tuple[str, datetime]] = set()
         self._alone: set[tuple[str, datetime]] = set()
+        self._elsewhere: set[tuple[str, datetime]] = set()
+        """Windows that somebody else was faster with."""
         self._failures: dict[str, TimeWindow] = {}
         self.logs = read_logs(selected)
         self._fresh = True
@@ -64,10 +66,11 @@ class CatchUpQueue:
         """
         in_work = {name for name, _ in self._taken}
         busy = set(filter(self._ordered, in_work))
+        left = self._taken | self._aside | self._elsewhere
         plan = self._plan()
         for planned in plan.ready():
             place = (planned.table, planned.window.start)
-            if planned.table in busy or place in self._taken or place in self._aside:
+            if planned.table in busy or place in left:
                 continue
             if not in_work or in_work.isdisjoint(plan.before(planned)):
                 return planned
@@ -90,7 +93,7 @@ class CatchUpQueue:
         """The windows to run in one pass, this one first; those that were set back run alone."""
         table = planned.table
         windows = stretch(self._plan(), planned, most)
-        aside = self._aside | self._taken | self._alone
+        aside = self._aside | self._taken | self._alone | self._elsewhere
         if (table, planned.window.start) in self._alone:
             return [planned.window]
         behind = takewhile(lambda w: (table, w.start) not in aside, windows[1:])
@@ -143,6 +146,23 @@ class CatchUpQueue:
         for name in list(filter(does, self._open)):
             self._close(name)
         return pending
+
+    def leave(self, planned: PlannedWindow) -> None:
+        """Leave a window to whoever runs it, or has done it, until `look_again`."""
+        self._elsewhere.add((planned.table, planned.window.start))
+        self._reload(planned.table)
+
+    def look_again(self) -> None:
+        """Read the logs anew, also for windows that were left to others."""
+        self._elsewhere.clear()
+        self._read(self._open)
+        self._fresh = True
+
+    def awaits_others(self) -> bool:
+        """Whether something is pending while somebody else runs it, or what comes before it."""
+        pending = any(table.pending for table in self._plan().tables.values())
+        open_ones = (item for log in self.logs.values() for item in log.open)
+        return pending and any(item.status is Status.RUNNING for item in open_ones)
 
     def held(self) -> Iterator[WindowEvent]:
         """The windows behind failed ones. Source: Sharp ETL, reported as skipped, not logged."""

@@ -18,7 +18,12 @@ from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.auditing import audit
 from logdriven_dagster.execution.catching_up import CatchingUp
 from logdriven_dagster.execution.chain import Chain, Work, logged_interruption
-from logdriven_dagster.execution.claiming import claim_stretch, read_logs, record_inapplicable
+from logdriven_dagster.execution.claiming import (
+    claim_stretch,
+    read_logs,
+    record_inapplicable,
+    refuse_unready,
+)
 from logdriven_dagster.execution.elsewhere import refuse_running, with_replaceable
 from logdriven_dagster.execution.events import (
     WindowEvent,
@@ -72,6 +77,7 @@ class Runner:
         self.run_log = run_log
         self.owner = owner
         self._engine = engine
+        self._engine_runs = False
 
     @property
     def engine(self) -> Engine:
@@ -111,6 +117,7 @@ class Runner:
         backoff: timedelta | None = None,
         job: str | None = None,
         max_parallel: int | None = None,
+        wait: timedelta = timedelta(0),
     ) -> Generator[WindowEvent]:
         """Run what is ready until nothing is, oldest first and upstreams before downstreams.
 
@@ -122,6 +129,7 @@ class Runner:
 
         Up to `max_parallel` windows, the project's number by default, are in work at a time:
         of tables that do not wait for each other, and of one table that is not ordered.
+        While others run windows that something here waits for, it looks on for so long as `wait`.
         """
         project = self.in_force(job)
         selected = project.select(tuple(tables or filter(None, (job,))))
@@ -141,6 +149,7 @@ class Runner:
             most_together,
             self._needs,
             self._pass_over,
+            wait,
         )
         yield from work.events(max_parallel or project.config.max_parallel)
 
@@ -285,7 +294,7 @@ class Runner:
         assert order.steps
         self._needs.refuse_unmet(order.table)
         if not looks_first(order.window):
-            self._engine()
+            self._start_engine(order)
         began = time.monotonic()
         registry = self._registry_for(order)
         started = self.run_log.write(lambda conn: claim_stretch(conn, registry, orders, self.owner))
@@ -295,6 +304,13 @@ class Runner:
             yield from self._run_claimed(order, registry, started[0], began)
         else:
             yield from self._run_stretch(order, registry, started, began)
+
+    def _start_engine(self, order: Order) -> None:
+        """Start Spark before anything is claimed, but not for what would be refused."""
+        if not (self._engine_runs or order.passed_over):
+            self.run_log.ask(lambda conn: refuse_unready(conn, order))
+        self._engine()
+        self._engine_runs = True
 
     def _run_claimed(
         self, order: Order, registry: Registry, started: Started, began: float

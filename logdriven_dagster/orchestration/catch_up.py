@@ -172,6 +172,9 @@ def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConf
         )
         reporter.follow(events)
         context.log.info(summary(reporter))
+        if not reporter.has_work:
+            for first in runner.plan(now, tables).firsts():
+                context.log.info("%s %s: %s", first.table, first.window, first.reason)
         reporter.raise_failures(summary(reporter))
 
 

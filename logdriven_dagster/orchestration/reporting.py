@@ -122,6 +122,11 @@ class Reporter:
             for event in events:
                 self.report(event)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether anything was done, or tried."""
+        return bool(self.succeeded or self.failed or self.lost or self.skipped or self.unmet)
+
     def raise_failures(self, *heading: str) -> None:
         """Raise the Failure that ends a step some of whose windows failed or were lost."""
         texts = [*map(failure_text, self.failed), *(redact(str(e.reason)) for e in self.lost)]

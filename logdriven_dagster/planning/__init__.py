@@ -17,6 +17,7 @@ from logdriven_dagster.planning.readiness import (
     dependencies_missing,
     obstacle,
     obstacle_to_rerun,
+    open_attempt,
     upstream_obstacle,
 )
 from logdriven_dagster.planning.reruns import last_seen, reruns
@@ -40,6 +41,7 @@ __all__ = [
     "missing_dependencies",
     "obstacle",
     "obstacle_to_rerun",
+    "open_attempt",
     "plan",
     "read_range",
     "reruns",

@@ -171,6 +171,11 @@ class Plan:
             if first is None and trigger is Trigger.PENDING:
                 first = window
 
+    def firsts(self) -> list[PlannedWindow]:
+        """What each table with pending windows would begin with, and what it waits for."""
+        queues = (next(self.queue(name), None) for name in self.tables)
+        return [first for first in queues if first is not None]
+
     def ready(self) -> Iterator[PlannedWindow]:
         """The windows that a run has something to do about now, in running order."""
         return (planned for planned in self._in_turn(self._heads) if planned.state.has_work)

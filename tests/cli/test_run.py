@@ -33,10 +33,31 @@ def test_run_json_with_nothing_to_do_is_an_empty_summary(shop, logdriven):
         "lost": 0,
         "skipped": 0,
         "refused": 0,
+        "elsewhere": 0,
         "rows_read": 0,
         "rows_written": 0,
         "windows": [],
+        "unmet": [],
+        "left": [],
     }
+
+
+def test_where_all_runs_elsewhere_or_waits_it_says_so(shop, logdriven):
+    ShopLog(shop).start("ods.orders", day(1))
+    run = ("run", "ods.orders", "dws.daily_sales", "--now", "2022-01-04")
+    result = logdriven(*run)
+    first, running, waiting = result.out.splitlines()
+    assert (result.code, first) == (0, "Nothing to do now:")
+    assert running.startswith("  ods.orders [2022-01-01, 2022-01-02) running in job 1 by")
+    assert waiting.startswith("  dws.daily_sales [2022-01-01, 2022-01-02) waits for ods.orders")
+    assert [item["state"] for item in logdriven(*run, "--json").json["left"]] == [
+        "running",
+        "blocked",
+    ]
+
+
+def test_wait_takes_a_duration(shop, logdriven):
+    assert "--wait" in logdriven("run", "--wait", "soon").err
 
 
 def test_a_refresh_of_a_running_window_is_refused(shop, logdriven):

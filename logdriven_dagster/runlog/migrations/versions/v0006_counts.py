@@ -11,12 +11,11 @@ revision = "0006"
 down_revision = "0005"
 
 _NEW = {
-    "step_log": {
-        "inserted_count": sa.BigInteger,
-        "updated_count": sa.BigInteger,
-        "malformed_count": sa.BigInteger,
-    },
-    "job_log": {"seen_until": sa.BigInteger, "failed_refresh": sa.SmallInteger},
+    ("step_log", "inserted_count"): sa.BigInteger,
+    ("step_log", "updated_count"): sa.BigInteger,
+    ("step_log", "malformed_count"): sa.BigInteger,
+    ("job_log", "seen_until"): sa.BigInteger,
+    ("job_log", "failed_refresh"): sa.SmallInteger,
 }
 """Columns of logs and of their archives."""
 
@@ -26,11 +25,11 @@ def upgrade() -> None:
     connection = op.get_bind()
     for view in VIEWS:  # with the columns of their tables
         op.execute(f"DROP VIEW IF EXISTS {view}")
-    for log in [name for log in _NEW for name in (log, f"{log}_archive")]:
-        known = {column["name"] for column in sa.inspect(connection).get_columns(log)}
-        for name, kind in _NEW[log.removesuffix("_archive")].items():
+    for (log, name), kind in _NEW.items():
+        for place in (log, f"{log}_archive"):
+            known = {column["name"] for column in sa.inspect(connection).get_columns(place)}
             if name not in known:
-                op.add_column(log, sa.Column(name, kind()))
+                op.add_column(place, sa.Column(name, kind()))
     present = {index["name"] for index in sa.inspect(connection).get_indexes("job_log")}
     for index in job_log.indexes:
         if index.name not in present:

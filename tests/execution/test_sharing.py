@@ -1,0 +1,48 @@
+"""Several runners share what is pending; one that waits goes on behind the others."""
+
+import time
+from datetime import timedelta
+from threading import Timer
+
+import pytest
+
+from logdriven_dagster.execution.events import WindowRefused, WindowStarted
+from tests.builders import at
+from tests.execution.conftest import NOW
+
+WAIT = timedelta(minutes=3)
+
+
+@pytest.fixture
+def other(world):
+    """Another runner has begun the first window of `ods.numbers`."""
+    events = world.runner.catch_up(NOW, ["ods.numbers"], max_windows=1)
+    assert isinstance(next(events), WindowStarted)
+    return events
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_run_that_waits_goes_on_behind_what_another_one_finishes(world, other, slots):
+    Timer(1, lambda: list(other)).start()
+    events = list(world.runner.catch_up(NOW, wait=WAIT, max_parallel=slots))
+    begun = [e.attempt.table for e in events if isinstance(e, WindowStarted)]
+    assert sorted(begun) == ["dws.sums"] * 4 + ["ods.numbers"] * 3
+    assert not [event for event in events if isinstance(event, WindowRefused)]
+
+
+def test_without_waiting_it_leaves_them_to_the_other(world, other):
+    assert world.catch_up() == []
+    list(other)
+
+
+def test_it_waits_no_longer_than_it_is_told(world, other):
+    began = time.monotonic()
+    assert world.catch_up(wait=timedelta(seconds=3)) == []
+    assert 3 <= time.monotonic() - began < 30
+    list(other)
+
+
+def test_it_does_not_wait_where_nobody_runs_anything(world):
+    began = time.monotonic()
+    assert world.catch_up(now=at("2022-01-01 12:00"), wait=WAIT) == []
+    assert time.monotonic() - began < 30
