@@ -226,6 +226,9 @@ def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
             rendering.plain((error or "").splitlines()[0] if error else "", "red"),
             style="bold",
         )
+        for line in (run["blocked"] or "").splitlines():
+            told = rendering.plain(line, "yellow")
+            grid.add_row("", "  blocked", "", "", "", "", told, style="dim")
         for step in run["steps"]:
             grid.add_row(*_part(f"{step['exec_order']} {step['step_id']}", step), style="dim")
         for attempt in run.get("attempts", ()):

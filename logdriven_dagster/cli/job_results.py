@@ -27,6 +27,7 @@ class JobTally:
     status: str = Status.DISCARDED.value
     """Of a run that came to no end: it was interrupted."""
     error: str | None = None
+    blocked: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     steps: list[StepEnded] = field(default_factory=list)
     windows: Tally = field(default_factory=Tally)
@@ -37,8 +38,8 @@ class JobTally:
         match event:
             case JobStarted(run=run, notes=notes):
                 self.job_run_id, self.notes = run.job_run_id, notes
-            case JobEnded(status=status, error=error):
-                self.status, self.error = status.value, error
+            case JobEnded(status=status, error=error, blocked=blocked):
+                self.status, self.error, self.blocked = status.value, error, blocked
             case StepEnded():
                 self.steps.append(event)
             case StepStarted() | StepTriedAgain():
@@ -60,8 +61,10 @@ class JobTally:
         summary = self.windows.summary()
         if summary.results:
             parts.append(f"{summary.count('SUCCESS')} windows done, {summary.failed} failed")
-        text = ", ".join(parts)
-        return redact(f"{text}\n{in_brief(self.error)}" if self.error else text)
+        if self.blocked:
+            parts.append(f"{len(self.blocked)} blocked")
+        told = [", ".join(parts), *([in_brief(self.error)] if self.error else [])]
+        return redact("\n".join([*told, *(f"BLOCKED  {line}" for line in self.blocked)]))
 
     def as_json(self) -> dict[str, Any]:
         """The object that `job run --json` prints."""
@@ -70,6 +73,7 @@ class JobTally:
             "job_run_id": self.job_run_id,
             "status": self.status,
             "error": self.error,
+            "blocked": list(self.blocked),
             "warnings": list(self.notes),
             "seconds": round(time.monotonic() - self.started, 3),
             "steps": [

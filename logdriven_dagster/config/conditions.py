@@ -15,6 +15,12 @@ def broken_conditions(
 ) -> Iterator[ConfigError]:
     """Those of `depends_on`; slices have no time, so they have no windows in common."""
     for n, dependency in enumerate(table.depends_on):
+        upstream = tables.get(dependency.table)
+        of_snapshots = upstream is not None and upstream.incremental_type == "full"
+        if dependency.window == "newest" and not of_snapshots:
+            problem = f"window: newest is for snapshots; {dependency.table} has none"
+            fix = "of other tables it is overlapping windows that are awaited"
+            yield document.error(("depends_on", n, "window"), problem, fix)
         if dependency.condition == "success" and not dependency.delay:
             continue
         upstream = tables.get(dependency.table)

@@ -64,10 +64,11 @@ class Dependency(Model):
     )
     delay: DurationField = Field(timedelta(0), description="how long after that")
     managed: bool = Field(True, description="false: not ours, counts as complete")
-    window: Literal["overlapping", "ended", "none"] = Field(
+    window: Literal["overlapping", "ended", "newest", "none"] = Field(
         "overlapping",
-        description="overlapping: every upstream window over this one has succeeded; "
-        "ended: every upstream window up to this one's end has, one still open is not awaited; "
+        description="overlapping: every upstream window over this one has succeeded, of a full "
+        "upstream any; ended: every upstream window up to this one's end has, one still open is "
+        "not awaited; newest: of a full upstream a snapshot as new as this window; "
         "none: no waiting",
     )
     read: Literal["window", "all", "none"] = Field(

@@ -24,9 +24,9 @@ from logdriven_dagster.engine.stretch_index import count_by_window, placed_in_wi
 from logdriven_dagster.engine.stretch_staging import Pass, StretchStore
 from logdriven_dagster.engine.views import Views
 from logdriven_dagster.model.attempts import Counts
-from logdriven_dagster.model.runs import Published, Reads, Staged, WindowRun
+from logdriven_dagster.model.runs import Published, Staged, WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import Reads, TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

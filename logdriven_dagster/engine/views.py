@@ -11,7 +11,8 @@ from logdriven_dagster.config.references import (
 )
 from logdriven_dagster.engine.rendering import parameters, render, with_instants
 from logdriven_dagster.errors import TerminalStepError
-from logdriven_dagster.model.runs import Reads, WindowRun
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import Reads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

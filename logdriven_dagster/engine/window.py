@@ -38,9 +38,9 @@ from logdriven_dagster.engine.views import Views
 from logdriven_dagster.errors import NotPublishedError
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
-from logdriven_dagster.model.runs import Published, Reads, Staged, WindowRun
+from logdriven_dagster.model.runs import Published, Staged, WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import Reads, TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,6 +120,8 @@ class Engine:
         # A table that is replaced as a whole has no windows, only a present.
         if windows is None or target.mode == "overwrite":
             return keeper.read(None).drop(WINDOW_START)
+        if not windows:
+            return keeper.read(None).drop(WINDOW_START).where("false")
         frames = (keeper.read(window).drop(WINDOW_START) for window in windows)
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 

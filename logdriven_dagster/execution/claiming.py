@@ -24,7 +24,7 @@ from logdriven_dagster.model.batches import Registry, Taken
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import Reads, TimeWindow
 from logdriven_dagster.planning import (
     Blocked,
     DependenciesMissing,
@@ -36,7 +36,7 @@ from logdriven_dagster.planning import (
     obstacle,
     obstacle_to_rerun,
     open_attempt,
-    read_range,
+    read_ranges,
     reruns,
     upstream_obstacle,
 )
@@ -254,10 +254,10 @@ def _claim(order: Order, owner: Owner, logs: Mapping[str, TableLog]) -> Claim:
     )
 
 
-def reads(project: Project, table: TableConfig, window: TimeWindow) -> dict[str, TimeWindow | None]:
-    """Upstream table → the range of its windows that a window reads; None for all rows."""
+def reads(project: Project, table: TableConfig, window: TimeWindow) -> dict[str, Reads]:
+    """Upstream table → what of it a window reads."""
     return {
-        dependency.table: read_range(project.tables[dependency.table], dependency, window)
+        dependency.table: read_ranges(project.tables[dependency.table], dependency, window)
         for dependency in table.managed_dependencies
         if dependency.read != "none"
     }

@@ -148,6 +148,8 @@ class JobEnded:
     status: Status
     error: str | None
     seconds: float
+    blocked: tuple[str, ...] = ()
+    """The tables that it could not go on with, each with its first pending window and why."""
 
 
 WindowEvent: TypeAlias = (

@@ -4,7 +4,7 @@ Sources: Kettle, standard and maintenance workflows; DolphinScheduler, workflow 
 """
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,6 +23,7 @@ from logdriven_dagster.errors import (
     RunLogError,
     TimeoutStepError,
     UsageError,
+    in_brief,
 )
 from logdriven_dagster.execution.arguments import JobArguments, RunArguments
 from logdriven_dagster.execution.events import (
@@ -42,6 +43,7 @@ from logdriven_dagster.execution.timeouts import Timeout
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.definitions import Kind, code_of
 from logdriven_dagster.model.job_runs import JobRequest, JobRun, RunStep
+from logdriven_dagster.planning import State
 from logdriven_dagster.runlog import RunLog, job_runs
 
 _TOLD = 5
@@ -167,8 +169,23 @@ class _Execution:
                 self._finish(Status.DISCARDED, f"interrupted: {type(cause).__name__}")
             raise
         status, failure = self._outcome()
-        self._finish(status, failure)
-        yield JobEnded(self.run, status, failure, time.monotonic() - self.started)
+        blocked = self._blocked(self.job) if isinstance(self.job, StandardJob) else ()
+        self._finish(status, failure, blocked)
+        yield JobEnded(self.run, status, failure, time.monotonic() - self.started, blocked)
+
+    def _blocked(self, job: StandardJob) -> tuple[str, ...]:
+        """The tables that wait for something that this run did not bring, and for what."""
+        left_out = self._left_out(job)
+        tables = [name for name in job.tables if name not in left_out]
+        if not tables:
+            return ()
+        plan = self.runner.plan(self.now, tables, job=job.job)
+        first = (next(plan.queue(name), None) for name in plan.tables)
+        return tuple(
+            redact(f"{item.table} {item.window} {in_brief(item.reason)}")
+            for item in first
+            if item is not None and item.state is State.BLOCKED
+        )
 
     def _tables(self, job: StandardJob) -> Generator[JobEvent]:
         """Catch up on the tables; one that fails for good does not stop the unrelated ones."""
@@ -244,9 +261,9 @@ class _Execution:
         texts = [*self.failures[:_TOLD], *([f"and {more} more"] if more > 0 else [])]
         return Status.FAILURE, "\n".join(texts)
 
-    def _finish(self, status: Status, error: str | None) -> None:
+    def _finish(self, status: Status, error: str | None, blocked: Sequence[str] = ()) -> None:
         def work(conn: Connection) -> None:
-            job_runs.finish(conn, self.run, status, error)
+            job_runs.finish(conn, self.run, status, error, blocked)
             of_job_run(conn, self.project, self.run, status)
 
         self.runner.run_log.write(work)

@@ -17,8 +17,8 @@ from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.batches import Route, Taken
 from logdriven_dagster.model.files import FoundFile, RegisteredFile
 from logdriven_dagster.model.ranges import union
-from logdriven_dagster.model.runs import Reads, WindowRun
-from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import Reads, Slice, TimeWindow, in_zone
 from logdriven_dagster.runlog import RunLog, attempts, files, lifecycle
 
 if TYPE_CHECKING:

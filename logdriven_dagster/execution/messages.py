@@ -25,6 +25,9 @@ _SLACK_LENGTH = 2900
 """Slack takes 3,000 characters in a block."""
 
 
+_MOST_BLOCKED = 20
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """One attempt or run of a job, as a message tells it."""
@@ -43,6 +46,8 @@ class Fact:
     written: int | None = None
     step: str = ""
     error: str = ""
+    blocked: tuple[str, ...] = ()
+    """Of a job: the tables that it could not go on with, and why."""
     link: str | None = None
     """The Dagster run."""
 
@@ -181,6 +186,7 @@ def _fact_of_job(project: Project, notice: Notice, row: Mapping[str, Any] | None
         started=shown.clock(row["begin_time"], project.zone),
         seconds=shown.seconds(times),
         error=_cut(in_brief(redact(row["error"] or ""))),
+        blocked=tuple(map(_cut, redact(row["blocked"] or "").splitlines()[:_MOST_BLOCKED])),
         link=run_link(project, row["dagster_run_id"]),
     )
 
@@ -200,6 +206,7 @@ def _told(fact: Fact) -> str:
     if fact.error:
         lines += [f"  step {fact.step}:" if fact.step else "  error:"]
         lines += [f"    {line}" for line in fact.error.splitlines()]
+    lines += [f"  blocked: {line}" for line in fact.blocked]
     return "\n".join([*lines, *([f"  {fact.link}"] if fact.link else [])])
 
 
@@ -210,6 +217,7 @@ def _in_slack(fact: Fact) -> str:
     if fact.error:
         error = _escaped(fact.error).replace("```", "'''")
         lines += [f"```{error}```"]
+    lines += [f"blocked: {_escaped(line)}" for line in fact.blocked]
     return "\n".join([*lines, *([f"<{fact.link}|Dagster run>"] if fact.link else [])])
 
 

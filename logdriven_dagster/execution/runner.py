@@ -371,7 +371,7 @@ class Runner:
             attempt.window,
             attempt.fencing_token,
             {**order.project.variables(table), **order.arguments.overrides},
-            {name: None if span is None else (span,) for name, span in attempt.claim.reads.items()},
+            attempt.claim.reads,
         )
 
     @cached_property

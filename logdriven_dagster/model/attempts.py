@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import Reads, TimeWindow
 
 
 class Status(str, Enum):
@@ -114,8 +114,8 @@ class Claim:
     on_running: OnRunning = OnRunning.SKIP
     definition: str | None = None
     """A digest of all that decides what the steps do; an attempt of the same one can be resumed."""
-    reads: Mapping[str, TimeWindow | None] = field(default_factory=dict)
-    """Upstream table → the range that is read of it; None for all."""
+    reads: Mapping[str, Reads] = field(default_factory=dict)
+    """Upstream table → what of it is read."""
     version: int | None = None
     """Of the table's definition in the registry; None for one that is not registered."""
     other_version: str | None = None

@@ -2,16 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.quality import QualityReport
 from logdriven_dagster.model.source_rows import SourceRows
-from logdriven_dagster.model.windows import TimeWindow
-
-Reads: TypeAlias = tuple[TimeWindow, ...] | None
-"""Ranges of the windows of an upstream table; None for all of its rows."""
+from logdriven_dagster.model.windows import Reads, TimeWindow
 
 
 @dataclass(frozen=True, slots=True)

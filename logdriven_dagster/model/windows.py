@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from enum import Enum
+from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 
@@ -60,6 +61,10 @@ class TimeWindow:
 
     def __str__(self) -> str:
         return f"[{_brief(self.start)}, {_brief(self.end)})"
+
+
+Reads: TypeAlias = tuple[TimeWindow, ...] | None
+"""Ranges of the windows of an upstream table, none of which may be; None for all of its rows."""
 
 
 class Along(Enum):

@@ -179,6 +179,10 @@ def _follow(context: OpExecutionContext, reporter: Reporter, events: Generator[J
     assert ended is not None  # whatever else ends a run raises
     number = MetadataValue.text(str(ended.run.job_run_id))
     metadata: dict[str, MetadataValue[Any]] = {"job_run_id": number}
+    for line in ended.blocked:
+        context.log.warning("blocked: %s", line)
+    if ended.blocked:
+        metadata["blocked"] = MetadataValue.md("\n".join(f"- {line}" for line in ended.blocked))
     if steps:
         metadata["steps"] = MetadataValue.md(_table(steps))
     if ended.status is not Status.SUCCESS:

@@ -4,7 +4,7 @@ from logdriven_dagster.planning.conditions import Missing
 from logdriven_dagster.planning.dependencies import (
     awaited_range,
     missing_dependencies,
-    read_range,
+    read_ranges,
 )
 from logdriven_dagster.planning.pending import due_end, unfinished_windows, watermark
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, State, TablePlan, plan
@@ -43,7 +43,7 @@ __all__ = [
     "obstacle_to_rerun",
     "open_attempt",
     "plan",
-    "read_range",
+    "read_ranges",
     "reruns",
     "stretch",
     "unfinished_windows",

@@ -3,12 +3,14 @@
 Source: Sharp ETL, dependencies of different frequencies; Kettle, unmanaged upstreams are complete.
 """
 
+import math
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
+from logdriven_dagster.model.windows import Reads, Slice, TimeWindow, in_zone
 from logdriven_dagster.planning.conditions import (
     CONDITIONS,
     Missing,
@@ -25,8 +27,9 @@ def awaited_range(
     """The upstream range that `window` waits for; None: nothing.
 
     A day waits for its 24 hours, an hour for the day that contains it; with `window: ended` the
-    hour waits for the last day that ended before it does. Before the upstream's `default_start`
-    there is nothing to wait for. Slices have no time, so they have no ranges in common.
+    hour waits for the last day that ended before it does. Before the upstream's `default_start`,
+    and after the last window before its `end`, there is nothing to wait for. Slices have no time,
+    so they have no ranges in common.
     """
     if dependency.window == "none" or isinstance(window, Slice) or upstream.is_sliced:
         return None
@@ -38,21 +41,21 @@ def awaited_range(
     else:
         covering = grid.covering(window)
         start, end = covering.start, covering.end
-    if end.timestamp() <= grid.origin.timestamp():
-        return None
-    return TimeWindow(max(start, grid.origin, key=lambda m: m.timestamp()), end)
+    start = max(start, grid.origin, key=datetime.timestamp)
+    if grid.end is not None:
+        end = min(end, grid.bound(grid.index(grid.end)), key=datetime.timestamp)
+    return TimeWindow(start, end) if start.timestamp() < end.timestamp() else None
 
 
-def read_range(
-    upstream: TableConfig, dependency: Dependency, window: TimeWindow
-) -> TimeWindow | None:
-    """The upstream rows that `window` reads by the table's name; None: all of them.
+def read_ranges(upstream: TableConfig, dependency: Dependency, window: TimeWindow) -> Reads:
+    """The upstream rows that `window` reads by the table's name; no ranges: nothing.
 
     Of a dependency that is read at all.
     """
-    if dependency.read == "all" or upstream.incremental_type == "full":
+    if isinstance(window, Slice) or reads_all(upstream, dependency):
         return None
-    return awaited_range(upstream, dependency, window)
+    awaited = awaited_range(upstream, dependency, window)
+    return () if awaited is None else (awaited,)
 
 
 def reads_all(upstream: TableConfig, dependency: Dependency) -> bool:
@@ -114,7 +117,9 @@ def _unmet(
     window: TimeWindow,
 ) -> Iterator[Missing]:
     """What one dependency still lacks: its condition, or else its delay."""
-    needed = min(awaited.end.timestamp(), window.end.timestamp())
+    needed = -math.inf
+    if dependency.window == "newest" or dependency.read == "none":
+        needed = min(awaited.end.timestamp(), window.end.timestamp())
     of_snapshot = upstream.incremental_type == "full" and dependency.condition == "success"
     if of_snapshot:
         missing = _missing_snapshot(upstream, log, awaited, needed)
@@ -159,9 +164,15 @@ def _missing_slices(
 def _missing_snapshot(
     upstream: TableConfig, log: TableLog, awaited: TimeWindow, needed: float
 ) -> Iterator[Missing]:
-    """A later snapshot holds all that an earlier one did, so any at least as new will do."""
-    newest = max((done.end.timestamp() for done in log.finished), default=float("-inf"))
-    if newest < needed:
+    """A later snapshot holds all that an earlier one did, so any at least as new will do.
+
+    What is read needs one at all; it is the newest when its turn comes. Source: Kettle, an
+    upstream's latest complete run.
+    """
+    newest = max((done.end.timestamp() for done in log.finished), default=None)
+    if newest is None:
+        yield Missing(upstream.table, awaited, "no snapshot has succeeded yet")
+    elif newest < needed:
         yield Missing(upstream.table, _from(newest, awaited), "no snapshot of that time or later")
 
 

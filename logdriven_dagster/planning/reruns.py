@@ -56,8 +56,16 @@ def unseen(
     """What is due of the upstreams that bring late rows of a window, and has not run."""
     whole = _reach(table, window, _newest(table, tables, now))
     for dependency in table.managed_dependencies:
-        if dependency.is_input and reads_all(tables[dependency.table], dependency):
-            yield from missing_of(dependency, table, whole, tables, logs)
+        upstream = tables[dependency.table]
+        if dependency.is_input and reads_all(upstream, dependency):
+            yield from missing_of(_of_late_rows(dependency, upstream), table, whole, tables, logs)
+
+
+def _of_late_rows(dependency: Dependency, upstream: TableConfig) -> Dependency:
+    """An old snapshot is enough to begin with; it has no rows that came after it."""
+    if upstream.incremental_type != "full":
+        return dependency
+    return dependency.model_copy(update={"window": "newest"})
 
 
 def last_seen(
@@ -117,7 +125,7 @@ def _due_behind(
     grid, of, ready = table.grid, upstream.grid, max(due(upstream, now), 0)
     if of.end is not None and ready >= of.index(of.end):
         return elapsed(table, now)
-    if dependency.window == "overlapping":
+    if dependency.window != "ended":
         return grid.index(of.bound(ready))
     first_waiting = of.bound(ready + 1)
     n = grid.index(first_waiting)

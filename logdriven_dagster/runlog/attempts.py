@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, insert, or_, select, true, update
 from sqlalchemy.engine import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
@@ -296,15 +296,14 @@ def _resumable(conn: Connection, request: Claim, previous: Row[Any]) -> Mapping[
 
 def _newer_inputs(conn: Connection, request: Claim, previous: Row[Any]) -> bool:
     """Whether a window that the steps read has changed, or may have, since that attempt began."""
-    for upstream, span in request.reads.items():
-        overlapping = (
-            []
-            if span is None
-            else [
-                job_log.c.window_start < int(span.end.timestamp()),
-                job_log.c.window_end > int(span.start.timestamp()),
-            ]
-        )
+    for upstream, spans in request.reads.items():
+        within = [
+            (job_log.c.window_start < int(span.end.timestamp()))
+            & (job_log.c.window_end > int(span.start.timestamp()))
+            for span in spans or ()
+        ]
+        if spans is not None and not within:
+            continue
         newer = select(job_log.c.job_id).where(
             job_log.c.job_name == upstream,
             job_log.c.latest == 1,
@@ -313,7 +312,7 @@ def _newer_inputs(conn: Connection, request: Claim, previous: Row[Any]) -> bool:
                 job_log.c.job_end_time.is_(None),
                 job_log.c.job_end_time >= previous.job_start_time,
             ),
-            *overlapping,
+            or_(*within) if within else true(),
         )
         if conn.execute(newer.limit(1)).first() is not None:
             return True

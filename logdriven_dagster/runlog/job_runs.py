@@ -5,6 +5,7 @@ The lease is ours: Kettle's rows of killed processes stay Running for ever.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, insert, select, update
@@ -90,12 +91,21 @@ def end_step(conn: Connection, run: JobRun, step: RunStep, result: StepResult) -
     conn.execute(update(job_run_step).where(_step(run, step)).values(**ended))
 
 
-def finish(conn: Connection, run: JobRun, status: Status, error: str | None = None) -> None:
+def finish(
+    conn: Connection,
+    run: JobRun,
+    status: Status,
+    error: str | None = None,
+    blocked: Sequence[str] = (),
+) -> None:
     """Log how a run ended, which releases its lease; AttemptLostError if somebody else ended it.
+
+    `blocked` has a line for each table that it could not go on with.
 
     Steps that were running end with it; those whose turn had not come stay READY.
     """
     ended = _ended(status, error) | {"lease_expires_at": None}
+    ended["blocked"] = "\n".join(blocked) or None
     _write_held(conn, run, update(job_run).where(_held(run)).values(**ended))
     if status is not Status.SUCCESS:
         _close_steps(conn, run.job_run_id, status, error)

@@ -36,6 +36,7 @@ job_run = Table(
     Column("fencing_token", BigInteger),
     Column("heartbeat_at", Moment),
     Column("lease_expires_at", Moment),
+    Column("blocked", LongText, comment="a line for each table that could not go on, and why"),
     CheckConstraint(
         "status IN ('RUNNING', 'SUCCESS', 'FAILURE', 'DISCARDED')", name="ck_job_run_status"
     ),

@@ -10,11 +10,11 @@ def test_plan_json_lists_pending_windows_in_running_order(shop, logdriven):
     plan = logdriven("plan", "--json", *NOON).json
     assert [(w["table"], w["data_range_end"][:10], w["state"]) for w in plan] == [
         ("ods.orders", "2022-01-02", "ready"),
-        ("dws.daily_sales", "2022-01-02", "blocked"),
         ("ods.orders", "2022-01-03", "blocked"),
-        ("dws.daily_sales", "2022-01-03", "blocked"),
         ("ods.customers", "2022-01-04", "ready"),
         ("ods.orders", "2022-01-04", "blocked"),
+        ("dws.daily_sales", "2022-01-02", "blocked"),
+        ("dws.daily_sales", "2022-01-03", "blocked"),
         ("dws.daily_sales", "2022-01-04", "blocked"),
     ]
     assert plan[2] == {

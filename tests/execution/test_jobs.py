@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from logdriven_dagster.cli.job_results import JobTally
 from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.errors import (
     AlreadyRunningError,
@@ -25,6 +26,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.jobs import bury_dead_runs, run_job
 from logdriven_dagster.execution.owners import current_owner
+from logdriven_dagster.model.definitions import Kind, code_of
 from logdriven_dagster.runlog import job_history
 from tests.execution.conftest import NOW
 
@@ -300,3 +302,44 @@ def test_a_run_that_takes_too_long_is_stopped(world, monkeypatch):
     (row,) = runs(world)
     assert "job nightly takes longer than its timeout of 0:00:01" in row["error"]
     assert len(world.log()) == 1
+
+
+DIM = """
+    table: dim.shops
+    incremental_type: full
+    period: 1 day
+    default_start: 2022-01-01
+    steps: [{step: load, sql: "SELECT 7 AS shop", target: {type: parquet, mode: overwrite}}]
+"""
+READER = """
+    table: dws.shops
+    period: 1 day
+    default_start: 2022-01-01
+    depends_on: [dim.shops, ods.numbers]
+    steps: [{step: load, sql: "SELECT shop FROM dim.shops", target: {type: parquet}}]
+"""
+
+
+def test_a_job_takes_the_snapshot_that_another_job_has_made_and_says_what_it_waits_for_k04(world):
+    world.write("tables/dim.yaml", DIM)
+    world.write("tables/reader.yaml", READER)
+    job(world, "job: early\ntables: [ods.numbers, dws.shops]\n", "early")
+    job(world, "job: late\ntables: [dim.shops]\n", "late")
+    before = NOW.replace(day=3)
+    list(run_job(world.runner, "late", before))
+    assert not list(run_job(world.runner, "early", NOW))[-1].blocked
+    assert world.statuses("dws.shops") == [(f"0{n}", "SUCCESS") for n in (1, 2, 3, 4)]
+
+    job(world, "job: alone\ntables: [dws.shops]\n", "alone")
+    *_, end = run_job(world.runner, "alone", NOW.replace(day=6))
+    assert end.status.value == "SUCCESS"
+    day_5 = "[2022-01-05, 2022-01-06)"
+    assert end.blocked == (f"dws.shops {day_5} waits for ods.numbers {day_5}: has not run",)
+    (row,) = runs(world, "alone")
+    with world.runner.run_log.read() as conn:
+        (known,) = job_history.latest_runs(conn, [code_of("world", Kind.JOB, "alone")]).values()
+    assert known["blocked"] == end.blocked[0]
+    assert row["status"] == "SUCCESS"
+    tally = JobTally("alone")
+    tally.add(end)
+    assert tally.sentence() == f"alone: SUCCESS, 1 blocked\nBLOCKED  {end.blocked[0]}"

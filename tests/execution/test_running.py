@@ -298,6 +298,16 @@ def test_what_a_step_reads_as_a_whole_runs_first_b4(world):
     assert world.rows("dws.sums") == [(23 + 43 + 63 + 83,)] * 4
 
 
+def test_before_and_after_an_upstreams_windows_nothing_is_awaited_and_nothing_read_b6(world):
+    file = world.root / "tables/numbers.yaml"
+    bounds = "default_start: 2022-01-02\nend: 2022-01-04"
+    file.write_text(file.read_text().replace("default_start: 2022-01-01", bounds))
+    world.catch_up(tables=["ods.numbers"])
+    world.catch_up()
+    assert world.statuses("dws.sums") == [(f"0{n}", "SUCCESS") for n in (1, 2, 3, 4)]
+    assert {row[0] for row in world.rows("dws.sums")} == {None, 43, 63}
+
+
 def test_lookback_runs_earlier_windows_again_with_each_new_one(world):
     file = world.root / "tables/numbers.yaml"
     file.write_text(file.read_text() + "lookback: 1\n")

@@ -13,7 +13,7 @@ from logdriven_dagster.planning import (
     obstacle,
     plan,
 )
-from logdriven_dagster.planning.dependencies import awaited_range, read_range
+from logdriven_dagster.planning.dependencies import awaited_range, read_ranges
 from tests.builders import at, day, days, hours, log, running, table
 from tests.patience import within
 
@@ -83,17 +83,83 @@ def test_nothing_is_awaited_before_the_upstream_begins():
     assert awaited_range(upstream, downstream.depends_on[0], day(3)) == day(3)
 
 
+@pytest.mark.parametrize("waiting", [{}, {"window": "ended"}, {"condition": "always"}], ids=str)
+def test_nor_after_the_upstreams_last_window(waiting):
+    upstream = table("a", end="2022-01-03")
+    downstream = table("b", depends_on=[{"table": "a", **waiting}])
+    assert awaited_range(upstream, downstream.depends_on[0], day(2)) == day(2)
+    assert awaited_range(upstream, downstream.depends_on[0], day(3)) is None
+    done = {"a": log(days(1, 3)), "b": log(days(1, 3))}
+    assert next(planned([upstream, downstream], done).queue("b")).state is State.READY
+
+
+@pytest.mark.parametrize(
+    ("period", "window", "expected"),
+    [
+        (1440, days(1, 8), days(1, 4)),
+        (1440, days(8, 15), None),
+        (2 * 1440, days(1, 8), days(1, 3)),
+        (7 * 1440, days(1, 8), None),
+    ],
+)
+def test_of_a_period_that_straddles_the_end_what_there_is_of_the_upstream_is_awaited(
+    period, window, expected
+):
+    upstream = table("a", period=period, end="2022-01-04 12:00")
+    weekly = table("b", period="1 week", depends_on=["a"])
+    assert awaited_range(upstream, weekly.depends_on[0], window) == expected
+
+
+def test_nor_does_a_snapshot_have_to_come_after_the_end():
+    tables = [
+        table("dim", incremental_type="full", end="2022-01-03"),
+        table("f", depends_on=["dim"]),
+    ]
+    logs = {"dim": log(day(2)), "f": log(days(1, 4))}
+    assert next(planned(tables, logs).queue("f")).state is State.READY
+
+
+def test_what_waits_for_a_failure_does_not_apply_after_the_end():
+    waiting = [{"table": "a", "condition": "failure", "read": "none"}]
+    tables = [table("a", end="2022-01-03"), table("b", depends_on=waiting)]
+    logs = {"a": log(days(1, 3)), "b": log(days(1, 4))}
+    assert next(planned(tables, logs).queue("b")).state is State.INAPPLICABLE
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_of_an_upstream_that_has_no_window_there_nothing_is_read(n):
+    upstream = table("a", default_start="2022-01-02", end="2022-01-04")
+    windowed = table("b", depends_on=["a"])
+    whole = table("c", depends_on=[{"table": "a", "read": "all"}])
+    assert read_ranges(upstream, windowed.depends_on[0], day(n)) == ()
+    assert read_ranges(upstream, windowed.depends_on[0], day(2)) == (day(2),)
+    assert read_ranges(upstream, whole.depends_on[0], day(n)) is None
+
+
 def test_a_skipped_upstream_window_is_not_complete():
     tables = [table("a"), table("b", depends_on=["a"])]
     result = planned(tables, {"a": log(days(2, 5), skipped=(day(1),))})
     assert "skipped" in next(result.queue("b")).reason
 
 
-def test_any_snapshot_as_new_as_the_window_satisfies_a_full_dependency():
+def test_a_snapshot_that_has_succeeded_once_satisfies_a_full_dependency_k04():
     tables = [table("dim", incremental_type="full"), table("f", depends_on=["dim"])]
+    logs = {"dim": log(day(1)), "f": log(days(1, 3))}
+    assert next(planned(tables, logs, selected=["f"]).queue("f")).state is State.READY
     assert next(planned(tables, {"dim": log(day(4))}).queue("f")).state is State.READY
     assert next(planned(tables, {}).queue("f")).state is State.BLOCKED
-    assert read_range(tables[0], tables[1].depends_on[0], day(1)) is None
+    assert read_ranges(tables[0], tables[1].depends_on[0], day(1)) is None
+
+
+@pytest.mark.parametrize("wanted", [{"window": "newest"}, {"read": "none"}], ids=str)
+def test_one_as_new_as_the_window_is_awaited_where_that_is_said_or_it_is_about_order_only(wanted):
+    waiting = [{"table": "dim", **wanted}]
+    tables = [table("dim", incremental_type="full"), table("f", depends_on=waiting)]
+    logs = {"dim": log(day(2)), "f": log(days(1, 3))}
+    reason = next(planned(tables, logs, selected=["f"]).queue("f")).reason
+    assert reason == "waits for dim [2022-01-03, 2022-01-04): no snapshot of that time or later"
+    logs["dim"] = log(day(4))
+    assert next(planned(tables, logs, selected=["f"]).queue("f")).state is State.READY
 
 
 def test_a_full_table_takes_the_newest_snapshot_and_passes_the_older_ones_over():
