@@ -89,5 +89,7 @@ class TableLog:
     """Of sliced tables."""
     queued: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Of tables that consume batches: (step, source) → how many wait for the next slices."""
+    unmarked: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Of those with a `cut_pattern`: how many more wait for one that is marked by it."""
     recent: tuple[Ended, ...] = ()
     """What ended within the longest delay after which another table follows; none without."""

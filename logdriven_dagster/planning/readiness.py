@@ -14,7 +14,7 @@ from logdriven_dagster.planning.conditions import Missing
 from logdriven_dagster.planning.dependencies import missing_dependencies, not_applying
 from logdriven_dagster.planning.pending import next_due, unfinished_windows
 from logdriven_dagster.planning.reruns import seen, unseen
-from logdriven_dagster.planning.slices import next_slice, pending_slices
+from logdriven_dagster.planning.slices import next_slice, pending_slices, unmarked
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,10 @@ def dependencies_missing(
 
     Source: Sharp ETL, JobDependenciesError.
     """
+    if isinstance(window, Slice) and table.incremental_type == "upstream":
+        reasons = unmarked(table, logs.get(table.table, TableLog()), window)
+        if reasons:
+            return DependenciesMissing(f"waits for {'; '.join(reasons)}")
     return _waiting(missing_dependencies(table, window, tables, logs))
 
 

@@ -24,7 +24,11 @@ def pending_slices(table: TableConfig, log: TableLog, now: datetime) -> list[Sli
     ahead = any(item.number >= following.number for item in opened)
     if table.incremental_type == "upstream":
         first = max([following.number, *(item.number + 1 for item in opened)])
-        return [*opened, *(numbered(table, first + n) for n in range(slices_queued(table, log)))]
+        number = slices_queued(table, log)
+        again = log.stale and table.on_upstream_refresh == "rerun"
+        if not (opened or number or again) and any(log.unmarked.values()):
+            number = 1  # it waits, which somebody should know
+        return [*opened, *(numbered(table, first + n) for n in range(number))]
     return opened if ahead or not is_due(table, log, now) else [*opened, following]
 
 
@@ -39,6 +43,24 @@ def slices_queued(table: TableConfig, log: TableLog) -> int:
         size = max(waiting, 1) if route.enqueuer.cut_pattern else most_batches(table) or 1
         cuts.append(-(-waiting // size))
     return min(cuts, default=0)
+
+
+def unmarked(table: TableConfig, log: TableLog, window: Slice) -> list[str]:
+    """Why a slice cannot be cut: batches wait, and none has the mark. Source: BDRE, 109."""
+    is_next = window.number >= next_slice(table, log.last).number
+    if not is_next or slices_queued(table, log) or any(i.window == window for i in log.open):
+        return []
+    waiting = (
+        (route, log.unmarked.get((route.step, route.source), 0))
+        for route in process_of(table).routes
+        if not log.queued.get((route.step, route.source))
+    )
+    return [
+        f"a batch of {route.source} that is marked {route.enqueuer.cut_pattern!r}: "
+        f"none of the {number} in its queue is"
+        for route, number in waiting
+        if number
+    ]
 
 
 def numbered(table: TableConfig, number: int) -> Slice:

@@ -35,9 +35,10 @@ def take(conn: Connection, process: Process, attempt: Attempt, max_batches: int 
     """Give an attempt its batches, and the batch that it makes.
 
     After an attempt that did not succeed: the same batches and the same target. For a finished
-    slice that runs again: its batches, and a new target. Otherwise the oldest that nobody has
-    taken. LifeCycleError 101, 109, 112; EarlierWindowError if another slice has to run again first;
-    AlreadyRunningError if another attempt of the table is running.
+    slice that runs again: its batches, with later versions of them that wait for a mark, and a new
+    target. Otherwise the oldest that nobody has taken. LifeCycleError 101, 109, 112;
+    EarlierWindowError if another slice has to run again first; AlreadyRunningError if another
+    attempt of the table is running.
     """
     if max_batches is None and any(r.enqueuer.cut_pattern is None for r in process.routes):
         raise LifeCycleError(101, f"{process.table} has an enqueuer without a cut pattern")
@@ -53,6 +54,9 @@ def take(conn: Connection, process: Process, attempt: Attempt, max_batches: int 
     else:
         target = _target(conn, attempt)
         chosen = _copied(conn, process, attempt)
+        marked = {(r.step, r.source) for r in process.routes if r.enqueuer.cut_pattern}
+        own = [item for item in chosen if (item.step, item.source) in marked]
+        chosen += tuple(item for item in new if _restates(item, own))
         if not chosen:
             _refuse_begun(attempt, begun, open_ones)
             chosen = tuple(_choose(process, new, max_batches))
@@ -222,6 +226,17 @@ def _copied(conn: Connection, process: Process, attempt: Attempt) -> tuple[Batch
     )
     conn.execute(insert(batch_queue).from_select(names, rows))
     return tuple(item for item in _locked(conn, process) if item.target_batch_id == before)
+
+
+def _restates(item: Batch, taken: Sequence[Batch]) -> bool:
+    """Whether a batch is a later version of one that a slice took, which reads it anyway."""
+    return item.span is not None and any(
+        (item.step, item.source) == (old.step, old.source)
+        and old.span is not None
+        and old.span[0] <= item.span[0]
+        and item.span[1] <= old.span[1]
+        for old in taken
+    )
 
 
 def _access(conn: Connection, process: Process, chosen: Sequence[Batch], target: int) -> None:

@@ -72,7 +72,8 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
     zones = {table.table: table.grid.zone for table in tables}
     last = slices.last(conn, [table for table in tables if table.is_sliced])
     consumers = [process_of(table) for table in tables if table.consumes_batches]
-    queued = waiting.queued(conn, consumers) if consumers else {}
+    queues = waiting.waiting(conn, consumers) if consumers else {}
+    restated = [job_id for queue in queues.values() for job_id in queue.restated]
     covered: dict[tuple[str, str], list[TimeWindow]] = {}
     for row in coverage.ranges(conn, list(zones)):
         covered.setdefault((row.job_name, row.status), []).append(_window(row, zones[row.job_name]))
@@ -82,11 +83,14 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
         reopened.setdefault(row.job_name, []).append(_window(row, zones[row.job_name]))
     opened, hidden = _open_windows(conn, tables, rows)
     stale = refreshes.stale(conn, tables)
+    for name, again in slices.finished_by(conn, tables, restated).items():
+        stale[name] = [*again]
     lately = recent.ended(conn, tables)
     settled = _settled(conn, tables)
     found = {}
     for table in tables:
         name = table.table
+        queue = queues.get(name, waiting.Waiting())
         holes = reopened.get(name, [])
         finished = without(union(covered.get((name, _DONE), [])), holes)
         skipped = without(union(covered.get((name, _SKIPPED), [])), union(holes, finished))
@@ -98,7 +102,8 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
             settled.get(name, ()),
             tuple(stale.get(name, ())),
             last.get(name),
-            queued.get(name, {}),
+            queue.queued,
+            queue.unmarked,
             tuple(lately.get(name, ())),
         )
     return found

@@ -62,6 +62,22 @@ def _ends_before(conn: Connection, empty: Mapping[str, Slice]) -> dict[str, str 
     return {row.job_name: row.data_range_end for row in conn.execute(union_all(*parts))}
 
 
+def finished_by(
+    conn: Connection, tables: Collection[TableConfig], job_ids: Collection[int]
+) -> dict[str, list[Slice]]:
+    """Table → the slices that these attempts finished, unless somebody has run them again."""
+    by_name = {table.table: table for table in tables}
+    found: dict[str, list[Slice]] = {}
+    for part in chunks(sorted(job_ids)):
+        done = (job_log.c.latest == 1) & (job_log.c.status == Status.SUCCESS.value)
+        rows = conn.execute(select(job_log).where(job_log.c.job_id.in_(part), done))
+        for row in sorted(rows, key=lambda row: row.window_start):
+            window = window_of(by_name[row.job_name], row._mapping)
+            if isinstance(window, Slice):
+                found.setdefault(row.job_name, []).append(window)
+    return found
+
+
 def begun(conn: Connection, table: TableConfig, keys: Collection[str] | None = None) -> list[Slice]:
     """The slices that were ever begun, or those of some keys, as their latest attempts have them.
 

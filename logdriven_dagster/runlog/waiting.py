@@ -4,7 +4,9 @@ What a source had finished before its consumer began is not in the queue yet; it
 were.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from sqlalchemy import CompoundSelect, SelectBase, case, func, literal, select, union_all
@@ -19,30 +21,80 @@ from logdriven_dagster.runlog.offering import (
     stored_markings,
     unoffered,
 )
-from logdriven_dagster.runlog.schema import batch_archive, batch_queue, job_log, job_log_archive
+from logdriven_dagster.runlog.schema import (
+    batch,
+    batch_archive,
+    batch_queue,
+    job_log,
+    job_log_archive,
+)
 
 Pair: TypeAlias = tuple[str, str]
 """A step and the table whose batches it consumes."""
 
 
-def queued(conn: Connection, processes: Collection[Process]) -> dict[str, dict[Pair, int]]:
-    """Table → (step, source) → how many batches its next slices can take; every route is there.
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for a consumer, by step and source."""
 
-    With a cut pattern those up to the last that has it, which is 0 where none has. Batches of an
-    attempt that did not succeed are not counted: its slice is open in the log.
+    queued: dict[Pair, int] = field(default_factory=dict)
+    """How many batches its next slices can take; every route is there."""
+    unmarked: dict[Pair, int] = field(default_factory=dict)
+    """How many more wait for one that is marked by the cut pattern."""
+    restated: tuple[int, ...] = ()
+    """The attempts at slices that took an earlier version of one that is not marked."""
+
+
+def waiting(conn: Connection, processes: Collection[Process]) -> dict[str, Waiting]:
+    """Table → what waits for it.
+
+    With a cut pattern the batches up to the last that has it can be taken. Batches of an attempt
+    that did not succeed are not counted: its slice is open in the log.
     """
     routes = [route for process in processes for route in process.routes]
     in_queue = _in_queue(conn, routes)
     newest = _newest_offered(conn, routes, in_queue)
     history = _unoffered(conn, {(r.source, n) for r, n in newest.items() if r.source != r.table})
-    found: dict[str, dict[Pair, int]] = {process.table: {} for process in processes}
+    found = {process.table: Waiting() for process in processes}
     for route in routes:
         count = in_queue[route][0] + history.get((route.source, newest[route]), 0)
-        pattern = route.enqueuer.cut_pattern
+        pattern, pair = route.enqueuer.cut_pattern, (route.step, route.source)
+        mine = found[route.table]
+        mine.queued[pair] = count
         if count and pattern is not None:
-            count = reach(_markings(conn, route), pattern)
-        found[route.table][route.step, route.source] = count
+            mine.queued[pair] = reach(_markings(conn, route), pattern)
+            mine.unmarked[pair] = count - mine.queued[pair]
+            if mine.unmarked[pair]:
+                restated = {*mine.restated, *_restated(conn, route)}
+                found[route.table] = replace(mine, restated=tuple(sorted(restated)))
     return found
+
+
+def _restated(conn: Connection, route: Route) -> Sequence[int]:
+    """The attempts that took the windows of batches without the mark before those ran again."""
+    pattern = route.enqueuer.cut_pattern or ""
+    mine = of_route(batch_queue, route) & (batch_queue.c.batch_state == BatchState.NEW.value)
+    rows = conn.execute(select(batch_queue).where(mine, batch_queue.c.window_start.is_not(None)))
+    targets = [
+        select(func.max(batch_archive.c.target_batch_id)).where(
+            of_route(batch_archive, route),
+            batch_archive.c.window_start < row.window_end,
+            batch_archive.c.window_end > row.window_start,
+        )
+        for row in rows
+        if not re.search(pattern, row.batch_marking or "")
+    ]
+    if not targets:
+        return ()
+    made = [
+        n for part in chunks(targets, QUERIES) for n in conn.execute(union_all(*part)).scalars()
+    ]
+    known = [n for n in made if n is not None]
+    return (
+        conn.execute(select(batch.c.source_job_id).where(batch.c.batch_id.in_(known)))
+        .scalars()
+        .all()
+    )
 
 
 def _in_queue(conn: Connection, routes: Sequence[Route]) -> dict[Route, tuple[int, int]]:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logdriven_dagster.engine.keys import cut
-from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import LastSlice, OpenWindow, TableLog
 from logdriven_dagster.model.windows import Along, Slice
-from logdriven_dagster.planning import missing_dependencies, plan
+from logdriven_dagster.planning import missing_dependencies, obstacle, plan
 from logdriven_dagster.planning.slices import (
     complete_until,
     next_slice,
@@ -100,6 +100,32 @@ def test_batches_that_wait_are_cut_into_slices(queued, fields, numbers):
     config = sliced("upstream", **fields)
     log = replace(done(Slice.nth(0, "1", "1", UTC)), queued={("load", "ods.a"): queued})
     assert [item.number for item in pending_slices(config, log, NOW)] == numbers
+
+
+def test_batches_that_wait_for_a_mark_are_shown_with_the_reason_109():
+    config = sliced("upstream", depends_on=[{"table": "ods.a", "cut_pattern": "EOD"}])
+    pair = ("load", "ods.a")
+    log = replace(done(Slice.nth(0, "1", "1", UTC)), queued={pair: 0}, unmarked={pair: 2})
+    tables = {config.table: config, "ods.a": table("ods.a")}
+    (waiting,) = plan(tables, {config.table: log}, NOW, [config.table]).windows()
+    assert (waiting.window.number, waiting.state.value) == (1, "blocked")
+    reason = "waits for a batch of ods.a that is marked 'EOD': none of the 2 in its queue is"
+    assert waiting.reason == reason
+    refused = obstacle(config, waiting.window, tables, {config.table: log}, NOW)
+    assert refused is not None
+    assert refused.reason == reason
+
+
+def test_a_slice_whose_windows_have_run_again_runs_again_itself():
+    config = sliced("upstream", depends_on=[{"table": "ods.a", "cut_pattern": "EOD"}])
+    pair, first = ("load", "ods.a"), Slice.nth(0, "1", "1", UTC)
+    log = replace(done(first), queued={pair: 0}, unmarked={pair: 1}, stale=(first,))
+    tables = {config.table: config, "ods.a": table("ods.a")}
+    (again,) = plan(tables, {config.table: log}, NOW, [config.table]).windows()
+    assert (again.window, again.trigger, again.state.value) == (first, Trigger.UPSTREAM, "ready")
+    kept = config.model_copy(update={"on_upstream_refresh": "ignore"})
+    (waiting,) = plan({**tables, kept.table: kept}, {kept.table: log}, NOW, [kept.table]).windows()
+    assert (waiting.window.number, waiting.state.value) == (1, "blocked")
 
 
 def test_a_slice_needs_a_batch_of_every_upstream():

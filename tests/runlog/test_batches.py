@@ -46,7 +46,8 @@ def span(window):
 
 def queued(log, known=KNOWN, names=(HIVE,)):
     with log.read() as conn:
-        return waiting.queued(conn, [known.parent(name) for name in names])
+        found = waiting.waiting(conn, [known.parent(name) for name in names])
+        return {name: of.queued for name, of in found.items()}
 
 
 def enlist(log, known=KNOWN, name=HIVE):
@@ -220,7 +221,7 @@ def test_planning_a_thousand_tables_takes_a_few_queries(log):
     counted = []
     event.listen(log.engine, "before_cursor_execute", lambda *_: counted.append(1))
     with log.read() as conn:
-        found = waiting.queued(conn, processes)
+        found = waiting.waiting(conn, processes)
     assert len(counted) < 10
     assert [found[f"t{n}"] for n in (0, 500, 999)] == [{("1", TRANSFER): 1}] * 3
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from logdriven_dagster.execution.events import WindowFailed, WindowRefused
-from tests.builders import day
+from tests.builders import day, hours
 from tests.execution.conftest import World
 from tests.slices.conftest import noon
 
@@ -150,6 +150,26 @@ def test_b08_cut_at_the_end_of_the_day(flow: Flow):
         (1, 12),
         (1, 18),
     ]
+
+
+def test_what_was_cut_at_the_end_of_the_day_runs_again_when_an_hour_of_it_does(flow: Flow):
+    hourly = [{**STEP, "sql": "SELECT :data_range_start AS day, :job_id AS job"}]
+    flow.days(period="6 hours", steps=hourly)
+    sql = "SELECT day, job FROM ods.days"
+    step = {"step": "load", "sql": sql, "target": {"type": "iceberg"}}
+    depends = [{"table": "ods.days", "cut_pattern": "EOD"}]
+    flow.consumer(depends_on=depends, steps=[step])
+    flow.run(2)  # a day and a half
+    (waiting,) = flow.runner.plan(noon(2)).queue("dwd.c")
+    assert "none of the 2 in its queue is" in waiting.reason
+
+    list(flow.runner.refresh("ods.days", hours(6, 12), noon(2)))
+    (again,) = flow.runner.plan(noon(2)).queue("dwd.c")
+    assert (again.trigger.value, again.state.value) == ("upstream", "ready")
+    flow.run(2)
+    assert flow.rows("dwd.c") == flow.rows("ods.days")[:4]
+    (waiting,) = flow.runner.plan(noon(2)).queue("dwd.c")
+    assert "none of the 2 in its queue is" in waiting.reason
 
 
 def test_with_several_upstreams_a_window_takes_a_batch_of_each(flow: Flow):
