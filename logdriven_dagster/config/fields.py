@@ -88,14 +88,23 @@ def parse_duration(value: int | str) -> timedelta:
 
 def _moment(value: Any, info: ValidationInfo) -> Any:
     """A date or time of the project's wall clock, or one with an offset, as an aware datetime."""
-    zone = (info.context or {}).get("zone", ZoneInfo("UTC"))
+    zone, found = _zone_of(info), _as_written(value)
+    return found.astimezone(zone) if found.tzinfo else on_clock(found, zone)
+
+
+def _zone_of(info: ValidationInfo) -> ZoneInfo:
+    zone: ZoneInfo = (info.context or {}).get("zone", ZoneInfo("UTC"))
+    return zone
+
+
+def _as_written(value: Any) -> datetime:
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         value = parse_moment(str(value))
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
     if not isinstance(value, datetime):
         raise ValueError("must be a date or time, such as 2013-01-01 or 2013-01-01 06:00")
-    return value.astimezone(zone) if value.tzinfo else on_clock(value, zone)
+    return value
 
 
 def _start(value: Any, info: ValidationInfo) -> Any:
@@ -111,7 +120,11 @@ def _start(value: Any, info: ValidationInfo) -> Any:
         return _offsets(value)
     if kind in ("files", "upstream"):
         raise ValueError(f"tables of type {kind} take whatever has come; remove it")
-    return _moment(value, info)
+    found = _as_written(value)
+    if found.tzinfo:
+        return found.astimezone(_zone_of(info))
+    # Not moved where the clocks skip it: all days of a grid would begin at the moved hour.
+    return found.replace(tzinfo=_zone_of(info))
 
 
 def _offsets(value: Any) -> Any:

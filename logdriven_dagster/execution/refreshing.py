@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from logdriven_dagster.errors import NotDueError
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
@@ -12,7 +13,8 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.execution.orders import Order
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.planning import next_due
 
 Runs: TypeAlias = Callable[[Sequence[Order]], Generator[WindowEvent]]
 """Claims adjoining windows, or the first few of them, and runs them in one pass."""
@@ -64,3 +66,13 @@ class Refreshing:
                 break
             found.append(order)
         return found
+
+
+def refuse_undue(order: Order) -> None:
+    """NotDueError if a window lies in the future, before anything of its range has run."""
+    if isinstance(order.window, Slice):
+        return
+    at = next_due(order.table, order.window)
+    if at.timestamp() > order.now.timestamp():
+        what = f"{order.table.table} {order.window} may not run yet: it is not due before"
+        raise NotDueError(f"{what} {at.isoformat(sep=' ')}; nothing was run")

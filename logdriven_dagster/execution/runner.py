@@ -42,7 +42,7 @@ from logdriven_dagster.execution.needs import Needs
 from logdriven_dagster.execution.notifications import Announcer, Outbox, gathering
 from logdriven_dagster.execution.orders import Order
 from logdriven_dagster.execution.queue import CatchUpQueue
-from logdriven_dagster.execution.refreshing import Refreshing
+from logdriven_dagster.execution.refreshing import Refreshing, refuse_undue
 from logdriven_dagster.execution.registering import with_settings_in_force
 from logdriven_dagster.execution.stretches import Part, StretchChain, most_together
 from logdriven_dagster.execution.stretches import logged_interruption as stretch_interruption
@@ -219,6 +219,8 @@ class Runner:
     ) -> Iterator[tuple[TimeWindow, Generator[WindowEvent]]]:
         """The same, each pass by itself with its oldest window; RefusedError is about that one."""
         orders = [self._order(table, each, Trigger.REFRESH, now, arguments) for each in windows]
+        for order in orders[-1:]:
+            refuse_undue(order)
         most = most_together(orders[0]) if len(orders) > 1 else 1
         yield from Refreshing(orders, self._run_together, most).passes()
 

@@ -19,6 +19,12 @@ class FoundFile:
     created: datetime
     """The last modification, aware."""
 
+    def __post_init__(self) -> None:
+        for name, value, most in (("hash", self.hash, 128), ("server", self.server, 128)):
+            if len(value) > most:
+                fix = f"the run log holds {most} characters; a digest such as SHA-256 is shorter"
+                raise ValueError(f"{self.location}: {name} has {len(value)} characters; {fix}")
+
     @property
     def location(self) -> str:
         return self.server + self.path

@@ -6,7 +6,7 @@ from logdriven_dagster.planning.dependencies import (
     missing_dependencies,
     read_ranges,
 )
-from logdriven_dagster.planning.pending import due_end, unfinished_windows, watermark
+from logdriven_dagster.planning.pending import due_end, next_due, unfinished_windows, watermark
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, State, TablePlan, plan
 from logdriven_dagster.planning.readiness import (
     Blocked,
@@ -39,6 +39,7 @@ __all__ = [
     "due_end",
     "last_seen",
     "missing_dependencies",
+    "next_due",
     "obstacle",
     "obstacle_to_rerun",
     "open_attempt",

@@ -42,6 +42,10 @@ def take(conn: Connection, process: Process, attempt: Attempt, max_batches: int 
     """
     if max_batches is None and any(r.enqueuer.cut_pattern is None for r in process.routes):
         raise LifeCycleError(101, f"{process.table} has an enqueuer without a cut pattern")
+    least = 1 if any(route.enqueuer.required for route in process.routes) else 0
+    if max_batches is not None and max_batches < least:
+        what = f"{process.table} cannot take {max_batches} batches"
+        raise LifeCycleError(101, f"{what}; give 1 or more")
     for route in process.routes:
         enlist(conn, route)
     waiting = _locked(conn, process)

@@ -128,10 +128,14 @@ def test_a_period_or_start_that_cannot_work_is_refused(folder, field, value, mes
     assert message in folder.mistakes()
 
 
-def test_months_do_not_start_on_the_31st(folder):
+@pytest.mark.parametrize(
+    ("period", "start"),
+    [("1 month", "2022-01-31"), ("1 quarter", "2022-01-30"), ("1 year", "2024-02-29")],
+)
+def test_months_and_years_do_not_start_on_days_that_not_all_have(folder, period, start):
     folder.table("t")
     file = folder.root / "tables/t.yaml"
-    text = file.read_text().replace("1 day", "1 month").replace("2022-01-01", "2022-01-31")
+    text = file.read_text().replace("1 day", period).replace("2022-01-01", start)
     file.write_text(text)
     assert "a period of months starts on day 1 to 28" in folder.mistakes()
 

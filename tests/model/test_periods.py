@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.periods import Grid, Period, Unit
 from logdriven_dagster.model.windows import TimeWindow, in_zone, parse_range_text, range_text
+from logdriven_dagster.planning import unfinished_windows
+from tests.builders import table
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = st.sampled_from([ZoneInfo("UTC"), BERLIN, ZoneInfo("America/New_York")])
@@ -94,3 +97,24 @@ def test_a_window_is_never_empty_nor_naive():
         TimeWindow(moment, moment)
     with pytest.raises(ValueError, match="aware"):
         TimeWindow(datetime(2022, 1, 1), datetime(2022, 1, 1) + timedelta(days=1))
+
+
+def test_a_first_midnight_that_the_clocks_skip_does_not_move_the_others():
+    daily = table(zone="America/Sao_Paulo", default_start="2018-11-04")
+    first, second = (daily.grid.window(n) for n in (0, 1))
+    assert (first.range_start, first.range_end) == ("20181104010000", "20181105000000")
+    assert (second.range_start, second.range_end) == ("20181105000000", "20181106000000")
+    assert (first.end - first.start.astimezone(timezone.utc)) == timedelta(hours=23)
+    hourly = table(zone="America/Sao_Paulo", default_start="2018-11-04", period=60)
+    assert hourly.grid.window(0).range_start == "20181104010000"
+    monthly = table(zone="America/Sao_Paulo", default_start="2018-11-04", period="1 month")
+    assert monthly.grid.window(1).range_start == "20181204000000"
+
+
+def test_all_windows_of_such_a_table_are_pending_from_its_first_instant_on():
+    daily = table(zone="America/Sao_Paulo", default_start="2018-11-04")
+    now = datetime(2018, 11, 7, 1, tzinfo=ZoneInfo("America/Sao_Paulo"))
+    assert list(unfinished_windows(daily, TableLog(), now)) == [
+        daily.grid.window(n) for n in (0, 1, 2)
+    ]
+    assert not list(unfinished_windows(daily, TableLog(), daily.grid.bound(1) - timedelta(hours=1)))

@@ -1,5 +1,6 @@
 """Queueing and taking batches. Checklist rows in the names."""
 
+from dataclasses import replace
 from datetime import timezone
 from zoneinfo import ZoneInfo
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import event
 
 from logdriven_dagster.config.processes import most_batches, process_of, registry_of
+from logdriven_dagster.errors import LifeCycleError
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.batches import (
     ALL_BATCHES,
@@ -21,6 +23,7 @@ from logdriven_dagster.model.batches import (
     recoverable,
     union_of,
 )
+from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog import archive, offering, waiting
 from logdriven_dagster.runlog.schema import batch_archive, batch_queue
@@ -207,6 +210,40 @@ def test_with_a_cut_pattern_what_can_be_cut_off_is_counted(log):
     bdre.load(log, ALONE, hours(23, 24))
     bdre.load(log, known, hours(0, 1, of_day=2))
     assert queued(log, known)[HIVE] == {("125", TRANSFER): 3}
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_to_take_no_batch_is_refused_where_it_is_said(log, number):
+    bdre.load(log, KNOWN, day(1))
+    with pytest.raises(LifeCycleError, match="give 1 or more"):
+        bdre.init(log, KNOWN, max_batches=number)
+
+
+@pytest.mark.parametrize(("field", "most"), [("hash", 128), ("server", 128)])
+def test_what_servers_do_not_hold_of_a_file_is_refused_where_it_is_found(field, most):
+    found = FoundFile("", "/in/a.csv", 1, "h", at("2022-01-01"))
+    assert replace(found, **{field: "x" * most})
+    with pytest.raises(ValueError, match=f"{field} has 129 characters"):
+        replace(found, **{field: "x" * (most + 1)})
+
+
+def test_an_attempt_is_restated_by_a_batch_that_waits_behind_the_pattern(log):
+    known = bdre.registry(bdre.transfer(), bdre.hive("EOD"))
+    for n in range(21, 24):
+        bdre.load(log, known, hours(n, n + 1))
+    started = bdre.init(log, known, max_batches=None)
+    bdre.succeed(log, known, started.attempt)
+    bdre.load(log, known, hours(0, 1, of_day=2))
+
+    def waits():
+        with log.read() as conn:
+            return waiting.waiting(conn, [known.parent(HIVE)])[HIVE]
+
+    pair = ("125", TRANSFER)
+    assert (waits().queued, waits().unmarked, waits().restated) == ({pair: 0}, {pair: 1}, ())
+    bdre.load(log, known, hours(21, 22), trigger=Trigger.REFRESH)
+    assert waits().unmarked == {pair: 2}
+    assert waits().restated == (started.attempt.job_id,)
 
 
 def test_the_next_batches_are_taken_in_their_order(log):
