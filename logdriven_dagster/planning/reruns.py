@@ -23,6 +23,8 @@ def reruns(
     table: TableConfig, log: TableLog, tables: Mapping[str, TableConfig], now: datetime
 ) -> list[tuple[TimeWindow, Trigger]]:
     """Finished windows that should run once more, oldest first: late data, refreshed upstreams."""
+    if not (table.lookback or log.stale):
+        return []
     found = {window.start: (window, Trigger.LOOKBACK) for window in _late(table, log, tables, now)}
     if table.on_upstream_refresh == "rerun":
         found |= {window.start: (window, Trigger.UPSTREAM) for window in log.stale}
