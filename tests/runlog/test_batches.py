@@ -260,7 +260,7 @@ def test_planning_a_thousand_tables_takes_a_few_queries(log):
     with log.read() as conn:
         found = waiting.waiting(conn, processes)
     assert len(counted) < 10
-    assert [found[f"t{n}"] for n in (0, 500, 999)] == [{("1", TRANSFER): 1}] * 3
+    assert [found[f"t{n}"].queued for n in (0, 500, 999)] == [{("1", TRANSFER): 1}] * 3
 
 
 def test_the_windows_of_a_run_can_be_read_while_it_runs_and_afterwards(log):
