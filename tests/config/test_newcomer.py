@@ -158,7 +158,7 @@ IN_A_TABLE = {
     ("depends_on: []", "depends_on: [ods.orders]"): "5: depends_on: a cycle of dependencies: ods.orders → ods.orders",
     ("depends_on: []", "depends_on: [ods.order]"): "5: depends_on[0]: unknown table 'ods.order'; did you mean 'ods.orders'?; or {table: ods.order, managed: false} if it is not ours",
     ("depends_on: []", "depends_on: [5]"): "5: depends_on[0]: must be fields, such as {table: ods.orders}, not 5",
-    ("depends_on: []", "depends_on: [{table: ods.x, managed: false, window: last}]"): "5: depends_on[0].window: must be overlapping, ended or none, not 'last'",
+    ("depends_on: []", "depends_on: [{table: ods.x, managed: false, window: last}]"): "5: depends_on[0].window: must be overlapping, ended, newest or none, not 'last'",
     ("depends_on: []", "depends_on: [{table: x, managed: false}, {table: x, managed: false}]"): "5: depends_on: x is listed twice; remove one",
     ("depends_on: []", "depends_on: [{table: x, managed: false, cut_pattern: '['}]"): "5: depends_on[0].cut_pattern: not a regular expression: unterminated character set at position 0",
     ("depends_on: []", "depends_on: [~]"): "5: depends_on[0]: must be fields, such as {table: ods.orders}, but it is empty",
