@@ -17,7 +17,7 @@ def test_plan_json_lists_pending_windows_in_running_order(shop, logdriven):
         ("dws.daily_sales", "2022-01-03", "blocked"),
         ("dws.daily_sales", "2022-01-04", "blocked"),
     ]
-    assert plan[2] == {
+    assert plan[1] == {
         "table": "ods.orders",
         "data_range_start": "2022-01-02T00:00:00+00:00",
         "data_range_end": "2022-01-03T00:00:00+00:00",
