@@ -30,8 +30,8 @@ from logdriven_dagster.errors import (
     UsageError,
     in_brief,
 )
-from logdriven_dagster.model.runs import Reads, WindowRun
-from logdriven_dagster.model.windows import Along, Slice, TimeWindow
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import Along, Reads, Slice, TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
