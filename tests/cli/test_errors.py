@@ -37,7 +37,8 @@ def test_validate_json_holds_the_mistakes(shop, logdriven):
 def test_a_folder_without_a_project_says_how_to_get_one(tmp_path, logdriven):
     result = logdriven("plan", "--project", tmp_path)
     assert result.code == 2
-    assert "no such file; `logdriven init FOLDER` makes a project" in result.err
+    assert "no such file; go to the folder of a project" in result.err
+    assert "`logdriven init FOLDER` makes a new one" in result.err
 
 
 def test_the_project_comes_from_option_environment_or_current_folder(
