@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.steps import FileTarget
+from logdriven_dagster.engine.file_limits import storable
 from logdriven_dagster.engine.iceberg_files import location, parquet_rows
 from logdriven_dagster.engine.pointers import ALL, Pointer, Pointers, moment, total
 from logdriven_dagster.engine.records import NOTHING
@@ -91,6 +92,7 @@ class WindowFiles:
         self._refuse_others()
         missing = self._place.missing_columns(stamp.table)
         frame = conform(frame, self._known_schema(), self._table, missing=missing)
+        frame = storable(frame, self._target.type)
         folder = staging_folder(self._folder / "data", stamp)
         writer = frame.write.format(self._target.type).mode("append").options(**self._options)
         try:
@@ -115,6 +117,7 @@ class WindowFiles:
         """The same for several windows, in one pass; only for files that tell their rows."""
         missing = self._place.missing_columns(stamps[0].table)
         frame = conform(frame, self._known_schema(), self._table, missing=missing)
+        frame = storable(frame, self._target.type)
 
         def save(writer: "DataFrameWriter", path: str) -> None:
             writer.format(self._target.type).options(**self._options).save(path)
