@@ -43,7 +43,8 @@ def table(lab: Lab, topic: str, sql: str | None = None, **options: Any) -> str:
     source = {"type": "kafka", "connection": "broker", "topic": topic, "options": options}
     step = {"source": source, "target": {"type": "parquet"}} | ({"sql": sql} if sql else {})
     kafka = {"incremental_type": "kafka_offset", "default_start": "earliest"}
-    return lab.table("ods.t", step, **kafka)
+    # One table is read by several queries, whose results have columns of their own.
+    return lab.table("ods.t", step, missing_columns="allow", **kafka)
 
 
 def frame(lab: Lab, window: Any) -> Any:
