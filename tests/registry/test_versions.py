@@ -115,7 +115,7 @@ def test_settings_and_values_that_cannot_be_are_refused(lite_shop):
     lite_shop.with_sales().apply()
     for name, field, value, problem in (
         ("ods.orders", "retires", "1", "did you mean 'retries'"),
-        ("ods.orders", "retries", "-1", "greater than or equal to 0"),
+        ("ods.orders", "retries", "-1", "must be at least 0"),
         ("ods.orders", "release_state", "off", "online"),
         ("ods.orders", "timeout", "soon", "timeout"),
         ("upkeep.first", "retries", "1", "no setting"),
