@@ -8,8 +8,7 @@ says which attempt published each window.
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.committing import publication_mistake
 from logdriven_dagster.config.steps import JdbcTarget
@@ -28,7 +27,6 @@ from logdriven_dagster.engine.connections import (
     created_as,
     custom_schema,
     database,
-    holds_moments,
     reader_options,
     writer_options,
 )
@@ -46,6 +44,7 @@ from logdriven_dagster.engine.first_contact import meet_in_database, refuse_in_d
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.jdbc_upsert import refuse_bad_keys, upsert
 from logdriven_dagster.engine.quoting import quoted
+from logdriven_dagster.engine.replaced_rows import has_moments, replaced_rows
 from logdriven_dagster.engine.schemas import (
     WINDOW_START,
     conform,
@@ -56,7 +55,7 @@ from logdriven_dagster.engine.schemas import (
 from logdriven_dagster.engine.spark_settings import option_text
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, write
 from logdriven_dagster.engine.stored_columns import stored
-from logdriven_dagster.engine.wall_clocks import fit_clocks, wall_bound
+from logdriven_dagster.engine.wall_clocks import fit_clocks
 from logdriven_dagster.errors import NotPublishedError, TerminalStepError
 from logdriven_dagster.model.runs import Merged, Published
 from logdriven_dagster.model.windows import TimeWindow
@@ -64,7 +63,7 @@ from logdriven_dagster.model.windows import TimeWindow
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-    from sqlalchemy import ColumnElement, Connection, Engine, Table
+    from sqlalchemy import Connection, Engine, Table
 
 _LONGEST_NAME = 63
 _STAGING = "__staging_"
@@ -204,39 +203,13 @@ class JdbcTable:
         meet_in_database(conn, target, self._target)
         if self._target.mode == "upsert":
             return upsert(conn, staging, target, self._target.key)
-        if self._backend in ("mysql", "mariadb"):
-            conn.execute(text("SET time_zone = '+00:00'"))  # bounds of TIMESTAMP columns are in UTC
-        conn.execute(delete(target).where(*self._replaced(target, stamp.window)))
+        if self._backend in ("mysql", "mariadb") and has_moments(target):
+            conn.execute(text("SET time_zone = '+00:00'"))  # as the bounds are
+        replaced = replaced_rows(target, stamp.window, self._target, self._backend)
+        conn.execute(delete(target).where(*replaced))
         columns = [column_of(target, column.name) for column in staging.columns]
         conn.execute(insert(target).from_select(columns, select(*staging.columns)))
         return None
-
-    def _replaced(self, target: "Table", window: TimeWindow) -> "list[ColumnElement[bool]]":
-        """The rows that the new ones replace, by mode."""
-        if self._target.mode == "overwrite":
-            return []
-        if self._target.mode == "append":
-            return [target.c[WINDOW_START] == utc_text(window.start)]
-        column = column_of(target, window_column(self._target))
-        start, end = (self._bound(column, moment) for moment in (window.start, window.end))
-        return [column >= start, column < end]
-
-    def _bound(self, column: Any, moment: datetime) -> Any:
-        """A window's bound as a value of the column's type."""
-        import sqlalchemy as sa
-
-        if column.name == WINDOW_START:
-            return utc_text(moment)
-        midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
-        if isinstance(column.type, sa.Date):
-            moment = moment if moment == midnight else midnight + timedelta(days=1)
-            return sa.literal(f"{moment:%Y-%m-%d}") if self._backend == "sqlite" else moment.date()
-        if self._backend == "sqlite":
-            # Without a fraction: a prefix of the text of this very time, so never after it.
-            return sa.literal(f"{wall_bound(moment)}")
-        if not holds_moments(column.type):
-            return wall_bound(moment)
-        return moment if self._backend == "postgresql" else moment.astimezone(timezone.utc)
 
     def discard(self, staged: StagedRows) -> None:
         """Drop the staging table."""

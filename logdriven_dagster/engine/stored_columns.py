@@ -15,12 +15,11 @@ _LACKING = "is one of the days of 1582 that the drivers of databases lack; write
 
 
 def stored(connection: Connection, frame: "DataFrame") -> "DataFrame":
-    """The rows as Spark has to write them.
+    """The rows as Spark has to write them; a row that would come back as another is an error.
 
     Wall times go as texts, since drivers would take them by the clocks of Java. So do MariaDB's
     moments, in UTC. SQLite's driver keeps only milliseconds of times; their own form, which
-    databases hold already and keys are compared by, stays where it is exact. Decimals are doubles
-    there, and NaN is null: a row that would come back as another is an error.
+    databases hold already and keys are compared by, stays where it is exact.
     """
     from pyspark.sql import functions as sf
 
@@ -35,12 +34,25 @@ def stored(connection: Connection, frame: "DataFrame") -> "DataFrame":
             changes[field.name] = sf.expr(_own_form(text) if backend == "sqlite" else text)
         elif kind == MOMENT and backend in _MARIADB:
             changes[field.name] = sf.expr(_utc_text(v))
-        elif kind in ("float", "double") and backend == "sqlite":
-            changes[field.name] = _survivors(field, f"NOT isnan({v})")
-        elif kind.startswith("decimal") and backend == "sqlite":
-            same = f"try_cast(CAST({v} AS DOUBLE) AS {kind}) <=> {v}"
-            changes[field.name] = _survivors(field, same)
+        elif held := _held(kind, v, backend):
+            changes[field.name] = _survivors(field, *held)
     return frame.withColumns(changes) if changes else frame
+
+
+def _held(kind: str, v: str, backend: str) -> tuple[str, str, str] | None:
+    """The name of a database, the condition of values that it holds, and what to do with others."""
+    is_float = kind in ("float", "double")
+    if backend == "sqlite" and is_float:
+        return "SQLite", f"NOT isnan({v})", "write it as text"
+    if backend == "sqlite" and kind.startswith("decimal"):
+        # Decimals are doubles there.
+        same = f"try_cast(CAST({v} AS DOUBLE) AS {kind}) <=> {v}"
+        return "SQLite", same, "write it as text"
+    if backend in _MARIADB and is_float:
+        return "MariaDB", f"abs({v}) < double('Infinity')", "write NULL or a text instead"
+    if backend == "postgresql" and kind == "string":
+        return "PostgreSQL", f"instr({v}, chr(0)) = 0", "take U+0000 out of it"
+    return None
 
 
 def _without_lacking_days(frame: "DataFrame") -> "DataFrame":
@@ -77,11 +89,10 @@ def _utc_text(v: str) -> str:
     return f"CAST(timestampadd(MICROSECOND, unix_micros({v}), {epoch}) AS STRING)"
 
 
-def _survivors(field: "StructField", condition: str) -> "Column":
+def _survivors(field: "StructField", database: str, condition: str, fix: str) -> "Column":
     """The values that meet the condition; an error for the others."""
     from pyspark.sql import functions as sf
 
-    kind = field.dataType.simpleString()
-    text = f"column {plain(field.name)}: SQLite cannot hold this {kind}; write it as text"
-    v = quoted(field.name)
+    kind, v = field.dataType.simpleString(), quoted(field.name)
+    text = f"column {plain(field.name)}: {database} cannot hold this {kind}; {fix}"
     return sf.expr(f"CASE WHEN {v} IS NULL OR {condition} THEN {v} ELSE raise_error('{text}') END")
