@@ -18,7 +18,7 @@ from logdriven_dagster.model.windows import TimeWindow
 from tests.engine.laboratory import Lab
 from tests.servers import new_database
 
-EXAMPLES = int(os.environ.get("LOGDRIVEN_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("LOGDRIVEN_EXAMPLES", "2"))
 ZONES = ["UTC", "Asia/Shanghai", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe"]
 TURNS = [
     datetime(2022, 3, 27),
