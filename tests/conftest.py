@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-_LONG = {"setup", "faults", "examples", "ui", "test_kills.py", "test_crashes.py"}
+_LONG = {"setup", "faults", "examples", "ui", "security", "test_kills.py", "test_crashes.py"}
 """Folders and files whose tests start whole processes: few tests that take long."""
 
 pytest_plugins = ["tests.servers"]

@@ -32,6 +32,7 @@ from logdriven_dagster.cli import (
 )
 from logdriven_dagster.cli.options import GlobalNowOption, GlobalProjectOption
 from logdriven_dagster.errors import AttemptLostError, LogdrivenError, RefusedError, StepError
+from logdriven_dagster.private_files import guard_umask
 
 app = typer.Typer(
     name="logdriven",
@@ -119,6 +120,7 @@ def logdriven(
 
 def main() -> None:
     """Run the command line; every error is one message on stderr, without secrets."""
+    guard_umask()
     try:
         app()
     except Exception as error:  # noqa: BLE001 - a traceback may hold secrets

@@ -79,7 +79,9 @@ def plain(text: str | None, style: str = "") -> "Text":
     """A text of unknown origin, without its secrets."""
     from rich.text import Text
 
-    return Text(redact(text or ""), style)
+    from logdriven_dagster.cli.control_characters import visible
+
+    return Text(visible(redact(text or "")), style)
 
 
 def number(value: int | None) -> str:

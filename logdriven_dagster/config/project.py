@@ -155,14 +155,15 @@ class Project:
         """
         idle = {name for name in self.config.variables if self._is_idle(name, table)}
         given = {**self.config.variables, **table.variables}
-        return {n: self._value(n, value) for n, value in given.items() if n not in idle}
+        needed = {name: value for name, value in given.items() if name not in idle}
+        return self.resolved(needed, "variables")
 
     def _is_idle(self, name: str, table: TableConfig) -> bool:
         """Whether a variable of the project has no value here, and the table does not need one."""
         if name in table.variables or any(step.python for step in table.steps):
             return False
         try:
-            self._value(name, self.config.variables[name])
+            self.resolved({name: self.config.variables[name]}, "variables")
         except UsageError:
             queries = [self.step_sql(table, step) or "" for step in table.steps]
             return not re.search(rf"\b{name}\b", "\n".join([table.model_dump_json(), *queries]))
@@ -170,23 +171,19 @@ class Project:
 
     def values(self, own: Mapping[str, Option]) -> dict[str, str | int | float | bool]:
         """Project variables and those of a table or job, which win."""
-        given = {**self.config.variables, **own}
-        return {name: self._value(name, value) for name, value in given.items()}
+        return self.resolved({**self.config.variables, **own}, "variables")
 
-    def _value(self, name: str, value: Option) -> Option:
-        return self._resolved(f"variables.{name}", value) if isinstance(value, str) else value
+    def resolved(self, given: Mapping[str, Option], field: str = "options") -> dict[str, Option]:
+        """Named values, their secrets resolved; UsageError says which is missing."""
+        return {
+            name: self._resolved(f"{field}.{name}", value) if isinstance(value, str) else value
+            for name, value in given.items()
+        }
 
     def properties(self, table: TableConfig) -> dict[str, dict[str, Option]]:
         """Group → key → value of a table, their secrets resolved and hidden from now on."""
-        return {
-            group: {
-                key: self._resolved(f"properties.{group}.{key}", value)
-                if isinstance(value, str)
-                else value
-                for key, value in keys.items()
-            }
-            for group, keys in table.properties.items()
-        }
+        groups = table.properties.items()
+        return {group: self.resolved(keys, f"properties.{group}") for group, keys in groups}
 
     def path(self, text: str) -> str:
         """A path of the configuration with its variables, as `located` has it."""

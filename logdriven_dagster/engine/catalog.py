@@ -13,7 +13,7 @@ from logdriven_dagster.engine.actions import run_action
 from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.parquet_staging import stage_parquet
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl
-from logdriven_dagster.engine.spark_settings import option_text
+from logdriven_dagster.engine.spark_settings import option_texts
 from logdriven_dagster.engine.staging import (
     Place,
     StagedRows,
@@ -87,7 +87,7 @@ class CatalogTable:
         return Published(staged.stamp.step_id, self._target.name, rows=staged.rows)
 
     def _insert(self, rows: "DataFrame", staged: StagedRows) -> None:
-        options = {name: option_text(value) for name, value in self._target.options.items()}
+        options = option_texts(self._target.options)
         writer = rows.write.format(self._target.format).options(**options)
         if not self._exists():
             writer.partitionBy(WINDOW_START).saveAsTable(self._target.name)

@@ -14,10 +14,15 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
+from logdriven_dagster.engine.java import cache_folder
+from logdriven_dagster.private_files import is_ours
+
 _SELF_ARCHIVING_JAVA = 19
 _QUIET = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
 _WRITTEN_AFTER_SECONDS = 60
 """Nobody writes to a file any more that has not changed for so long."""
+_MOST_ARCHIVES = 5
+"""Of about 180 MB each, those that are being written among them. A JVM keeps the one it uses."""
 
 
 def archive_options(program: str, class_path: str) -> list[str]:
@@ -27,21 +32,33 @@ def archive_options(program: str, class_path: str) -> list[str]:
     """
     release = _java_release()
     java = re.search(r'JAVA_VERSION="(\d+)', release)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "logdriven"
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return []
     if java is None:
+        return []
+    try:
+        cache = cache_folder()
+    except OSError:
         return []
     fits = sha256(f"{release}{class_path}".encode()).hexdigest()[:8]
     archive = cache / f"{program}-{version('pyspark')}-java-{java[1]}-{fits}.jsa"
+    _tidy(archive)
     if int(java[1]) >= _SELF_ARCHIVING_JAVA:
         return ["-XX:+AutoCreateSharedArchive", f"-XX:SharedArchiveFile={archive}", *_QUIET]
     _put_in_place(archive)
     if archive.is_file():
         return [f"-XX:SharedArchiveFile={archive}", *_QUIET]
     return [f"-XX:ArchiveClassesAtExit={archive}.{os.getpid()}", *_QUIET]
+
+
+def _tidy(archive: Path) -> None:
+    """Remove archives that others could have written, and those not used for longest."""
+    with suppress(OSError):
+        if is_ours(archive):
+            archive.touch()
+        found = [(path.stat().st_mtime, path) for path in archive.parent.glob("*.jsa*")]
+        newest = [path for _, path in sorted(found, reverse=True)[:_MOST_ARCHIVES]]
+        for _, path in found:
+            if path not in newest or not is_ours(path):
+                path.unlink()
 
 
 def _put_in_place(archive: Path) -> None:

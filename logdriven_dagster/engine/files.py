@@ -20,7 +20,7 @@ from logdriven_dagster.engine.iceberg_files import location, parquet_rows
 from logdriven_dagster.engine.pointers import ALL, Pointer, Pointers, moment, total
 from logdriven_dagster.engine.records import NOTHING
 from logdriven_dagster.engine.schemas import conform, merged
-from logdriven_dagster.engine.spark_settings import option_text
+from logdriven_dagster.engine.spark_settings import option_texts
 from logdriven_dagster.engine.staging import (
     Place,
     StagedRows,
@@ -83,7 +83,7 @@ class WindowFiles:
         self._folder = files_folder(place.project, table, target)
         self._zone = place.project.zone
         self._pointers = Pointers(self._folder, self._zone)
-        given = {name: option_text(value) for name, value in target.options.items()}
+        given = option_texts(target.options)
         self._options = {**_WRITTEN.get(target.type, {}), **given}
         self._read_options = {**_READ.get(target.type, {}), **given}
 

@@ -46,7 +46,7 @@ from logdriven_dagster.engine.instants import lies_within
 from logdriven_dagster.engine.parquet_staging import stage_parquet
 from logdriven_dagster.engine.quoting import quoted
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, given_columns, window_column
-from logdriven_dagster.engine.spark_settings import option_text
+from logdriven_dagster.engine.spark_settings import option_texts
 from logdriven_dagster.engine.staging import (
     Place,
     StagedRows,
@@ -117,7 +117,7 @@ class IcebergTable:
         fitting = conform(frame, schema, self._name, missing=missing)
         frame = given_columns(fitting, frame) if self._target.mode == "upsert" else fitting
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
-        options = {name: option_text(value) for name, value in self._target.options.items()}
+        options = option_texts(self._target.options)
         return stage_parquet(frame, self._folder / "data", stamp, options, self._refuse_duplicates)
 
     def _refuse_duplicates(self, staged: StagedRows) -> None:
@@ -129,7 +129,7 @@ class IcebergTable:
         missing = self._place.missing_columns(stamps[0].table)
         frame = conform(frame, self._known_schema(), self._name, missing=missing)
         iceberg_schema(frame.schema)
-        options = {name: option_text(value) for name, value in self._target.options.items()}
+        options = option_texts(self._target.options)
 
         def save(writer: "DataFrameWriter", path: str) -> None:
             writer.options(**options).parquet(path)

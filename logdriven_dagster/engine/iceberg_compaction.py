@@ -24,7 +24,7 @@ from logdriven_dagster.engine.iceberg_files import (
 )
 from logdriven_dagster.engine.iceberg_schema import spark_schema
 from logdriven_dagster.engine.schemas import window_column
-from logdriven_dagster.engine.spark_settings import option_text
+from logdriven_dagster.engine.spark_settings import option_texts
 from logdriven_dagster.engine.staging import (
     UPKEEP,
     data_files,
@@ -190,7 +190,7 @@ def _written(
 ) -> tuple[str, ...]:
     paths = sorted(group.paths)
     frame = read_files(spark, "parquet", paths, spark_schema(table.schema()))
-    options = {name: option_text(value) for name, value in target.options.items()}
+    options = option_texts(target.options)
     writer = _in_files(frame, group.wanted, target).write.mode("append").options(**options)
     label = f"{'.'.join(table.name())}: compact {len(paths)} files"
     run_action(spark, label, lambda: writer.parquet(str(folder)))

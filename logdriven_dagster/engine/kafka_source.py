@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.steps import KafkaSource
 from logdriven_dagster.engine.kafka_offsets import parse, ranges
 from logdriven_dagster.engine.modes import mode_of
-from logdriven_dagster.engine.spark_settings import option_text
+from logdriven_dagster.engine.spark_settings import option_texts
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import Slice
 
@@ -78,7 +78,7 @@ def _ends(window: object) -> tuple[str, str]:
 
 
 def _options(source: KafkaSource) -> dict[str, str]:
-    given = {name: option_text(value) for name, value in source.options.items()}
+    given = option_texts(source.options)
     if unknown := sorted(given.keys() - _OPTIONS.keys()):
         raise TerminalStepError(
             f"source.options: a source of type kafka takes {' and '.join(_OPTIONS)}, not "

@@ -22,7 +22,7 @@ from logdriven_dagster.engine.kafka_clients import (
 )
 from logdriven_dagster.engine.parquet_staging import stage_parquet
 from logdriven_dagster.engine.schemas import WINDOW_START, conform, ddl
-from logdriven_dagster.engine.spark_settings import option_text
+from logdriven_dagster.engine.spark_settings import option_texts
 from logdriven_dagster.engine.staging import (
     Place,
     StagedRows,
@@ -129,7 +129,7 @@ class KafkaTopic:
         from confluent_kafka import KafkaException
 
         settings = self._place.project.kafka(self._target.connection)
-        settings |= {name: option_text(value) for name, value in self._target.options.items()}
+        settings |= option_texts(self._target.options)
         producer = open_producer(settings, self._transactional_id(stamp), complaints)
         try:
             _insist(producer.init_transactions)

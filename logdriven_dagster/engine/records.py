@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.steps import CsvSource, JsonSource, RecordsSource, TextSource
 from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.quoting import plain, quoted
-from logdriven_dagster.engine.spark_settings import option_text
+from logdriven_dagster.engine.spark_settings import option_text, option_texts
 from logdriven_dagster.engine.stretch_index import bins_by_window, counts_of_bins
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -63,7 +63,7 @@ def record_options(source: RecordsSource) -> dict[str, str]:
         # Spark drops records without telling how many; ours are counted first.
         options["mode"] = "FAILFAST" if source.is_strict else "PERMISSIVE"
         options["columnNameOfCorruptRecord"] = CORRUPT
-    return options | {name: option_text(value) for name, value in source.options.items()}
+    return options | option_texts(source.options)
 
 
 def read_as(source: RecordsSource, columns: "StructType") -> "StructType":

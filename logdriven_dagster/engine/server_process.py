@@ -10,8 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,11 +34,13 @@ from logdriven_dagster.engine.connect_metrics import (
 from logdriven_dagster.engine.connect_mode import ConnectMode
 from logdriven_dagster.engine.connecting import require_packages
 from logdriven_dagster.engine.java import ensure_java
+from logdriven_dagster.engine.launching import settings_file
 from logdriven_dagster.engine.modes import Mark
 from logdriven_dagster.engine.processes import started_at
-from logdriven_dagster.engine.server_state import Server, is_open, private_file
+from logdriven_dagster.engine.server_state import Server, is_open
 from logdriven_dagster.engine.spark_settings import launch_settings
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.private_files import private_file
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _PORT = "spark.connect.grpc.binding.port"
@@ -84,7 +85,8 @@ def launched(project: Project, digest: str) -> Server:
     remember(token)
     ports = _free_ports(launch_settings(project, "spark-connect").get(_PORT))
     folder = server_state.folder(project)
-    with _settings_file(folder, _settings(project, digest, token, ports)) as settings:
+    folder.mkdir(parents=True, exist_ok=True)
+    with settings_file(_settings(project, digest, token, ports)) as settings:
         process = _spawned(project, settings, token)
         server = Server(
             host=socket.gethostname(),
@@ -132,25 +134,6 @@ def _free_ports(wanted: str | None) -> tuple[int, int]:
     return port, pages
 
 
-@contextmanager
-def _settings_file(folder: Path, settings: Mapping[str, str]) -> Iterator[Path]:
-    """Where the server reads its settings while it starts; only its owner can read them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "spark.properties"
-    try:
-        with private_file(path) as file:
-            for name, value in settings.items():
-                file.write(f"{name}={_escaped(value)}\n")
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _escaped(value: str) -> str:
-    """A value as Java's properties spell it."""
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-
-
 def _spawned(project: Project, settings: Path, token: str) -> psutil.Popen:
     package = find_spec("pyspark")
     assert package is not None
@@ -164,10 +147,10 @@ def _spawned(project: Project, settings: Path, token: str) -> psutil.Popen:
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
-    submit = [str(home / "bin" / "spark-submit"), "--class", _CLASS]
+    options = ["--class", _CLASS, "--properties-file", str(settings), "--load-spark-defaults"]
     with private_file(server_state.folder(project) / _LOG) as log:
         return psutil.Popen(
-            [*submit, "--properties-file", str(settings), "spark-internal"],
+            [str(home / "bin" / "spark-submit"), *options, "spark-internal"],
             env=environment,
             cwd=project.root,
             stdin=subprocess.DEVNULL,

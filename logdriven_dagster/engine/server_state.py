@@ -5,11 +5,9 @@ is another one by now, says nothing.
 """
 
 import json
-import os
 import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO
 from urllib.parse import quote
 
 import psutil
@@ -17,6 +15,7 @@ import psutil
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import remember
 from logdriven_dagster.engine.processes import living
+from logdriven_dagster.private_files import is_ours, private_file
 
 _ANSWERS_WITHIN_SECONDS = 1.0
 
@@ -69,7 +68,12 @@ def folder(project: Project) -> Path:
 
 
 def running(project: Project) -> Server | None:
-    """The project's server, if its process lives on this machine."""
+    """The project's server, if its process lives on this machine.
+
+    A file that another user could have written is not believed: it may lead to a server of theirs.
+    """
+    if not is_ours(_file(project)):
+        return None
     try:
         server = Server(**json.loads(_file(project).read_text()))
     except (OSError, ValueError, TypeError):
@@ -86,11 +90,6 @@ def write(project: Project, server: Server) -> None:
     with private_file(draft) as file:
         json.dump(asdict(server), file)
     draft.replace(_file(project))
-
-
-def private_file(path: Path) -> TextIO:
-    """An empty file that only its owner can read."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w")
 
 
 def forget(project: Project) -> None:

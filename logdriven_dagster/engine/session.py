@@ -16,9 +16,9 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.connecting import connect, remote_url
 from logdriven_dagster.engine.java import ensure_java
 from logdriven_dagster.engine.java_noise import java_noise_hidden
+from logdriven_dagster.engine.launching import start_java
 from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.spark_settings import (
-    jvm_environment,
     launch_settings,
     session_settings,
 )
@@ -43,17 +43,21 @@ def spark_session(project: Project) -> "SparkSession":
         quieten()
         return connect(project, url)
     ensure_java()
-    os.environ.update(jvm_environment(project))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(project.config.spark.master)
-    builder = builder.appName(project.config.spark.app_name or project.name)
-    for name, value in launch_settings(project, "spark").items():
-        builder = builder.config(name, value)
+    settings = {
+        **launch_settings(project, "spark"),
+        "spark.master": project.config.spark.master,
+        "spark.app.name": project.config.spark.app_name or project.name,
+    }
     quieten()
     # PySpark's first call of Java would import this and pandas, while Java waits.
     Thread(target=import_module, args=("pyspark.testing.utils",), daemon=True).start()
     with _no_orphans(), _signals_as_they_were(), java_noise_hidden():
+        start_java(settings)
+        builder = SparkSession.builder
+        for name, value in settings.items():
+            builder = builder.config(name, value)
         return builder.getOrCreate()
 
 

@@ -41,7 +41,7 @@ from logdriven_dagster.engine.records import (
     tolerated,
 )
 from logdriven_dagster.engine.rendering import render, render_for_database, render_path
-from logdriven_dagster.engine.spark_settings import option_text
+from logdriven_dagster.engine.spark_settings import option_texts
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
 from logdriven_dagster.model.runs import WindowRun
@@ -151,7 +151,7 @@ def _options(source: FilesSource) -> dict[str, str]:
     """What Spark's reader of files is told, by us and then by the user."""
     if isinstance(source, RecordsSource):
         return record_options(source)
-    return {name: option_text(value) for name, value in source.options.items()}
+    return option_texts(source.options)
 
 
 def _known_as(reading: Reading, source: Any) -> Key:
@@ -171,7 +171,7 @@ def _read_jdbc(reading: Reading, source: JdbcSource) -> "DataFrame":
         options["dbtable"] = render_for_database(source.table, reading.run)
     else:
         options["query"] = render_for_database(source.query or "", reading.run)
-    options |= {name: option_text(value) for name, value in source.options.items()}
+    options |= option_texts(source.options)
     window = reading.run.window
     read = read_exactly(reading.spark, connection, options, reading.project.zone, window)
     if source.key_column:
@@ -183,7 +183,7 @@ def _read_jdbc(reading: Reading, source: JdbcSource) -> "DataFrame":
 
 
 def _read_catalog(reading: Reading, source: CatalogSource) -> "DataFrame":
-    options = {name: option_text(value) for name, value in source.options.items()}
+    options = option_texts(source.options)
     return reading.spark.read.options(**options).table(render(source.name, reading.run))
 
 

@@ -1,13 +1,18 @@
 """Settings of Spark: what a JVM is started with, and what every session gets."""
 
 import os
+import re
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import gettempdir
 
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.secrets import resolve
+from logdriven_dagster.config.secrets import has_reference, resolve
+from logdriven_dagster.config.steps import Option
 from logdriven_dagster.engine.class_sharing import archive_options
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.private_files import private_folder
 
 _JDBC_JARS = {
     "org.postgresql.Driver": ("postgresql.jar",),
@@ -22,6 +27,12 @@ _PACKAGES = {
     "org.sqlite.JDBC": "Debian's libxerial-sqlite-jdbc-java",
 }
 _BRINGS_JARS = {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"}
+
+_ONE_JVM = re.compile(r"local(\[.*\])?")
+"""The masters that are no cluster."""
+
+_REDACTED = "(?i)secret|passw(or)?d|token|credential|access[.]?key|jaas"
+"""Names of settings whose values Spark's own pages do not show: its default, and some more."""
 
 _DEBIAN_JARS = Path("/usr/share/java")
 
@@ -43,20 +54,10 @@ def launch_settings(project: Project, program: str) -> dict[str, str]:
     return settings | _java_options(project, program, settings.get(_CLASS_PATH, ""))
 
 
-def jvm_environment(project: Project) -> dict[str, str]:
-    """The environment of a JVM that is all of Spark; it need not know its machine's name.
-
-    Spark would look that up before anything else, whatever address it is bound to.
-    """
-    if not project.config.spark.master.startswith("local"):
-        return {}
-    return {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", _LOOPBACK)}
-
-
 def project_settings(project: Project) -> dict[str, str]:
     """What a project means to Spark, wherever its JVM comes from; what it gives itself wins."""
     given, jars = given_settings(project), _jdbc_jars(project)
-    settings = _defaults(project) | given | session_settings(project)
+    settings = _defaults(project) | _hidden(project) | given | session_settings(project)
     for name in (_CLASS_PATH, "spark.executor.extraClassPath"):
         if path := os.pathsep.join([*jars, *filter(None, [given.get(name)])]):
             settings[name] = path
@@ -103,7 +104,12 @@ def given_settings(project: Project) -> dict[str, str]:
     return found
 
 
-def option_text(value: object) -> str:
+def option_texts(options: Mapping[str, Option]) -> dict[str, str]:
+    """Options of the configuration as Spark spells them, their secrets resolved."""
+    return {name: resolve(option_text(value), name) for name, value in options.items()}
+
+
+def option_text(value: Option) -> str:
     """An option of the configuration as Spark spells it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -121,6 +127,30 @@ def _defaults(project: Project) -> dict[str, str]:
         "spark.sql.ui.retainedExecutions": "50",
         "spark.sql.warehouse.dir": str(project.warehouse / "spark"),
         "spark.sql.catalogImplementation": "in-memory",
+        **(_closed_doors() if _ONE_JVM.fullmatch(project.config.spark.master) else {}),
+    }
+
+
+def _hidden(project: Project) -> dict[str, str]:
+    """What Spark's own pages do not show: what came from outside, whatever it is called."""
+    given = project.config.spark.config.items()
+    # Hadoop's settings are shown once more without the beginning of their names.
+    own = [name.removeprefix("spark.hadoop.") for name, value in given if has_reference(str(value))]
+    names = [rf"\Q{name}\E" for name in own]
+    return {"spark.redaction.regex": "|".join([_REDACTED, *names])}
+
+
+def _closed_doors() -> dict[str, str]:
+    """Where one JVM does all the work, nobody but itself has to reach its ports and its files.
+
+    Spark makes a secret for each such JVM. Those of a cluster share one, which has to be given.
+    """
+    return {
+        # Without spark.network.crypto.enabled: only root could listen to what a machine says to
+        # itself, and Spark 4.3 loses connections with it.
+        "spark.authenticate": "true",
+        # Spark's own folders in there can be entered by every user.
+        "spark.local.dir": str(private_folder(Path(gettempdir()), "logdriven-spark")),
     }
 
 

@@ -159,7 +159,7 @@ class Maintenance:
         known: dict[str, Callable[[], Any]] = {
             "project": lambda: self.project,
             "run_log": lambda: self.runner.run_log,
-            "options": lambda: dict(step.options),
+            "options": lambda: self.project.resolved(step.options),
             "variables": self._values,
             "job_run_id": lambda: self.run.job_run_id,
         }

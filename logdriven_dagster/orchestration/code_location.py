@@ -22,14 +22,17 @@ from logdriven_dagster.orchestration.resources import (
     spark_resource,
 )
 from logdriven_dagster.orchestration.sensor import catch_up_sensor
+from logdriven_dagster.private_files import guard_umask
 
 
 def build_definitions(project: Project) -> Definitions:
     """Everything that Dagster needs to run and show a project.
 
     Hand-written assets join it with `Definitions.merge(build_definitions(project), mine)`.
-    Steps share one process, because every process would start a JVM of its own.
+    Steps share one process, because every process would start a JVM of its own. What the process
+    makes from now on not every user can write, whatever its umask.
     """
+    guard_umask()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BetaWarning)
         warnings.simplefilter("ignore", PreviewWarning)

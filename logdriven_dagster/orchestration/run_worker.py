@@ -4,6 +4,8 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 
+from logdriven_dagster.private_files import guard_umask
+
 _NEEDED = (
     "logdriven_dagster.orchestration.code_location",
     "logdriven_dagster.execution.local",
@@ -13,6 +15,7 @@ _NEEDED = (
 
 def main() -> None:
     """Two lines on the standard input: the instance, and `ExecuteRunArgs` when there is a run."""
+    guard_umask()
     from dagster import DagsterInstance
     from dagster._cli.api import api_cli
     from dagster._core.instance.ref import InstanceRef

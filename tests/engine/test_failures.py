@@ -4,6 +4,7 @@ import re
 import socket
 import sqlite3
 import threading
+import time
 from urllib.error import URLError
 
 import pytest
@@ -238,3 +239,10 @@ def test_an_interruption_cancels_the_running_jobs_within_seconds(lab: Lab, monke
     monkeypatch.undo()
     assert jobs_at_work(lab.spark) == []
     assert not list((lab.root / ".logdriven/warehouse/ods/t/data").iterdir())
+
+
+def test_a_huge_value_in_an_error_holds_nobody_up():
+    begun = time.monotonic()
+    told = str(step_error(ValueError(f"cannot cast {'a://b:' * 50_000}")))
+    assert time.monotonic() - begun < 2
+    assert len(told) <= 4000

@@ -80,6 +80,22 @@ def test_newer_javas_keep_an_archive_of_their_classes(monkeypatch, tmp_path):
     assert "-XX:+AutoCreateSharedArchive" in class_sharing.archive_options("spark", "")
 
 
+def test_the_archives_of_classes_are_bounded_and_nobody_elses_is_used(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(class_sharing, "_java_release", lambda: 'JAVA_VERSION="25.0.1"')
+    own = class_sharing.archive_options("spark", "")[1].removeprefix("-XX:SharedArchiveFile=")
+    names = [own, *(f"{tmp_path}/logdriven/{n}.jsa.{n}" for n in range(9))]
+    for age, name in enumerate(names):
+        Path(name).write_bytes(b"")
+        Path(name).chmod(0o644)
+        os.utime(name, (1e9 - age, 1e9 - age))
+    class_sharing.archive_options("spark", "")
+    assert sorted(map(str, (tmp_path / "logdriven").iterdir())) == sorted(names[:5])
+    Path(own).chmod(0o666)
+    class_sharing.archive_options("spark", "")
+    assert not Path(own).exists()
+
+
 def test_an_older_java_writes_its_archive_apart_and_a_later_start_uses_it(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(class_sharing, "_java_release", lambda: 'JAVA_VERSION="17.0.1"')

@@ -26,6 +26,7 @@ from logdriven_dagster.engine.modes import Mark
 from logdriven_dagster.engine.server_state import Server
 from logdriven_dagster.errors import UsageError
 from tests.engine.conftest import JAVA
+from tests.security.spy import ask_for_a_block
 
 SECRET = "a-secret-of-the-project"
 CSV = {"type": "csv"}
@@ -107,6 +108,15 @@ def test_it_listens_on_this_machine_only(server: Server):
     assert server.process is not None
     listening = [c.laddr for c in server.process.net_connections("tcp") if c.status == "LISTEN"]
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+
+
+def test_a_stranger_gets_no_block_of_it(server: Server):
+    assert server.process is not None
+    connections = server.process.net_connections("tcp")
+    ports = [c.laddr.port for c in connections if c.status == "LISTEN"]
+    answers = [ask_for_a_block(port) for port in ports]
+    assert "given" not in answers
+    assert sum("Sasl" in answer for answer in answers) == 2  # the driver and its block manager
 
 
 def test_without_the_token_it_answers_nothing(server: Server):

@@ -116,6 +116,33 @@ def test_processes_that_build_at_once_leave_one_folder(no_java: Path, tmp_path: 
     assert len(list((tmp_path / "cache" / "logdriven").iterdir())) == 1
 
 
+def test_a_java_that_others_could_have_written_is_not_started(
+    no_java: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure_java()
+    program = Path(os.environ["JAVA_HOME"], "bin", "java")
+    program.write_text("#!/bin/sh\nexec /theirs\n")
+    program.chmod(0o777)
+    monkeypatch.delenv("JAVA_HOME")
+    ensure_java()
+    assert "/theirs" not in program.read_text()
+    assert program.stat().st_mode & 0o022 == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_in_a_shared_cache_every_user_has_a_folder_of_their_own(
+    no_java: Path, tmp_path: Path
+) -> None:
+    taken = tmp_path / "cache" / "logdriven"
+    taken.mkdir(parents=True)
+    os.chown(taken, 65534, 65534)
+    ensure_java()
+    home = Path(os.environ["JAVA_HOME"])
+    assert home.parent == tmp_path / "cache" / "logdriven-0"
+    assert home.parent.stat().st_mode & 0o077 == 0
+    assert list(taken.iterdir()) == []
+
+
 def test_without_any_java_the_error_says_what_to_install(
     no_java: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,70 @@
+"""Starting the JVM of a classic session: what it has to know, and what others must not.
+
+Its settings come by a file that only its owner can read: on a command line every user of the
+machine could read them, with the secrets among them.
+"""
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from logdriven_dagster.private_files import private_file
+
+_BOUND_TO = "spark.driver.bindAddress"
+
+
+def start_java(settings: Mapping[str, str]) -> None:
+    """Start the JVM that PySpark will use from now on, unless it has one."""
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark itself asks in this way
+        return
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+    with settings_file(settings) as file:
+        options = ["--properties-file", str(file), "--load-spark-defaults"]
+        changes = {"PYSPARK_SUBMIT_ARGS": f"{shlex.join(options)} {given}"}
+        # Where the pages of spark.ui.enabled listen; without it Spark would also look up the name
+        # of its machine before anything else, which may be known to nobody.
+        changes["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP") or settings[_BOUND_TO]
+        with _environment(changes):
+            SparkContext._ensure_initialized()  # noqa: SLF001 - as `SparkContext` begins
+
+
+@contextmanager
+def settings_file(settings: Mapping[str, str]) -> Iterator[Path]:
+    """A file for `--properties-file`, there while the JVM starts."""
+    with TemporaryDirectory(prefix="logdriven-spark-") as folder:  # which nobody else can enter
+        path = Path(folder, "spark.properties")
+        with private_file(path) as file:
+            file.writelines(f"{_name(k)}={_value(v)}\n" for k, v in settings.items())
+        yield path
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _name(name: str) -> str:
+    """A key as Java's properties spell it."""
+    for character in "\\=: #!":
+        name = name.replace(character, f"\\{character}")
+    return name
+
+
+def _value(value: str) -> str:
+    """A value as Java's properties spell it."""
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return f"\\{escaped}" if escaped.startswith((" ", "\t")) else escaped
