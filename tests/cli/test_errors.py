@@ -31,7 +31,11 @@ def test_validate_json_holds_the_mistakes(shop, logdriven):
         "hint": "did you mean 'header'?",
     }
     orders.write_text(orders.read_text().replace("heading:", "header:"))
-    assert logdriven("validate", "--json").json == {"valid": True, "errors": []}
+    assert logdriven("validate", "--json").json == {
+        "valid": True,
+        "errors": [],
+        "missing_here": [],
+    }
 
 
 def test_a_folder_without_a_project_says_how_to_get_one(tmp_path, logdriven):
