@@ -15,7 +15,7 @@ from logdriven_dagster.errors import AttemptLostError, LeaseExpiredError, RunLog
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.job_runs import JobRun
 from logdriven_dagster.runlog import RunLog, job_runs, leases
-from logdriven_dagster.runlog.store import UnreachableError
+from logdriven_dagster.runlog.store import UndoneError, UnreachableError
 
 _OFTEN = timedelta(seconds=5)
 """At least so often a runner looks whether its attempt was discarded."""
@@ -114,7 +114,7 @@ class HeldLease:
             try:
                 with self._run_log.read() as conn:
                     return self._lease.verify(conn)
-            except UnreachableError:
+            except (UnreachableError, UndoneError):
                 time.sleep(_AGAIN)
 
     def _beat(self) -> None:

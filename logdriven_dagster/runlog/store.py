@@ -22,12 +22,15 @@ VERSION_TABLE = "logdriven_version"
 """Not Alembic's default name: the log may share a database with Dagster's own storage."""
 
 _EXTRAS = {"psycopg": "postgres", "pymysql": "mysql", "MySQLdb": "mysql"}
-_UNDONE_STATES = ("40001", "40P01", "55P03")
-"""PostgreSQL's serialization failure, deadlock, and lock that could not be had in time."""
+_UNDONE_STATES = ("40001", "40P01", "55P03", "25P03", "25P04")
+"""PostgreSQL's serialization failure, deadlock, lock that could not be had in time, and the ends of
+transactions that did nothing, or lasted, for too long: this process was frozen."""
 _MYSQL_AWAY = {1053, 2002, 2003, 2006, 2013, 2055}
 """Shutting down, and the ways of not reaching the server."""
 _WRITES = "logdriven_writes"
 _BUSY_SECONDS = 60
+_FROZEN_SECONDS = 5.0
+"""A transaction that takes longer may have been ended by the server."""
 
 T = TypeVar("T")
 
@@ -84,23 +87,27 @@ class RunLog:
         return self._again(read_once)
 
     def _again(self, once: Callable[[], T]) -> T:
-        until = time.monotonic() + self.patience
+        until: float | None = None
         for pause in _pauses():
             try:
                 return once()
-            except _DeadlockError:
+            except UndoneError:
                 time.sleep(pause * random.random())  # noqa: S311 - spreads the victims
             except UnreachableError:
+                # From the first failure on: a process that was frozen has had no time to try.
+                until = until or time.monotonic() + self.patience
                 if time.monotonic() + pause > until:
                     raise
                 time.sleep(pause)
         raise AssertionError("the pauses never end")
 
     def _write_once(self, work: Callable[[Connection], T]) -> T:
-        commits = False
+        commits, began = False, time.monotonic()
         try:
             with self.begin() as conn:
                 result = work(conn)
+                if time.monotonic() - began > _FROZEN_SECONDS:
+                    conn.execute(text("SELECT 1"))  # a lost connection fails here, not in COMMIT
                 commits = True
         except UnreachableError as error:
             if commits:
@@ -122,8 +129,8 @@ class RunLog:
         except SQLAlchemyError as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             shown = self.engine.url.render_as_string(hide_password=True)
-            kind = _DeadlockError if _is_deadlock(cause) else RunLogError
-            kind = UnreachableError if _is_unreachable(error) else kind
+            kind = UnreachableError if _is_unreachable(error) else RunLogError
+            kind = UndoneError if _is_undone(cause) else kind
             raise kind(redact(f"cannot use the run log {shown}: {cause}")) from None
 
     def upgrade(self) -> str:
@@ -146,11 +153,11 @@ class UnreachableError(RunLogError):
     """The database server is away; it may come back."""
 
 
-class _DeadlockError(RunLogError):
-    """The database ended one of two transactions that waited for each other."""
+class UndoneError(RunLogError):
+    """The database ended a transaction: one of two that waited for each other, or a frozen one."""
 
 
-class OvertakenError(_DeadlockError):
+class OvertakenError(UndoneError):
     """Another transaction wrote the same first; `write` does the work again, on what is there."""
 
 
@@ -175,7 +182,7 @@ def _is_unreachable(error: SQLAlchemyError) -> bool:
     return bool(cause is not None and cause.args) and cause.args[0] in _MYSQL_AWAY
 
 
-def _is_deadlock(cause: BaseException | None) -> bool:
+def _is_undone(cause: BaseException | None) -> bool:
     """By code: MySQL and MariaDB number their errors, PostgreSQL has SQLSTATE."""
     number = cause.args[0] if cause is not None and cause.args else None
     return number in (1205, 1213) or getattr(cause, "sqlstate", None) in _UNDONE_STATES

@@ -69,6 +69,24 @@ def test_a_server_that_stays_away_is_an_error_after_some_patience(log, monkeypat
     assert time.monotonic() - began > 0.1
 
 
+def test_a_runner_that_was_frozen_in_a_transaction_does_it_again_when_it_wakes(log, monkeypatch):
+    monkeypatch.setattr("logdriven_dagster.runlog.store.limits", partial(limits, idle=1))
+    monkeypatch.setattr("logdriven_dagster.runlog.store._FROZEN_SECONDS", 1.0)
+    monkeypatch.setattr(RunLog, "patience", 0.5)
+    frozen = RunLog.open(log.engine.url)
+    tries = []
+
+    def work(conn):
+        tries.append(1)
+        attempt = attempts.claim(conn, request(day(1)))
+        if len(tries) == 1:
+            time.sleep(3)
+        return attempt
+
+    assert frozen.write(work).attempt_number == 1
+    assert len(tries) == 2
+
+
 def _refused(log):
     """Connects to where no server is."""
     return create_engine(log.engine.url.set(port=1)).connect
