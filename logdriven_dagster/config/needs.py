@@ -40,7 +40,7 @@ def needs_of(project: Project, table: TableConfig) -> list[Need]:
     connections = [name for part in used for name in _connections(part.model_dump())]
     configured = project.config.connections
     catalog = any(isinstance(target, IcebergTarget) for target in targets)
-    known = table.table in project.tables  # not one that somebody's own code writes
+    known = table.table in project.files  # not one that somebody's own code writes
     return [
         *([Need("table", table.table)] if known else []),
         SPARK,
