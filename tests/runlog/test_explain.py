@@ -30,7 +30,7 @@ from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Status, Tri
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.planning import PlannedWindow
-from logdriven_dagster.runlog import history, leases, reports
+from logdriven_dagster.runlog import history, leases, refreshes, reports
 from logdriven_dagster.runlog.mirror import ended_since
 from logdriven_dagster.runlog.observation_schema import job_run
 from logdriven_dagster.runlog.schema import (
