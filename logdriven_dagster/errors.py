@@ -22,6 +22,7 @@
     │   └── LeaseExpiredError              its lease could not be renewed in time
     └── StepError                      a step of an attempt failed
         ├── TransientStepError             worth another try: network, lock, resources
+        │   └── SparkDiedError                 Spark is gone in the middle of it; the text says why
         └── TerminalStepError              will fail again: bad SQL, bad data, schema conflict
             ├── TimeoutStepError               the attempt took longer than the table's `timeout`
             ├── BadQualityError                rows break rules, or too many are not good
@@ -183,6 +184,10 @@ def in_brief(error: str) -> str:
 
 class TransientStepError(StepError):
     """The same step may succeed when tried again."""
+
+
+class SparkDiedError(TransientStepError):
+    """Spark is gone in the middle of a step; another one may do the step."""
 
 
 class TerminalStepError(StepError):

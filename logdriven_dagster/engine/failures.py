@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 
 from logdriven_dagster.config.secrets import redact_start
+from logdriven_dagster.engine.deaths import cause_of_death
 from logdriven_dagster.engine.kafka_clients import is_transient as is_transient_kafka
 from logdriven_dagster.engine.spark_errors import repeats_its_cause, sentence_of
 from logdriven_dagster.engine.thrown import Thrown, thrown_by
 from logdriven_dagster.errors import (
     AttemptLostError,
     LogdrivenError,
+    SparkDiedError,
     StepError,
     TerminalStepError,
     TransientStepError,
@@ -111,6 +113,8 @@ def _name(error: object, name: str) -> None:
 
 def step_error(error: Exception) -> StepError:
     """Convert any error into a StepError: one sentence, an empty line, the error's own text."""
+    if cause := cause_of_death(error):
+        return SparkDiedError(f"Spark died: {cause}")
     if told := _told(error):
         return told
     kind = TransientStepError if is_transient(error) else TerminalStepError

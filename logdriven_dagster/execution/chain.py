@@ -5,6 +5,7 @@ Kylin, chained executables: each transition is persisted before the next action,
 at its first unfinished step.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ from logdriven_dagster.errors import (
     AttemptLostError,
     LogdrivenError,
     RunLogError,
+    SparkDiedError,
     StepError,
     TransientStepError,
     UnmetNeedError,
@@ -45,6 +47,7 @@ from logdriven_dagster.planning.resuming import resumable_steps
 from logdriven_dagster.runlog import steps
 
 _LOOKS_SECONDS = 0.2
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -79,6 +82,8 @@ class Chain:
     notes: str = ""
     """What the source said that whoever reads the log should know."""
     error_count: int = 0
+    deaths: int = 0
+    """How often Spark died on the way; that costs no retry."""
     application_id: str | None = None
     session: WindowSession | None = None
     fenced: bool = False
@@ -103,13 +108,13 @@ class Chain:
                 self._with_retries(self._look)
                 if self._has_nothing_to_do():
                     return self._nothing_new()
-            spark_engine = engine()
-            self.application_id = spark_engine.application_id
-            with (
-                watched_by(self._check),
-                spark_engine.window(self.work.run, self.work.project) as self.session,
-            ):
-                self._with_retries(self._run)
+            try:
+                self._run_in(engine())
+            except SparkDiedError as died:
+                if self.touched:
+                    raise
+                self._begin_anew(died)
+                self._run_in(engine())
         except (AttemptLostError, RunLogError, UnmetNeedError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a step raises is how it failed
@@ -118,6 +123,24 @@ class Chain:
         if self.work.run.files:
             self.work.lookout.settle(self.work.run)
         return self._succeeded()
+
+    def _run_in(self, engine: Engine) -> None:
+        self.application_id = engine.application_id
+        with (
+            watched_by(self._check),
+            engine.window(self.work.run, self.work.project) as self.session,
+        ):
+            self._with_retries(self._run)
+
+    def _begin_anew(self, died: SparkDiedError) -> None:
+        """Another Spark does the steps from the first on: the views of the last one are gone."""
+        logger.warning("spark_died: %s %s: %s", self.attempt.table, self.attempt.window, died)
+        self._session.discard()
+        self.staged.clear()
+        self.journal.durable.clear()
+        self.fenced = False
+        self.deaths += 1
+        self.journal.note_errors(self.error_count)
 
     def interrupted(self, cause: BaseException) -> None:
         """Log the attempt as DISCARDED, because its runner is being stopped, and clean up.
@@ -216,7 +239,9 @@ class Chain:
             except Exception as error:
                 retries = self.work.table.retries
                 self.error_count += 1
-                if not isinstance(error, TransientStepError) or self.error_count > retries:
+                died = isinstance(error, SparkDiedError)
+                failures = self.error_count - self.deaths
+                if died or not isinstance(error, TransientStepError) or failures > retries:
                     raise
                 self.journal.note_errors(self.error_count)
                 self._pause(self.work.table.retry_interval.total_seconds())
@@ -253,7 +278,6 @@ class Chain:
             self._session.discard()
             self.staged.clear()
             self.journal.durable.clear()
-            self.journal.ended.clear()
             raise
 
     def _stage_step(self, step: StepConfig) -> None:
@@ -264,7 +288,7 @@ class Chain:
             staged = replace(staged, output="; ".join(filter(None, [self.notes, staged.output])))
             self.notes = ""
         self.staged[step.step] = staged
-        if step.target is None:
+        if step.target is None and step.step not in self.journal.ended:
             self.journal.halt(step.step, succeeded(staged))
 
     def _is_empty(self, step: StepConfig) -> bool:
@@ -333,6 +357,8 @@ class Chain:
         self.current_step = step.step
         if step is self.work.steps[0] and not self.error_count:
             return  # the claim's transaction started it
+        if step.step in self.journal.ended:
+            return  # a view whose end is logged is made once more
         self.journal.begin(step.step, self.staged)
 
     def _persist_staged(self) -> None:

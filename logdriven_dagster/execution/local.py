@@ -1,7 +1,6 @@
 """A runner for this process, built from a project."""
 
 from collections.abc import Callable
-from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -54,12 +53,17 @@ def open_runner(
     def recall(table: str) -> list[SourceRows]:
         return log.ask(lambda conn: audits.found(conn, [table]))
 
-    @cache
-    def started() -> Engine:
-        return _started(project, spark, recall)
+    running: list[Engine] = []
 
     def engine() -> Engine:
+        from logdriven_dagster.engine import deaths
+
         with starting:  # windows side by side ask for the one that all share
-            return started()
+            if running and deaths.is_dead():
+                running.clear()
+                deaths.forget()
+            if not running:
+                running.append(_started(project, spark, recall))
+            return running[0]
 
     return Runner(project, log, engine, current_owner(dagster_run_id))

@@ -6,13 +6,15 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import PrivateAttr
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.engine import spark_session
+from logdriven_dagster.engine import deaths, spark_session
 
 
 class ProjectSparkResource(LazyPySparkResource):
     """A `LazyPySparkResource` whose session is the one that the project configures."""
 
     _project: Project = PrivateAttr()
+    _deaths: int = PrivateAttr(0)
+    """How many Sparks had died before the session was made."""
 
     @classmethod
     def of(cls, project: Project) -> "ProjectSparkResource":
@@ -23,7 +25,8 @@ class ProjectSparkResource(LazyPySparkResource):
         return resource
 
     def _init_session(self) -> None:
-        if self._spark_session is None:
+        if self._spark_session is None or self._deaths != deaths.number():
+            self._deaths = deaths.number()
             self._spark_session = spark_session(self._project)
 
     def close(self) -> None:

@@ -1,0 +1,75 @@
+"""A Spark that has died: what of, and how to make room for another one in this process."""
+
+import signal
+import traceback
+from contextlib import suppress
+from subprocess import TimeoutExpired
+from typing import Any
+
+_forgotten: list[Any] = []
+_PATIENCE_SECONDS = 5.0
+"""So long a JVM that does not answer any more may take to be gone."""
+
+
+def cause_of_death(error: Exception) -> str | None:
+    """Why the JVM is gone, if it is; one that does not answer may take a moment until it is."""
+    process = _process()
+    if process is None:
+        return None
+    try:
+        code = process.wait(_PATIENCE_SECONDS if _is_silence(error) else 0)
+    except TimeoutExpired:
+        return None
+    return _told(code)
+
+
+def is_dead() -> bool:
+    """Whether this process has started a JVM for Spark that is gone."""
+    process = _process()
+    return process is not None and process.poll() is not None
+
+
+def forget() -> None:
+    """Make PySpark start another JVM when a session is asked for next."""
+    gateway = _context()._gateway  # noqa: SLF001
+    with suppress(Exception):
+        gateway.shutdown()
+    from pyspark.sql import SparkSession
+
+    for name in ("_gateway", "_jvm", "_active_spark_context"):
+        setattr(_context(), name, None)
+    setattr(SparkSession, "_instantiatedSession", None)  # noqa: B010 - no public door either
+    _forgotten.append(gateway)
+
+
+def number() -> int:
+    """How many JVMs of this process were forgotten: sessions from before the last are of no use."""
+    return len(_forgotten)
+
+
+def _told(code: int) -> str:
+    if code >= 0:
+        return f"it ended with exit code {code}"
+    name = signal.Signals(-code).name
+    hint = ", as the system does where memory runs out" if name == "SIGKILL" else ""
+    return f"it was killed by {name}{hint}"
+
+
+def _is_silence(error: Exception) -> bool:
+    """Whether Py4J got no answer, or no connection, from its JVM."""
+    if type(error).__name__ == "Py4JNetworkError":
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, ConnectionError) and any("py4j" in f.filename for f in frames)
+
+
+def _process() -> Any:
+    """The JVM that PySpark has started; None where it has not."""
+    return getattr(_context()._gateway, "proc", None)  # noqa: SLF001
+
+
+def _context() -> Any:
+    """PySpark's class with all that it knows of its JVM, for which there is no public door."""
+    from pyspark import SparkContext
+
+    return SparkContext
