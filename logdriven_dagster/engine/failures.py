@@ -4,6 +4,7 @@ import errno
 import re
 import socket
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Engine, ExceptionContext
 
 _PACKAGE = str(Path(__file__).parents[1])
+_NOT_THE_USERS = (_PACKAGE, sys.prefix, sysconfig.get_path("stdlib"), "<")
+"""Where code that the user did not write comes from; "<" stands for what was generated."""
 _LONGEST = 4000
 _LONGEST_CHAIN = 4
 _LONGEST_SENTENCE = 300
@@ -205,7 +208,7 @@ def _text(error: Exception) -> str:
 def _place(error: Exception) -> str:
     """Where a function of the user's raised it."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith((_PACKAGE, sys.prefix))]
+    own = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_USERS)]
     return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
 
 
