@@ -33,7 +33,7 @@ def counts(lab: Lab, sql: str | None, target: str = "parquet", **fields: object)
     step = {"source": {**SOURCE, **fields}, "target": {"type": target}}
     if target == "jdbc":
         step["target"] = {"type": "jdbc", "connection": "lite", "table": "t"}
-    lab.table("ods.t", step | ({"sql": sql} if sql else {}))
+    lab.table("ods.t", step | ({"sql": sql} if sql else {}), missing_columns="allow")
     return lab.run("ods.t", day(3)).counts
 
 
