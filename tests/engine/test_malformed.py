@@ -144,8 +144,11 @@ JSON = {
 }
 
 
-@pytest.mark.connect
-@pytest.mark.parametrize("case", JSON)
+# On Connect it is refused, too, but without its line: Spark's error has no cause there.
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, marks=[] if c == "no object" else pytest.mark.connect) for c in JSON],
+)
 def test_json_that_does_not_fit_is_refused_with_its_place(lab: Lab, case: str):
     text, told = JSON[case]
     lab.file("in/f.json", text)
@@ -178,7 +181,7 @@ def test_a_permissive_source_counts_what_is_malformed(lab: Lab, target: str):
     assert (None, "y", 3) in lab.rows("ods.t")
 
 
-@pytest.mark.connect
+# On Connect the count of records that are left out is not known (NULL).
 def test_malformed_records_are_left_out_and_counted(lab: Lab):
     lab.file("in/f.csv", BAD)
     ran = load(lab, csv(mode="DROPMALFORMED"), "SELECT a FROM source")
@@ -209,7 +212,7 @@ def test_strict_sources_count_nothing(lab: Lab):
     assert load(lab, csv()).counts.malformed is None
 
 
-@pytest.mark.connect
+# On Connect such a stretch is refused, and its windows run one by one.
 def test_each_window_of_a_stretch_counts_its_own(lab: Lab):
     lab.file("in/f.csv", "at,n\n2022-01-01,1\n2022-01-02,x\n2022-01-02,y\n2022-01-03,z\n")
     source = csv("at TIMESTAMP, n INT", mode="PERMISSIVE", window_column="at")
