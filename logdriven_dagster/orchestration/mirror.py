@@ -75,9 +75,6 @@ def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
         seen = Seen.of(context.cursor)
         runner = open_runner(project)
         run_log = runner.run_log
-        if new_tables:
-            add_first_partitions(context.instance, runner, datetime.now(project.zone), new_tables)
-            new_tables.clear()
         with run_log.read() as conn:
             rows = ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
         window = _Shown(context.instance, project, job, run_log, rows)
@@ -88,6 +85,9 @@ def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
             looked_at += 1
             if time.monotonic() > until:
                 break
+        if new_tables:  # behind those that were run: Dagster lists partitions as they come
+            add_first_partitions(context.instance, runner, datetime.now(project.zone), new_tables)
+            new_tables.clear()
         told = f"{shown} windows that were run elsewhere are shown"
         if looked_at < len(rows):
             told += "; the next tick goes on"

@@ -14,9 +14,6 @@ from logdriven_dagster.execution.local import open_runner
 from tests.builders import day
 from tests.execution.conftest import NOW, NUMBERS
 from tests.patience import PATIENCE
-from tests.servers import postgres_url, server_urls
-
-__all__ = ["postgres_url", "server_urls"]
 
 PROJECT = "project: world\nconnections:\n  shop: {url: '%s'}\n"
 SECRET_URL = "postgresql://etl:${env:NEEDS_TEST_PASSWORD}@127.0.0.1/shop"
