@@ -131,14 +131,14 @@ def test_sqlite_cannot_end_a_frozen_commit_and_the_error_names_the_file(tmp_path
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://u:secret@127.0.0.1:1/x", "mysql://u:secret@127.0.0.1:1/x"]
+    "url", ["postgresql://u:hushword@127.0.0.1:1/x", "mysql://u:hushword@127.0.0.1:1/x"]
 )
 def test_a_catalog_that_cannot_be_reached_is_named_without_its_password(tmp_path, url, monkeypatch):
-    monkeypatch.setenv("CATALOG_SECRET", "secret")
-    project = project_at(tmp_path, catalog=url.replace("secret", "${env:CATALOG_SECRET}"))
+    monkeypatch.setenv("CATALOG_SECRET", "hushword")
+    project = project_at(tmp_path, catalog=url.replace("hushword", "${env:CATALOG_SECRET}"))
     with pytest.raises(StepError, match=r"the Iceberg catalog .*u:\*\*\*@127\.0\.0\.1") as caught:
         open_in_step(project)
-    assert "secret" not in str(caught.value)
+    assert "hushword" not in str(caught.value)
 
 
 def open_in_step(project: Project) -> None:
