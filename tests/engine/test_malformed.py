@@ -144,7 +144,7 @@ JSON = {
 }
 
 
-# On Connect it is refused, too, but without its line: Spark's error has no cause there.
+# On Connect it is refused, too, but without its line.
 @pytest.mark.parametrize(
     "case",
     [pytest.param(c, marks=[] if c == "no object" else pytest.mark.connect) for c in JSON],
@@ -212,7 +212,7 @@ def test_strict_sources_count_nothing(lab: Lab):
     assert load(lab, csv()).counts.malformed is None
 
 
-# On Connect such a stretch is refused, and its windows run one by one.
+# On Connect such a stretch fails with an AssertionError, whose cause is not known yet.
 def test_each_window_of_a_stretch_counts_its_own(lab: Lab):
     lab.file("in/f.csv", "at,n\n2022-01-01,1\n2022-01-02,x\n2022-01-02,y\n2022-01-03,z\n")
     source = csv("at TIMESTAMP, n INT", mode="PERMISSIVE", window_column="at")
