@@ -2,6 +2,7 @@
 
 import signal
 import traceback
+from collections.abc import Iterator
 from contextlib import suppress
 from subprocess import TimeoutExpired
 from typing import Any
@@ -56,11 +57,27 @@ def _told(code: int) -> str:
 
 
 def _is_silence(error: Exception) -> bool:
-    """Whether Py4J got no answer, or no connection, from its JVM."""
-    if type(error).__name__ == "Py4JNetworkError":
-        return True
+    """Whether Py4J got no answer, or no connection, from its JVM, whatever was made of that."""
+    return any(_is_own_silence(link) for link in _links(error))
+
+
+def _is_own_silence(error: BaseException) -> bool:
+    """Judge one error by its class: of a lost answer Py4J also says "… does not exist"."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    if isinstance(error, Py4JError):
+        return not isinstance(error, Py4JJavaError)
     frames = traceback.extract_tb(error.__traceback__)
     return isinstance(error, ConnectionError) and any("py4j" in f.filename for f in frames)
+
+
+def _links(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what it came of."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _process() -> Any:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -69,3 +70,33 @@ def test_one_that_dies_of_the_window_again_fails_it_with_the_cause(run):
     assert TOLD in done.stdout
     assert attempt["status"] == "FAILURE"
     assert "Errno 111" not in done.stdout
+
+
+LATE = """
+    import threading
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+    from logdriven_dagster.engine.failures import step_error
+
+    SparkSession.builder.master("local[1]").getOrCreate()
+    threading.Timer(0.5, SparkContext._gateway.proc.kill).start()
+    try:
+        try:
+            raise Py4JError("org.apache.spark.sql.functions does not exist in the JVM")
+        except Py4JError as error:
+            raise RuntimeError("what a Python step makes of it") from error
+    except RuntimeError as error:
+        print(step_error(error))
+"""
+
+
+def test_an_answer_that_was_cut_off_is_a_death_although_it_reads_like_a_missing_class():
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(LATE)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [TOLD]
