@@ -18,6 +18,8 @@ from logdriven_dagster.cli.options import (
 
 if TYPE_CHECKING:
     from logdriven_dagster.config import Project
+    from logdriven_dagster.engine.existing_rows import ExistingRows
+    from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.logs import OpenWindow
     from logdriven_dagster.planning import Plan, PlannedWindow, TablePlan
 
@@ -43,8 +45,9 @@ def plan(
     found = runner.plan(data_clock(loaded, now), loaded.select(tables or []))
     windows = islice(found.windows(), limit)
     apart = _apart(loaded, found)
+    existing = _existing_rows(runner, found)
     if as_json:
-        print_json_list(_window_json(each, apart.get(each.table)) for each in windows)
+        print_json_list(_window_json(each, apart.get(each.table), existing) for each in windows)
         return
     if every or limit:
         _print_windows(windows)
@@ -54,6 +57,8 @@ def plan(
     for name, reason in apart.items():
         size = loaded.tables[name].batch_size
         print_line(f"{name} runs one window at a time in spite of batch_size {size}: {reason}")
+    for told in existing:
+        print_line(f"{', '.join(told.tables)}: {told.text}")
     _print_failed_refreshes(found)
 
 
@@ -73,8 +78,27 @@ def _apart(project: "Project", found: "Plan") -> dict[str, str]:
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
-def _window_json(planned: "PlannedWindow", apart: str | None) -> dict[str, object]:
-    why = {} if apart is None else {"one_by_one": apart}
+def _existing_rows(runner: "Runner", found: "Plan") -> "list[ExistingRows]":
+    """What others have put into the targets of tables that are about to run for the first time."""
+    from logdriven_dagster.runlog.history import published
+
+    pending = [name for name, table in found.tables.items() if table.pending]
+    with runner.run_log.read() as conn:
+        known = published(conn, pending)
+    new = [name for name in pending if name not in known]
+    if not new:
+        return []
+    from logdriven_dagster.engine.existing_rows import existing_rows
+
+    return list(existing_rows(runner.project, new))
+
+
+def _window_json(
+    planned: "PlannedWindow", apart: str | None, existing: "list[ExistingRows]"
+) -> dict[str, object]:
+    why: dict[str, object] = {} if apart is None else {"one_by_one": apart}
+    if held := [told.text for told in existing if planned.table in told.tables]:
+        why["existing_rows"] = held
     return {
         **why,
         "table": planned.table,

@@ -17,7 +17,14 @@ from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.quality import ROWS
 from logdriven_dagster.config.references import UnreadableSqlError, table_references
-from logdriven_dagster.config.steps import FilesSource, KafkaSource, Source, StepConfig
+from logdriven_dagster.config.steps import (
+    CatalogTarget,
+    FilesSource,
+    KafkaSource,
+    Source,
+    StepConfig,
+)
+from logdriven_dagster.engine.catalog import refuse_other_partitions
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.session import fresh_session
@@ -126,8 +133,20 @@ class _Table:
             frame, found = self._result(("steps", n, "sql_file" if step.sql_file else "sql"), query)
             yield from found
         self._name(step.step, frame)
+        if isinstance(step.target, CatalogTarget):
+            yield from self._of_catalog(("steps", n, "target"), step.target)
         if step.target is not None:
             self.columns = None if frame is None else frame.schema
+
+    def _of_catalog(self, location: Location, target: CatalogTarget) -> Iterator[Analysed]:
+        """What others have made of the table in Spark's catalog that a step writes."""
+        try:
+            with step_errors():
+                if self._spark.catalog.tableExists(target.name):
+                    refuse_other_partitions(self._spark, target)
+        except LogdrivenError as error:
+            is_mistake = isinstance(error, TerminalStepError)
+            yield Analysed(self._table.table, location, in_brief(str(error)), is_mistake)
 
     def _source(self, location: Location, source: Source) -> "_Found":
         frame, found = self._tried(location, lambda: self._frame(source), is_source=True)

@@ -27,7 +27,21 @@ from logdriven_dagster.model.runs import Published
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def refuse_other_partitions(spark: "SparkSession", target: CatalogTarget) -> None:
+    """TerminalStepError for a table of which Spark would replace more than the window."""
+    if target.mode == "overwrite":
+        return
+    columns = spark.catalog.listColumns(target.name)
+    if (found := [c.name for c in columns if c.isPartition]) != [WINDOW_START]:
+        by = ", ".join(found) or "nothing"
+        raise TerminalStepError(
+            f"{target.name} is partitioned by {by}, so that a window would replace rows "
+            f"that are not its own; make it anew, partitioned by {WINDOW_START}, or write "
+            "mode: overwrite"
+        )
 
 
 class CatalogTable:
@@ -47,20 +61,9 @@ class CatalogTable:
                 f"{self._target.name}: the result has new columns; add them with ALTER TABLE\n"
                 f"  table:  {ddl(known)}\n  result: {ddl(frame.schema)}"
             )
-        if known is not None and self._target.mode != "overwrite":
-            self._refuse_other_partitions()
+        if known is not None:
+            refuse_other_partitions(self._spark, self._target)
         return stage_parquet(frame, self._staging, stamp, {})
-
-    def _refuse_other_partitions(self) -> None:
-        """TerminalStepError for a table of which Spark would replace more than the window."""
-        columns = self._spark.catalog.listColumns(self._target.name)
-        if (found := [c.name for c in columns if c.isPartition]) != [WINDOW_START]:
-            by = ", ".join(found) or "nothing"
-            raise TerminalStepError(
-                f"{self._target.name} is partitioned by {by}, so that a window would replace rows "
-                f"that are not its own; make it anew, partitioned by {WINDOW_START}, or write "
-                "mode: overwrite"
-            )
 
     def staged_frame(self, staged: StagedRows) -> "DataFrame":
         """The staged files."""

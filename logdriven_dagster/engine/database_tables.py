@@ -8,7 +8,7 @@ from logdriven_dagster.engine.schemas import WINDOW_START, ddl_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-    from sqlalchemy import Engine, Table
+    from sqlalchemy import Connection, Engine, Table
 
 
 def define(
@@ -35,17 +35,17 @@ def define(
     return Table(name, MetaData(), *made, schema=schema)
 
 
-def reflected(name: str, schema: str | None, engine: "Engine") -> "Table | None":
-    """The table as the database has it, or None."""
+def reflected(name: str, schema: str | None, at: "Engine | Connection") -> "Table | None":
+    """The table as the database has it, without the tables that it refers to; None: not there."""
     from sqlalchemy import MetaData, Table
     from sqlalchemy.exc import NoSuchTableError
 
     def quote(_inspector: Any, _table: Any, column: dict[str, Any]) -> None:
         column["quote"] = True
 
-    listeners = [("column_reflect", quote)]
+    how: dict[str, Any] = {"listeners": [("column_reflect", quote)], "resolve_fks": False}
     try:
-        return Table(name, MetaData(), schema=schema, autoload_with=engine, listeners=listeners)
+        return Table(name, MetaData(), schema=schema, autoload_with=at, **how)
     except NoSuchTableError:
         return None
 

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.steps import FileTarget
 from logdriven_dagster.engine.file_limits import storable
+from logdriven_dagster.engine.first_contact import file_of_others
 from logdriven_dagster.engine.iceberg_files import location, parquet_rows
 from logdriven_dagster.engine.pointers import ALL, Pointer, Pointers, moment, total
 from logdriven_dagster.engine.records import NOTHING
@@ -127,16 +128,12 @@ class WindowFiles:
 
     def _refuse_others(self) -> None:
         """TerminalStepError if others have put something there before the first window."""
-        if self._target.existing_rows == "keep" or not self._folder.is_dir():
-            return
-        names = {path.name for path in self._folder.iterdir() if path.name[0] not in "._"}
-        if (self._folder / "_windows").exists() or not (others := sorted(names - {"data"})):
-            return
-        raise TerminalStepError(
-            f"{self._table}: {self._folder} holds {others[0]}, which no window wrote, and which no "
-            "reader of this table would see. Move it away, write another `path` in the target, or "
-            "`existing_rows: keep` to leave it there unread"
-        )
+        if self._target.existing_rows == "refuse" and (other := file_of_others(self._folder)):
+            raise TerminalStepError(
+                f"{self._table}: {self._folder} holds {other}, which no window wrote, and which no "
+                "reader of this table would see. Move it away, write another `path` in the target, "
+                "or `existing_rows: keep` to leave it there unread"
+            )
 
     def _written(self, folder: Path, written: int | None) -> tuple[int | None, list[Path]]:
         """Rows and files: exact from footers where there are some, else from the writer."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
     from pyspark.sql.types import StructType
 
+_NAME = "logdriven"
 PROPERTIES = {
     "format-version": "2",
     # Thousands of windows are thousands of commits: without merging each one adds a manifest that
@@ -50,7 +51,7 @@ def open_catalog(project: Project) -> Any:
     }
     name = f"the Iceberg catalog {url.render_as_string(hide_password=True)}"
     with database_named(name):
-        catalog = create(lambda: SqlCatalog("logdriven", **properties))
+        catalog = create(lambda: SqlCatalog(_NAME, **properties))
     name_database(catalog.engine, name)
     return catalog
 
@@ -66,6 +67,22 @@ def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
     # PyIceberg would try a lost commit again on what has happened since, past our looks at it.
     table.metadata.properties["commit.retry.num-retries"] = "0"
     return table
+
+
+def is_listed(project: Project, identifier: tuple[str, ...]) -> bool:
+    """Whether the catalog has a table of this name, told by its database without PyIceberg."""
+    from sqlalchemy import NullPool, column, create_engine, literal, select, table
+
+    url, (*namespace, name) = project.catalog_url, identifier
+    tables = table("iceberg_tables")
+    engine = create_engine(url, poolclass=NullPool, connect_args=limits(url))
+    name_database(engine, f"the Iceberg catalog {url.render_as_string(hide_password=True)}")
+    wanted = {"catalog_name": _NAME, "table_namespace": ".".join(namespace), "table_name": name}
+    named = (column(key) == value for key, value in wanted.items())
+    with engine.connect() as conn:
+        if not engine.dialect.has_table(conn, tables.name):
+            return False
+        return conn.scalar(select(literal(1)).select_from(tables).where(*named)) is not None
 
 
 def total_rows(table: "Table") -> int | None:

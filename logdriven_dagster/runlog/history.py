@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.processes import process_of
-from logdriven_dagster.model.attempts import Owner, Status
+from logdriven_dagster.model.attempts import Owner, Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, Settled, TableLog
 from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import TimeWindow, in_zone
@@ -38,6 +38,17 @@ _NEWEST = (
     .limit(1)
 )
 """The newest attempt of a table."""
+_PUBLISHED = (
+    select(job_log.c.job_name)
+    .where(
+        job_log.c.job_name == bindparam("name"),
+        job_log.c.latest == 1,
+        job_log.c.status == _DONE,
+        func.coalesce(job_log.c.run_trigger, "") != Trigger.TAKEOVER.value,
+    )
+    .limit(1)
+)
+"""One of the table's windows that succeeded here, and not in the system before."""
 _DONE_OF_TABLE = select(
     job_log.c.job_name,
     job_log.c.window_start,
@@ -225,6 +236,11 @@ def latest_statuses(conn: Connection, names: Collection[str]) -> dict[str, str]:
         query = select(job_log.c.job_name, job_log.c.status).where(job_log.c.job_id.in_(part))
         found |= {row.job_name: row.status for row in conn.execute(query)}
     return found
+
+
+def published(conn: Connection, names: Collection[str]) -> set[str]:
+    """The tables of which a window has been published here, by what the log still holds."""
+    return {row.job_name for row in each(conn, _PUBLISHED, [{"name": name} for name in names])}
 
 
 def finished_counts(conn: Connection) -> dict[str, tuple[int, int, int]]:

@@ -1,0 +1,172 @@
+"""Rows that others have put into a target are told in the plan, before anything runs."""
+
+import socket
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+import yaml
+
+from logdriven_dagster.config import load_project
+from logdriven_dagster.engine import existing_rows
+from logdriven_dagster.engine.iceberg_catalog import open_catalog
+from tests.builders import day
+from tests.cli.shop_log import ShopLog
+
+NAME = "ods.items"
+NOON = ("--now", "2022-01-02T12:00")
+HELD = "holds rows that no window wrote: "
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb", "iceberg"])
+def filled(request: pytest.FixtureRequest, shop: Any) -> dict[str, Any]:
+    """A target in which others have put one row."""
+    if request.param == "iceberg":
+        rows = pa.table({"v": ["old"]})
+        catalog = open_catalog(load_project(shop))
+        catalog.create_namespace("ods")
+        catalog.create_table(NAME, rows.schema).append(rows)
+        return {"type": "iceberg"}
+    fixture = {"postgresql": "postgres_url", "mariadb": "mariadb_url"}.get(request.param)
+    url = request.getfixturevalue(fixture) if fixture else f"sqlite:///{shop}/others.db"
+    return database(shop, url, "CREATE TABLE t (v INTEGER)", "INSERT INTO t VALUES(0)")
+
+
+def database(shop: Any, url: sa.URL | str, *statements: str) -> dict[str, Any]:
+    """A target in a database in which these statements were executed."""
+    text = url if isinstance(url, str) else url.render_as_string(hide_password=False)
+    connections = {"dw": {"url": text}}
+    settings = yaml.safe_load((shop / "logdriven.yaml").read_text())
+    (shop / "logdriven.yaml").write_text(yaml.safe_dump(settings | {"connections": connections}))
+    for statement in statements:
+        with sa.create_engine(url, poolclass=sa.NullPool).begin() as conn:
+            conn.execute(sa.text(statement))
+    return {"type": "jdbc", "connection": "dw", "table": "t"}
+
+
+def into(shop: Any, target: dict[str, Any], **fields: Any) -> None:
+    """The shop gets a table that loads a day at a time into the target."""
+    step = {"step": "load", "sql": "SELECT 1 AS v", "target": target | fields}
+    table = {"table": NAME, "period": "1 day", "default_start": "2022-01-01", "steps": [step]}
+    (shop / "tables/items.yaml").write_text(yaml.safe_dump(table))
+
+
+def told(logdriven: Any) -> str:
+    """What the plan tells of the table below its list."""
+    lines = logdriven("plan", NAME, *NOON).out.splitlines()
+    return "".join(line.removeprefix(f"{NAME}: ") for line in lines if line.startswith(f"{NAME}: "))
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({}, "the first window will be refused. Write `existing_rows: keep`"),
+        ({"existing_rows": "keep"}, "they stay beside what is loaded"),
+        ({"existing_rows": "replace"}, "the first window will remove them all"),
+        ({"mode": "append"}, "the first window will be refused."),
+        ({"mode": "overwrite"}, "the first window will replace them all"),
+        ({"mode": "upsert", "key": ["v"]}, "those with a key that comes will be updated, the"),
+        ({"window_column": "v"}, "those whose v lies in a window go with it, others stay"),
+    ],
+    ids=str,
+)
+def test_the_plan_tells_what_will_become_of_rows_of_others(shop, logdriven, filled, fields, what):
+    into(shop, filled, **fields)
+    assert f"{HELD}{what}" in told(logdriven)
+
+
+def test_scripts_find_it_at_each_window_of_the_table(shop, logdriven, filled):
+    into(shop, filled)
+    plan = logdriven("plan", "--json", *NOON).json
+    assert {w["table"] for w in plan if "existing_rows" in w} == {NAME}
+    [text] = plan[[w["table"] for w in plan].index(NAME)]["existing_rows"]
+    assert HELD in text
+
+
+def test_nothing_is_told_of_a_table_without_rows_or_of_none_at_all(shop, logdriven):
+    target = database(shop, f"sqlite:///{shop}/others.db", "CREATE TABLE t (v INT)")
+    for table in ("t", "not_there"):
+        into(shop, target, table=table)
+        assert told(logdriven) == ""
+    into(shop, {"type": "iceberg"})
+    assert told(logdriven) == ""
+    assert not load_project(shop).warehouse.exists()
+
+
+def test_nothing_is_told_once_a_window_has_been_published(shop, logdriven, filled):
+    into(shop, filled)
+    ShopLog(shop).succeed(NAME, day(1))
+    assert told(logdriven) == ""
+
+
+def test_what_the_old_system_did_is_no_window_of_ours(shop, logdriven, filled):
+    into(shop, filled)
+    log = ShopLog(shop)
+    log.succeed(NAME, day(1))
+    log.sql("UPDATE job_log SET run_trigger = 'takeover'")
+    assert HELD in logdriven("plan", NAME, "--now", "2022-01-03T12:00").out
+
+
+def test_rows_that_windows_wrote_are_not_those_of_others(shop, logdriven):
+    url = f"sqlite:///{shop}/others.db"
+    table = "CREATE TABLE t (v INT, _window_start TEXT)"
+    ours = "INSERT INTO t VALUES (0, NULL), (1, '2022-01-01T00:00:00Z')"
+    into(shop, database(shop, url, table, ours))
+    assert told(logdriven) == ""
+
+
+def test_statements_before_the_publication_may_remove_them(shop, logdriven):
+    url = f"sqlite:///{shop}/others.db"
+    target = database(shop, url, "CREATE TABLE t (v INT)", "INSERT INTO t VALUES (0)")
+    into(shop, target, pre_sql=["DELETE FROM t"])
+    assert "will be refused unless its pre_sql removes them" in told(logdriven)
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"), [({}, "will be refused"), ({"existing_rows": "keep"}, "stays there unread")]
+)
+def test_files_of_others_are_told(shop, logdriven, fields, what):
+    (shop / "out").mkdir()
+    (shop / "out/others.csv").write_text("1\n")
+    into(shop, {"type": "csv", "path": "out"}, **fields)
+    assert "holds others.csv, which no window wrote: " in told(logdriven)
+    assert what in told(logdriven)
+
+
+def test_of_a_table_of_sparks_catalog_the_plan_says_who_can_tell(shop, logdriven):
+    into(shop, {"type": "table", "name": "others"})
+    assert "only Spark's catalog knows" in told(logdriven)
+    into(shop, {"type": "table", "name": "others", "mode": "overwrite"})
+    assert told(logdriven) == ""
+
+
+def test_a_database_that_is_away_is_told_and_the_plan_is_complete(shop, logdriven, monkeypatch):
+    monkeypatch.setenv("DW_PASSWORD", "geheim")
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+        url = f"postgresql+psycopg://etl:${{env:DW_PASSWORD}}@127.0.0.1:{port}/dw"
+        into(shop, database(shop, url))
+        result = logdriven("plan", *NOON)
+    assert result.code == 0
+    assert f"{NAME}: whether others have filled the target is not known: connection dw: " in (
+        result.out
+    )
+    assert "ods.orders" in result.out
+    assert "geheim" not in result.out
+
+
+def test_a_database_that_does_not_answer_holds_the_plan_up_for_seconds_only(
+    shop, logdriven, monkeypatch
+):
+    monkeypatch.setattr(existing_rows, "_PATIENCE_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql+psycopg://etl@127.0.0.1:{silent.getsockname()[1]}/dw"
+        into(shop, database(shop, url))
+        assert "is not known: connection dw: no answer within 1 s" in told(logdriven)
+
+
+def test_a_missing_variable_is_told(shop, logdriven):
+    into(shop, database(shop, "postgresql://etl:${env:NEEDS_TEST}@127.0.0.1/dw"))
+    assert "connection dw: the environment variable NEEDS_TEST is not set" in told(logdriven)
