@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.project import Project
@@ -23,10 +23,16 @@ from logdriven_dagster.engine.pointers import Pointers, total
 from logdriven_dagster.engine.schemas import WINDOW_START, columns_of, merged
 from logdriven_dagster.model.runs import Column
 
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+_MOST_COUNTED = 2_000_000
+"""Rows that a database counts within a second or so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """The columns of a published table, and how many rows it has where nobody needs to count."""
+    """The columns of a published table, and how many rows it has where that is told quickly."""
 
     columns: tuple[Column, ...] = ()
     rows: int | None = None
@@ -59,12 +65,23 @@ def _of_files(project: Project, table: str, target: FileTarget) -> Holdings:
 def _of_database(project: Project, _table: str, target: JdbcTarget) -> Holdings:
     connection = project.connection(target.connection)
     schema, _, name = target.table.rpartition(".")
-    with database(connection) as engine:
-        found = reflected(name, schema or None, engine)
-    if found is None:
-        return Holdings()
+    with database(connection) as engine, engine.connect() as conn:
+        found = reflected(name, schema or None, conn)
+        if found is None:
+            return Holdings()
+        rows = _counted(conn, found)
     kinds = [(each.name, spark_type(each.type, engine.dialect.name)) for each in found.columns]
-    return Holdings(tuple(Column(name, kind) for name, kind in kinds if name != WINDOW_START))
+    columns = tuple(Column(name, kind) for name, kind in kinds if name != WINDOW_START)
+    return Holdings(columns, rows)
+
+
+def _counted(conn: "Connection", table: "Table") -> int | None:
+    """The rows of a table of a database, which it has to count; None for very many."""
+    from sqlalchemy import func, literal, select
+
+    some = select(literal(1)).select_from(table).limit(_MOST_COUNTED + 1).subquery()
+    rows = conn.execute(select(func.count()).select_from(some)).scalar_one()
+    return rows if rows <= _MOST_COUNTED else None
 
 
 def _unknown(_project: Project, _table: str, _target: Any) -> Holdings:

@@ -26,6 +26,7 @@ from logdriven_dagster.execution.events import WindowEvent, WindowRefused
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.orchestration.asset_keys import asset_key
 from logdriven_dagster.orchestration.behind import op_name, run_skipped_tables
 from logdriven_dagster.orchestration.catch_up import RETRY_VERSION_TAG, run_tags
 from logdriven_dagster.orchestration.checks import check_specs
@@ -44,7 +45,6 @@ from logdriven_dagster.orchestration.partitions import (
 )
 from logdriven_dagster.orchestration.reporting import (
     Reporter,
-    asset_key,
     errors_as_failures,
 )
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK

@@ -14,7 +14,8 @@ from dagster._core.definitions.utils import DISALLOWED_NAMES
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import LogdrivenError
-from logdriven_dagster.orchestration.reporting import Reporter, StepContext, asset_key
+from logdriven_dagster.orchestration.asset_keys import asset_key
+from logdriven_dagster.orchestration.reporting import Reporter, StepContext
 
 Run: TypeAlias = Callable[[TableConfig, Reporter], None]
 """Runs this run's partitions of a table; raises at the first that is refused or fails."""

@@ -18,11 +18,12 @@ from dagster import AssetKey
 from logdriven_dagster.config import Project
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.orchestration.asset_keys import asset_key
 from logdriven_dagster.orchestration.behind import downstream
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.records import forget_planned_checks, report_planned
-from logdriven_dagster.orchestration.reporting import Reporter, StepContext, asset_key
+from logdriven_dagster.orchestration.reporting import Reporter, StepContext
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.periods import Grid, Period, Unit
 from logdriven_dagster.model.windows import in_zone
+from logdriven_dagster.orchestration.asset_keys import table_name
 from logdriven_dagster.orchestration.partitions import partitions_of
 
 TARGET = "logdriven/target"
@@ -38,7 +39,7 @@ def hand_written_table(
     metadata: Mapping[str, Any],
 ) -> TableConfig:
     """The table that an asset's DataFrames are windows of; UsageError says what it lacks."""
-    name = ".".join(key.path)
+    name = table_name(key)
     if definition is None:
         raise UsageError(f"{name} has no partitions: the run log logs windows; give partitions_def")
     grid = _grid(project, name, definition)

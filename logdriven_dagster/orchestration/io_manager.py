@@ -24,6 +24,7 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.orchestration.asset_keys import table_name
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.hand_written import hand_written_table
 from logdriven_dagster.orchestration.metadata import failure_metadata, success_metadata
@@ -31,6 +32,7 @@ from logdriven_dagster.orchestration.partitions import partitions_of
 from logdriven_dagster.orchestration.records import report_planned
 from logdriven_dagster.orchestration.reporting import errors_as_failures, failure_text
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK, RunLogResource
+from logdriven_dagster.orchestration.whole_tables import CountedRows
 
 
 class TableIOManager(IOManager):
@@ -46,7 +48,7 @@ class TableIOManager(IOManager):
     def load_input(self, context: InputContext) -> Any:
         """The rows of the upstream windows; all rows where the reader has no partitions."""
         with errors_as_failures():
-            name = ".".join(context.asset_key.path)
+            name = table_name(context.asset_key)
             table = self._project.tables.get(name) or self._hand_written(context)
             engine = Engine(self._knowing(table), self._spark.spark_session)
             return engine.read(name, _mapped_window(context, table))
@@ -65,7 +67,8 @@ class TableIOManager(IOManager):
                 if isinstance(event, WindowLost):
                     raise event.reason
                 if isinstance(event, WindowSucceeded):
-                    context.add_output_metadata(success_metadata(event))
+                    whole = CountedRows(project).shown(table)
+                    context.add_output_metadata(whole | success_metadata(event))
 
     def _events(
         self, context: OutputContext, events: Iterator[WindowEvent]

@@ -1,19 +1,15 @@
 """What Dagster shows beside a table and beside each window of it."""
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from dagster import (
-    AssetKey,
     CodeReferencesMetadataValue,
     LocalFileCodeReference,
     MetadataValue,
     TableColumn,
-    TableColumnDep,
-    TableColumnLineage,
     TableSchema,
 )
 
@@ -21,10 +17,8 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.steps import JdbcTarget
-from logdriven_dagster.engine.holdings import holdings
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.attempts import Attempt
-from logdriven_dagster.model.lineage import Container, outer_origins
 from logdriven_dagster.model.runs import Column, Published, Staged
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -117,23 +111,6 @@ def merged_metadata(inserted: int | None, updated: int | None) -> dict[str, int]
     return {name: count for name, count in counts.items() if count is not None}
 
 
-def column_lineage(
-    event: WindowSucceeded, project: Project, key_of: Callable[[str], AssetKey]
-) -> dict[str, Any]:
-    """Of a materialization: the columns of other assets that its columns are made from."""
-    result = Container(event.attempt.table)
-    deps = {
-        column: [
-            TableColumnDep(key_of(ref.container.name), ref.column)
-            for ref in refs
-            if ref.container.name in project.tables and ref.column is not None
-        ]
-        for column, refs in outer_origins(event.lineage, result).items()
-    }
-    known = {column: found for column, found in deps.items() if found}
-    return {"dagster/column_lineage": TableColumnLineage(known)} if known else {}
-
-
 def failure_metadata(event: WindowFailed) -> dict[str, Any]:
     """Of a failed window: which attempt failed in which step, and the whole error."""
     return _attempt_metadata(event.attempt) | {
@@ -160,17 +137,6 @@ def _attempt_metadata(attempt: Attempt) -> dict[str, Any]:
         | identity_shown(attempt.job_id, attempt.attempt_number)
         | ({"definition": other} if other else {})
     )
-
-
-def table_shown(project: Project, table: TableConfig) -> dict[str, Any]:
-    """Of what readers of the table find now, for a window that ran elsewhere or wrote nothing."""
-    try:
-        held = holdings(project, table)
-    except Exception as error:  # noqa: BLE001 - an unreachable target hides no window
-        text = redact(f"{table.table}: {type(error).__name__}: {error}")
-        logging.getLogger(__name__).warning("table_not_described: %s", text)
-        return {}
-    return (columns_shown(held.columns) if held.columns else {}) | rows_shown(None, held.rows)
 
 
 def identity_shown(job_id: int, attempt: int) -> dict[str, str]:

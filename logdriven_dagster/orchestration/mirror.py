@@ -27,18 +27,18 @@ from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.local import open_runner
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.orchestration.asset_keys import asset_key
 from logdriven_dagster.orchestration.catch_up import add_first_partitions
 from logdriven_dagster.orchestration.checks import Found, evaluations
 from logdriven_dagster.orchestration.metadata import (
     identity_shown,
     merged_metadata,
     rows_shown,
-    table_shown,
     window_metadata,
 )
 from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.records import report_failed, report_past
-from logdriven_dagster.orchestration.reporting import asset_key
+from logdriven_dagster.orchestration.whole_tables import table_shown
 from logdriven_dagster.runlog import RunLog, quality
 from logdriven_dagster.runlog.mirror import ended_since
 from logdriven_dagster.runlog.slices import window_of
@@ -200,7 +200,7 @@ class _Shown:
     ) -> None:
         metadata = _metadata(row, window)
         if row["job_id"] in self._newest:
-            metadata |= table_shown(self._project, table)
+            metadata |= table_shown(self._project, table, self._run_log)
         key = asset_key(table.table)
         event = AssetMaterialization(key, partition=partition, metadata=metadata)
         report_past(self._instance, event, _moment(row["job_end_time"]))

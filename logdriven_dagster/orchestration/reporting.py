@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dagster import (
     AssetExecutionContext,
@@ -14,6 +14,7 @@ from dagster import (
 )
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import (
     AlreadyDoneError,
@@ -34,22 +35,18 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.orchestration.asset_keys import asset_key
 from logdriven_dagster.orchestration.checks import Found, evaluations
-from logdriven_dagster.orchestration.metadata import (
-    column_lineage,
-    failure_metadata,
-    success_metadata,
-    table_shown,
-)
+from logdriven_dagster.orchestration.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.records import report_planned
+from logdriven_dagster.orchestration.whole_tables import (
+    CountedRows,
+    lineage_shown,
+    table_shown,
+)
 
 StepContext: TypeAlias = AssetExecutionContext | OpExecutionContext
-
-
-def asset_key(table: str) -> AssetKey:
-    """`ods.flights` → `ods/flights`."""
-    return AssetKey(table.split("."))
 
 
 @dataclass
@@ -68,6 +65,10 @@ class Reporter:
     """Partitions whose windows were claimed in this step."""
     running: dict[int, tuple[AssetKey, str]] = field(default_factory=dict)
     """Job id → the partition whose window is in the middle of its steps."""
+
+    def __post_init__(self) -> None:
+        """Nothing is counted yet."""
+        self._counted = CountedRows(self.project)
 
     def report(self, event: WindowEvent) -> None:
         """Tell Dagster about one event."""
@@ -172,9 +173,10 @@ class Reporter:
 
     def _materialized(self, event: WindowSucceeded) -> None:
         attempt = event.attempt
-        metadata = success_metadata(event) | column_lineage(event, self.project, asset_key)
-        if not event.steps and (table := self.project.tables.get(attempt.table)):
-            metadata |= table_shown(self.project, table)  # an empty slice changes no table
+        ran = lineage_shown(self.project, attempt.table, event.lineage)
+        metadata = success_metadata(event) | ran
+        if table := self.project.tables.get(attempt.table):
+            metadata = self._of_whole_table(event, table) | metadata
         if partition := self._partition(attempt.table, attempt.window):
             self.context.log_event(
                 AssetMaterialization(
@@ -182,6 +184,12 @@ class Reporter:
                 )
             )
             self._checked(event, partition)
+
+    def _of_whole_table(self, event: WindowSucceeded, table: TableConfig) -> dict[str, Any]:
+        if event.steps:
+            return self._counted.shown(table)
+        run_log = self.context.resources.run_log.open(self.project)
+        return table_shown(self.project, table, run_log)  # an empty slice changes nothing
 
     def _checked(self, event: WindowSucceeded | WindowFailed, partition: str | None) -> None:
         """What rules and checks found in the window, whether it is published or not."""

@@ -13,6 +13,7 @@ from dagster import (
 from logdriven_dagster.config import Project
 from logdriven_dagster.execution import local
 from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.runlog import RunLog
 
 RUN_LOG, SPARK = "run_log", "spark"
 """Keys of the resources."""
@@ -27,14 +28,22 @@ class RunLogResource(ConfigurableResource):  # type: ignore[type-arg]
 
     url: str | None = None
 
+    def open(self, project: Project) -> RunLog:
+        """The run log."""
+        return RunLog.open(self._logging_here(project).run_log_url)
+
     def open_runner(self, project: Project, run: DagsterRun, spark: Any) -> Runner:
         """A runner for one Dagster run; `spark` is the Spark resource, used at the first window."""
-        if self.url:
-            config = project.config.model_copy(update={"run_log": self.url})
-            project = replace(project, config=config)
         return local.open_runner(
-            project, dagster_run_id=run.run_id, spark=lambda: spark.spark_session
+            self._logging_here(project),
+            dagster_run_id=run.run_id,
+            spark=lambda: spark.spark_session,
         )
+
+    def _logging_here(self, project: Project) -> Project:
+        if not self.url:
+            return project
+        return replace(project, config=project.config.model_copy(update={"run_log": self.url}))
 
 
 def spark_resource(project: Project) -> ResourceDefinition:

@@ -32,6 +32,7 @@ from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.jobs import bury_dead_runs
 from logdriven_dagster.execution.local import open_runner
 from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.orchestration.asset_keys import asset_key
 from logdriven_dagster.orchestration.catch_up import (
     CATCH_UP,
     PROJECT_TAG,
@@ -41,7 +42,6 @@ from logdriven_dagster.orchestration.catch_up import (
     run_tags,
 )
 from logdriven_dagster.orchestration.reconciling import report_dead_runs
-from logdriven_dagster.orchestration.reporting import asset_key
 from logdriven_dagster.planning import Plan, PlannedWindow
 
 OFFLINE = "every table is offline: only people start them"

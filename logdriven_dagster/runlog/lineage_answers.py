@@ -68,6 +68,17 @@ def by_attempt(conn: Connection, job_id: int) -> AttemptLineage:
     raise UsageError(f"no attempt has the job_id {job_id}; `logdriven log` shows them")
 
 
+def of_table(conn: Connection, table: str) -> tuple[QueryLineage, ...]:
+    """What the newest attempt of a table ran of which lineage is known; nothing if none is."""
+    newest = (
+        select(func.max(lineage_run.c.job_id))
+        .join(lineage_query, lineage_query.c.query_id == lineage_run.c.query_id)
+        .where(lineage_query.c.job_name == table)
+    )
+    job_id = conn.execute(newest).scalar()
+    return () if job_id is None else _attempt(conn, job_id, table).queries
+
+
 def by_batch(conn: Connection, batch_id: int) -> BatchLineage:
     """What made a batch, and of which batches; UsageError if there is none of this number."""
     known = conn.execute(select(batch.c.source_job_id).where(batch.c.batch_id == batch_id)).first()

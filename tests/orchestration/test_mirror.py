@@ -33,7 +33,7 @@ from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.reconciling import report_dead_runs
 from logdriven_dagster.runlog import attempts, leases
 from tests.builders import at, claimed, day, end_step
-from tests.orchestration.world import EVENTS, World
+from tests.orchestration.world import DAILY, EVENTS, World
 
 ELSEWHERE = Owner("elsewhere", 1, 2)
 KEY = AssetKey(["ods", "events"])
@@ -111,6 +111,18 @@ def test_columns_and_rows_of_the_table_come_with_its_newest_window(
     assert shown[2]["dagster/row_count"].value == 12
     columns = shown[2]["dagster/column_schema"].value.columns
     assert [(c.name, c.type) for c in columns] == [("at", "timestamp"), ("value", "int")]
+
+
+def test_the_origins_of_columns_come_with_the_newest_window(world: World, spark: Any) -> None:
+    world.write(EVENTS, DAILY).events(days=3)
+    list(open_runner(world.project, spark=lambda: spark).catch_up(at("2022-01-04")))
+    tick(world)
+    key = AssetKey(["dwd", "daily"])
+    records = world.instance.fetch_materializations(key, limit=10, ascending=True).records
+    shown = [record.asset_materialization.metadata for record in records]
+    assert ["dagster/column_lineage" in each for each in shown] == [False, False, True]
+    (dep,) = shown[2]["dagster/column_lineage"].value.deps_by_column["total"]
+    assert (dep.asset_key, dep.column_name) == (KEY, "value")
 
 
 def test_a_discarded_window_is_pending_not_failed(world: World) -> None:

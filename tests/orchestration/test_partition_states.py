@@ -8,6 +8,7 @@ from dagster import AssetKey
 from logdriven_dagster.config import Project
 from logdriven_dagster.execution.local import open_runner
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
+from logdriven_dagster.orchestration import whole_tables
 from logdriven_dagster.runlog import attempts
 from tests.builders import day
 from tests.orchestration.world import DAILY, EVENTS, World, failure_of
@@ -58,6 +59,30 @@ def test_a_materialization_carries_the_columns_it_is_made_from_b30(world: World)
     assert (dep.asset_key, dep.column_name) == (AssetKey(["ods", "events"]), "value")
     (source,) = materializations(world, "ods.events")
     assert "dagster/column_lineage" not in source.metadata  # a file is no asset
+
+
+def into_database(world: World) -> World:
+    """The events go into a table of SQLite."""
+    world.settings = {**world.settings, "connections": {"dw": {"url": "sqlite:///dw.db"}}}
+    target = {"type": "jdbc", "connection": "dw", "table": "events"}
+    (step,) = EVENTS["steps"]
+    return world.write({**EVENTS, "steps": [{**step, "target": target}]}).events()
+
+
+def test_a_window_in_a_database_carries_the_rows_of_its_table(world: World) -> None:
+    assert into_database(world).materialize("ods.events", DAYS[0], DAYS[1]).success
+    shown = [event.metadata for event in materializations(world, "ods.events")]
+    assert [each["dagster/partition_row_count"].value for each in shown] == [4, 4]
+    assert [each["dagster/row_count"].value for each in shown] == [4, 8]
+
+
+def test_a_table_that_takes_long_to_count_is_counted_seldom(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_tables, "_SHARE", 1e-9)
+    assert into_database(world).materialize("ods.events", DAYS[0], DAYS[1]).success
+    shown = [event.metadata for event in materializations(world, "ods.events")]
+    assert ["dagster/row_count" in each for each in shown] == [True, False]
 
 
 def test_an_out_of_order_window_is_refused_and_stays_missing(world: World) -> None:
