@@ -16,9 +16,10 @@ from logdriven_dagster.importers.taking_over import Progress, Span
 from logdriven_dagster.model.attempts import Status
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine, RowMapping
+    from sqlalchemy import Engine, Inspector, RowMapping
 
 _LOG = "job_log"
+_SCHEMAS = (None, "sharp_etl")
 _COLUMNS = ("job_id", "job_name", "data_range_start", "data_range_end", "status", "job_start_time")
 
 
@@ -95,16 +96,23 @@ def _rows(engine: "Engine", names: list[str]) -> "dict[str, list[RowMapping]]":
 def _all_rows(engine: "Engine") -> "Iterator[RowMapping]":
     import sqlalchemy as sa
 
-    inspector = sa.inspect(engine)
-    schema = next((s for s in (None, "sharp_etl") if inspector.has_table(_LOG, s)), _LOG)
-    if schema == _LOG:
-        raise UsageError(f"--job-log: the database has no table {_LOG}")
-    known = {column["name"].lower() for column in inspector.get_columns(_LOG, schema)}
-    if missing := sorted(set(_COLUMNS) - known):
-        raise UsageError(f"--job-log: {_LOG} has no column {', '.join(missing)}")
-    if "fencing_token" in known:
-        raise UsageError(f"--job-log: this {_LOG} is a run log of logdriven, not of Sharp ETL")
+    schema = _schema(sa.inspect(engine))
     columns: Any = [sa.column(name) for name in _COLUMNS]
     with engine.connect() as conn:
         query = sa.select(*columns).select_from(sa.table(_LOG, *columns, schema=schema))
         yield from conn.execute(query.order_by(sa.column("job_id"))).mappings()
+
+
+def _schema(database: "Inspector") -> str | None:
+    """Where their log is; ours may lie beside it. UsageError if there is none that can be read."""
+    schemas = [schema for schema in _SCHEMAS if database.has_table(_LOG, schema)]
+    if not schemas:
+        raise UsageError(f"--job-log: the database has no table {_LOG}")
+    for schema in schemas:
+        known = {column["name"].lower() for column in database.get_columns(_LOG, schema)}
+        if "fencing_token" in known:
+            continue
+        if missing := sorted(set(_COLUMNS) - known):
+            raise UsageError(f"--job-log: {_LOG} has no column {', '.join(missing)}")
+        return schema
+    raise UsageError(f"--job-log: this {_LOG} is a run log of logdriven, not of Sharp ETL")

@@ -1,14 +1,13 @@
 """Going on where another system stopped: its log says what is done, ours remembers it."""
 
 import json
-import textwrap
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
+import yaml
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.execution.local import open_runner
@@ -110,23 +109,23 @@ def test_what_was_taken_over_is_one_row_without_counts_that_says_so(on_sqlite: S
     assert {step[name] for name in step if name.endswith("_count")} == {None}
 
 
-def test_taking_over_again_adds_what_the_old_system_has_done_since(on_sqlite: SharpEtl):
-    on_sqlite.ran("20220101000000", "20220107000000")
-    on_sqlite.brought()
-    on_sqlite.brought()
-    assert len(log_of(on_sqlite.folder)) == 1
-    on_sqlite.ran("20220107000000", "20220109000000")
-    on_sqlite.brought()
-    assert pending(on_sqlite.folder) == ["[2022-01-09, 2022-01-10)"]
+def test_taking_over_again_adds_what_the_old_system_has_done_since(sharp_etl: SharpEtl):
+    sharp_etl.ran("20220101000000", "20220107000000")
+    sharp_etl.brought()
+    sharp_etl.brought()
+    assert len(log_of(sharp_etl.folder)) == 1
+    sharp_etl.ran("20220107000000", "20220109000000")
+    sharp_etl.brought()
+    assert pending(sharp_etl.folder) == ["[2022-01-09, 2022-01-10)"]
 
 
-def test_a_window_that_failed_there_and_was_passed_runs_here_first_s06(on_sqlite: SharpEtl):
-    on_sqlite.ran("20220101000000", "20220103000000")
-    on_sqlite.ran("20220103000000", "20220104000000", "FAILURE")
-    on_sqlite.ran("20220104000000", "20220109000000")
-    told = on_sqlite.brought()
+def test_a_window_that_failed_there_and_was_passed_runs_here_first_s06(sharp_etl: SharpEtl):
+    sharp_etl.ran("20220101000000", "20220103000000")
+    sharp_etl.ran("20220103000000", "20220104000000", "FAILURE")
+    sharp_etl.ran("20220104000000", "20220109000000")
+    told = sharp_etl.brought()
     assert "never done: it runs here" in told["notes"][-1]["reason"]
-    assert pending(on_sqlite.folder) == ["[2022-01-03, 2022-01-04)", "[2022-01-09, 2022-01-10)"]
+    assert pending(sharp_etl.folder) == ["[2022-01-03, 2022-01-04)", "[2022-01-09, 2022-01-10)"]
 
 
 def test_one_that_failed_there_and_was_repeated_is_done(on_sqlite: SharpEtl):
@@ -143,14 +142,14 @@ def test_a_success_within_a_window_lets_the_window_run_as_a_whole(on_sqlite: Sha
     assert pending(on_sqlite.folder)[0] == "[2022-01-08, 2022-01-09)"
 
 
-def test_keys_go_on_behind_the_greatest_one(on_sqlite: SharpEtl):
-    on_sqlite.workflow("auto_inc_id", "0", more="partitionColumn=id", sql="")
-    on_sqlite.ran("0", "812")
-    on_sqlite.brought()
-    assert pending(on_sqlite.folder) == ["(812, …]"]
-    on_sqlite.ran("812", "900")
-    on_sqlite.brought()
-    assert pending(on_sqlite.folder) == ["(900, …]"]
+def test_keys_go_on_behind_the_greatest_one(sharp_etl: SharpEtl):
+    sharp_etl.workflow("auto_inc_id", "0", more="partitionColumn=id", sql="")
+    sharp_etl.ran("0", "812")
+    sharp_etl.brought()
+    assert pending(sharp_etl.folder) == ["(812, …]"]
+    sharp_etl.ran("812", "900")
+    sharp_etl.brought()
+    assert pending(sharp_etl.folder) == ["(900, …]"]
 
 
 def test_what_was_taken_over_outlives_the_archive(on_sqlite: SharpEtl):
@@ -205,6 +204,7 @@ def test_our_own_log_is_not_taken_for_theirs(on_sqlite: SharpEtl):
 def test_a_table_that_kettle_completed_today_does_not_run_again_today_k08(
     server_folder: Folder, command: Callable[..., Any]
 ):
+    server_folder.configure(run_log=server_folder.url_text)
     kettle = Kettle(server_folder)
     kettle.job("nightly")
     server_folder.execute(
@@ -237,12 +237,37 @@ def test_a_table_that_kettle_completed_today_does_not_run_again_today_k08(
     assert pending(server_folder, "kettle.sums")
 
 
-def test_the_documented_sql_takes_over_from_any_other_system(on_sqlite: SharpEtl):
-    on_sqlite.ran("20220101000000", "20220102000000", name="another")
-    on_sqlite.brought()
-    pending(on_sqlite.folder)  # the run log is there
-    text = (ROOT / "docs/migrating.md").read_text().split("-- SQLite\n")[1].split("```")[0]
-    statement = textwrap.dedent(text).replace("ods.orders", "orders")
-    with open_runner(load_project(on_sqlite.folder.root)).run_log.begin() as conn:
-        conn.execute(sa.text(statement.replace(":", "\\:")))
-    assert pending(on_sqlite.folder)[0] == "[2022-01-08, 2022-01-09)"
+def test_a_log_is_found_by_its_url_beside_a_run_log_of_ours(
+    postgres_folder: Folder, command: Callable[..., Any]
+):
+    """Sharp ETL's own schema on PostgreSQL, where ours is in the default one."""
+    postgres_folder.configure(run_log=postgres_folder.url_text)
+    old = SharpEtl(postgres_folder, command)
+    old.ran("20220101000000", "20220108000000")
+    postgres_folder.execute("CREATE SCHEMA sharp_etl", "ALTER TABLE job_log SET SCHEMA sharp_etl")
+    for _ in range(2):
+        old.brought(log=postgres_folder.url_text)
+        assert pending(postgres_folder)[0] == "[2022-01-08, 2022-01-09)"
+    assert len(log_of(postgres_folder)) == 1
+
+
+DOCUMENTED = {
+    "sqlite": ("-- SQLite", "UTC"),
+    "postgresql": ("-- PostgreSQL", "Europe/Berlin"),
+    "mysql": ("-- MariaDB, MySQL", "Europe/Berlin"),
+}
+"""The heading of a block of migrating.md, and the zone of the project that it speaks of."""
+
+
+def test_the_documented_sql_takes_over_from_any_other_system(server_folder: Folder):
+    heading, zone = DOCUMENTED[server_folder.url.get_backend_name()]
+    server_folder.configure(timezone=zone, run_log=server_folder.url_text)
+    step = {"step": "load", "sql": "SELECT 1 AS one", "target": {"type": "iceberg"}}
+    table = {"table": "ods.orders", "period": "1 day", "default_start": "2022-01-01"}
+    server_folder.write("tables/orders.yaml", yaml.safe_dump({**table, "steps": [step]}))
+    assert pending(server_folder, "ods.orders")[0] == "[2022-01-01, 2022-01-02)"
+    text = (ROOT / "docs/migrating.md").read_text().split(f"{heading}\n")[1].split("```")[0]
+    with open_runner(load_project(server_folder.root)).run_log.begin() as conn:
+        for statement in filter(str.strip, text.split(";")):
+            conn.exec_driver_sql(statement)
+    assert pending(server_folder, "ods.orders")[0] == "[2022-01-08, 2022-01-09)"
