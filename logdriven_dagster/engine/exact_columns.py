@@ -63,7 +63,7 @@ def read_exactly(
         return ExactFrame(frame, dict(options), {}, zone, look.quote)
     changed = {name.lower() for name in exact}
     types = {f.name: f.dataType.simpleString() for f in given if f.name.lower() not in changed}
-    types |= {name: each.read_as for name, each in exact.items() if not each.selected}
+    types |= {n: each.read_as for n, each in exact.items() if each.read_as and not each.selected}
     wanted = {name: value for name, value in options.items() if name != "customSchema"}
     if types:
         wanted["customSchema"] = ", ".join(f"{quoted(n)} {kind}" for n, kind in types.items())
@@ -136,16 +136,19 @@ def _asked(
     where: str = "",
 ) -> dict[str, str]:
     """The options with a query of ours around the table or query, if a column needs one."""
-    if not any(each.selected for each in exact.values()):
+    if not any(each.selected or each.refused for each in exact.values()):
         return dict(options)
-    chosen = []
+    chosen, conditions = [], [where] if where else []
     for name in columns:
-        column, each = _name(name, quote), exact.get(name)
-        selected = each.selected if each else None
-        chosen.append(f"{selected.replace('{c}', column)} AS {column}" if selected else column)
+        column, each = _name(name, quote), exact.get(name, Exact())
+        selected = each.selected and f"{each.selected.replace('{c}', column)} AS {column}"
+        chosen.append(selected or column)
+        if each.refused:
+            conditions.append(each.refused.replace("{c}", column))
     origin = options.get("dbtable") or f"({options['query']}) logdriven_origin"
     query = f"SELECT {', '.join(chosen)} FROM {origin}"  # noqa: S608 - names are quoted
-    query = f"{query} WHERE {where}" if where else query
+    if conditions:
+        query = f"{query} WHERE {' AND '.join(conditions)}"
     rest = {name: value for name, value in options.items() if name not in ("dbtable", "query")}
     return rest | {"dbtable": f"({query}) logdriven_exact"}
 
@@ -213,7 +216,9 @@ def _server(field: "StructField") -> Exact | None:
     if kind == "TINYINT" and guessed == "boolean":
         return Exact("TINYINT", checked(field, "BOOLEAN", "{v} IN (0, 1)", "neither 0 nor 1"))
     if kind == "BIT" and field.metadata.get("binarylong"):
-        return Exact("BIGINT")
+        return Exact("BIGINT", checked(field, "BIGINT", "{v} >= 0", "a number beyond bigint"))
+    if kind == "FLOAT" and guessed == "float":
+        return Exact("DOUBLE", "CAST({v} AS FLOAT)", "{c} + 0E0")  # as text it has six digits
     scale = _lost_scale(field)
     return None if scale is None else _decimal(field, scale)
 

@@ -3,7 +3,9 @@
 Drivers make moments of wall times by the clocks of Java: times that these skip are moved, and
 October of 1582 lacks ten days. Spark's filters name moments by wall times, of which some exist
 twice. Such columns become texts in a query of ours, with the window's filter in it, so that the
-database can use its indexes. With everything in UTC the drivers are right (measured, but for 1582).
+database can use its indexes. With everything in UTC, and for days, the drivers are right, but for
+values that Spark has not (infinity, zero dates) and those ten days (measured): these make a
+condition of our query fail.
 """
 
 from datetime import timezone
@@ -20,6 +22,7 @@ from logdriven_dagster.engine.exact_values import (
     checked,
     declared,
     matches,
+    refusal,
 )
 from logdriven_dagster.engine.wall_clocks import has_doubled_bound, wall_bound
 from logdriven_dagster.model.windows import TimeWindow
@@ -31,6 +34,23 @@ _LAST = 2**31 - 1
 """The last second that FROM_UNIXTIME knows everywhere."""
 _WALL = f"^{DAY}([ T][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]+)?)?)?$"
 _SELECTED_WALL = {"TIMESTAMP": "CAST({c} AS TEXT)", "DATETIME": "CAST({c} AS CHAR)"}
+_NOT_IN_SPARK = (
+    "a time that Spark lacks: infinity, a zero date, a year before 1 or after 9999, "
+    "or a day from the 5th to the 14th of October 1582"
+)
+_MYSQL_KNOWN = "DAYOFMONTH({c}) > 0 AND MONTH({c}) > 0"
+_MYSQL_FAILING = "~0 + (CONCAT({c}, ': {text}') <> '') > 0"
+_KNOWN = {
+    "postgresql": "{c} >= '0001-01-01' AND {c} < '10000-01-01'",
+    "mysql": _MYSQL_KNOWN,
+    "mariadb": _MYSQL_KNOWN,
+}
+_FAILING = {
+    "postgresql": "CAST(CAST({c} AS TEXT) || ': {text}' AS TIMESTAMP) IS NULL",
+    "mysql": _MYSQL_FAILING,
+    "mariadb": _MYSQL_FAILING,
+}
+"""What PostgreSQL cannot convert and MariaDB cannot add up; their errors show the text."""
 _SECONDS = "CAST({v} AS DECIMAL(38,6))"
 
 
@@ -53,13 +73,13 @@ def time_of_server(
     """A column of times; None if the driver is right about it, or it holds something else."""
     if _holds_wall_times(field, backend):
         if str(zone) == "UTC":
-            return None
+            return _native(field, backend)
         exists = f"{matches(MOMENT)} AND {EXISTS}"
         converted = checked(field, "TIMESTAMP", exists, NO_TIME, ZONED)
         return Exact("STRING", converted, _SELECTED_WALL[declared(field)], _wall_within)
     if backend == "postgresql" and declared(field) == "TIMESTAMPTZ":
         if window is None or not has_doubled_bound(window):
-            return None
+            return _native(field, backend)
         shown = "no time of the years 1 to 9999"
         converted = checked(field, "TIMESTAMP", matches(_WALL), shown, "concat({v}, ' UTC')")
         return Exact("STRING", converted, "CAST({c} AT TIME ZONE 'UTC' AS TEXT)", _moment_within)
@@ -68,7 +88,22 @@ def time_of_server(
         value = f"timestamp_micros(CAST({_SECONDS} * 1000000 AS BIGINT))"
         converted = checked(field, "TIMESTAMP", f"{_SECONDS} > 0", "a zero date", value)
         return Exact("STRING", converted, "CAST(UNIX_TIMESTAMP({c}) AS CHAR)", _unix_within)
+    if declared(field) in ("DATE", "_DATE", "_TIMESTAMP", "_TIMESTAMPTZ"):
+        return _native(field, backend)
     return None
+
+
+def _native(field: "StructField", backend: str) -> Exact | None:
+    """A column that its driver reads, whose values in Spark's calendar alone pass a condition."""
+    failing = _FAILING.get(backend)
+    if failing is None:
+        return None
+    known = f"{_KNOWN[backend]} AND ({{c}} < '1582-10-05' OR {{c}} >= '1582-10-15')"
+    if field.dataType.typeName() == "array":
+        others = f"SELECT 1 FROM unnest({{c}}) AS e WHERE NOT ({known.replace('{c}', 'e')})"  # noqa: S608
+        known = f"NOT EXISTS ({others})"
+    failed = failing.replace("{text}", refusal(field, _NOT_IN_SPARK))
+    return Exact(refused=f"CASE WHEN {{c}} IS NULL OR {known} THEN TRUE ELSE {failed} END")
 
 
 def _holds_wall_times(field: "StructField", backend: str) -> bool:

@@ -35,26 +35,37 @@ class Exact:
     it stays as it was read.
     """
 
-    read_as: str
+    read_as: str | None = None
+    """Spark's type; by default the one that it chooses."""
     converted: str | None = None
     selected: str | None = None
     """What the database is asked for, where `{c}` is the column; by default the column."""
     within: Callable[[str, TimeWindow], str] | None = None
     """What the database filters the column of this name by, so that the window's rows are there."""
+    refused: str | None = None
+    """A condition in the database's SQL that is true, or an error for a value that drivers change.
+
+    As a condition it leaves the column to Spark's own filters, which the database then uses.
+    """
 
 
 def checked(
     field: "StructField", kind: str, condition: str, problem: str, value: str = "{v}"
 ) -> str:
     """The cast of a value that meets the condition; an error naming the column for any other."""
-    name = plain(field.name)
-    hint = f"read it with options.customSchema: `{name}` STRING, or convert it in query"
-    text = f"column {name} ({declared(field).strip('_')}) holds {problem}; {hint}"
+    text = refusal(field, problem)
     return (
         f"CASE WHEN {{v}} IS NULL THEN NULL "
         f"WHEN {condition} AND try_cast({value} AS {kind}) IS NOT NULL "
         f"THEN CAST({value} AS {kind}) ELSE raise_error('{text}') END"
     )
+
+
+def refusal(field: "StructField", problem: str) -> str:
+    """What is said of a column that holds such a value; it has no quote that SQL would mind."""
+    name = plain(field.name)
+    hint = f"read it with options.customSchema: `{name}` STRING, or convert it in query"
+    return f"column {name} ({declared(field).strip('_')}) holds {problem}; {hint}"
 
 
 def matches(pattern: str) -> str:

@@ -128,7 +128,13 @@ def _missing_class(thrown: Thrown) -> str:
     return f"Spark has no Java class {thrown.message}; add its jar to spark.jars in spark.config"
 
 
+_REFUSED = re.compile(r"column .* holds .*; read it with options\.customSchema: .* in query")
+"""What a condition of ours in a query says of a value, as `exact_values.refusal` words it."""
+
+
 def _of_a_database(thrown: Thrown) -> str:
+    if refused := _REFUSED.search(thrown.message):
+        return refused[0].replace("`", "")
     if thrown.message == "No suitable driver":
         return "Spark has no JDBC driver for this database; add its jar to spark.jars"
     return f"the database says: {thrown.message.strip().partition(chr(10))[0]}"

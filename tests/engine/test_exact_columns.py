@@ -41,6 +41,7 @@ class Table:
         project = self._lab.project
         (step,) = project.table("ods.t").steps
         assert step.source is not None
+        _ = self._lab.engine  # which sets the zone of Java
         return read_source(Reading(project, self._lab.spark, run), step.source)
 
     def read(self, **source: Any) -> tuple[str, list[Any]]:
@@ -204,6 +205,8 @@ def test_times_and_arrays_of_postgresql(postgres: Table, kind: str, value: str, 
         ("time(6)", "'-838:59:58.123456'", "-838:59:58.123456"),
         ("year", "2022", 2022),
         ("bit(8)", "b'10101010'", 170),
+        ("float", "16777217", 16777216.0),
+        ("float", "1.2345678", 1.2345677614212036),
         ("tinyint(1)", "1", True),
         ("char(5)", "'ab'", "ab"),
         ("bigint unsigned", "18446744073709551615", "18446744073709551615"),
@@ -214,8 +217,89 @@ def test_columns_of_mariadb_keep_their_values(maria: Table, kind: str, value: st
     assert found == (Decimal(read) if isinstance(found, Decimal) else read)
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
+@pytest.mark.parametrize("kind", ["timestamp", "timestamptz", "date"])
+@pytest.mark.parametrize(
+    "value", ["'infinity'", "'-infinity'", "'0044-03-15 BC'", "'10001-01-01'", "'1582-10-10'"]
+)
+def test_times_of_postgresql_that_spark_has_not_are_refused(
+    lab: Lab, postgres: Table, kind: str, value: str, zone: str
+):
+    lab.settings["timezone"] = zone
+    if (kind, value, zone) == ("timestamp", "'1582-10-10'", "Asia/Shanghai"):
+        assert postgres.fill(kind, value).read()[1] == ["1582-10-09 15:54:17"]
+    else:
+        postgres.refuses(kind, value)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
+@pytest.mark.parametrize("kind", ["datetime", "date"])
+@pytest.mark.parametrize("value", ["'0000-00-00'", "'2022-01-00'", "'2022-00-10'"])
+def test_zero_dates_of_mariadb_are_refused(
+    lab: Lab, maria: Table, kind: str, value: str, zone: str
+):
+    lab.settings["timezone"] = zone
+    maria.refuses(kind, value)
+
+
+@pytest.mark.parametrize("kind", ["timestamp[]", "timestamptz[]", "date[]"])
+def test_an_array_of_postgresql_that_holds_one_of_them_is_refused(postgres: Table, kind: str):
+    postgres.fill(kind, "'{2022-01-02,NULL}'", "'{}'", "NULL")
+    assert len(postgres.frame().collect()) == 3
+    postgres.refuses(kind, "'{2022-01-02,infinity}'")
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamptz", "date"])
+@pytest.mark.parametrize(
+    "fix",
+    [
+        {"options": {"customSchema": "v STRING"}},
+        {"query": "SELECT NULLIF(v, 'infinity') AS v FROM s"},
+    ],
+)
+def test_and_read_as_its_error_advises(postgres: Table, kind: str, fix: Any):
+    postgres.fill(kind, "'infinity'")
+    assert postgres.read(**fix)[1] == ["infinity" if "options" in fix else None]
+
+
+@pytest.mark.parametrize("kind", ["datetime", "date"])
+@pytest.mark.parametrize(
+    "fix", [{"options": {"customSchema": "v STRING"}}, {"query": "SELECT NULLIF(v, 0) AS v FROM s"}]
+)
+def test_so_are_zero_dates(maria: Table, kind: str, fix: Any):
+    maria.fill(kind, "'0000-00-00'")
+    (found,) = maria.read(**fix)[1]
+    assert found is None if "query" in fix else found.startswith("0000-00-00")
+
+
+def test_what_is_said_of_such_a_time_is_one_sentence(lab: Lab, postgres: Table):
+    postgres.fill("date", "'infinity'").frame()
+    with pytest.raises(TerminalStepError, match=r"^column v \(DATE\) holds a time .* in query\n"):
+        lab.run("ods.t", day(2))
+
+
+def test_the_last_and_the_first_times_that_spark_has_are_read(postgres: Table):
+    moments = ["0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"]
+    postgres.fill("timestamp", *(f"'{text}'" for text in moments), "NULL")
+    assert postgres.read() == ("timestamp", [*moments, None])
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamptz", "date"])
+def test_a_query_still_filters_times_in_the_database(postgres: Table, capsys, kind: str):
+    postgres.fill(kind, "'2022-01-01'", "'2022-01-02'")
+    frame = postgres.frame().where("v >= '2022-01-02'")
+    assert frame.count() == 1
+    frame.explain()
+    pushed = capsys.readouterr().out.split("PushedFilters")[1]
+    assert "GreaterThanOrEqual(v," in pushed
+
+
 def test_a_number_is_no_boolean(maria: Table):
     maria.refuses("tinyint(1)", "2")
+
+
+def test_nor_are_64_bits_a_negative_one(maria: Table):
+    maria.refuses("bit(64)", "18446744073709551615")
 
 
 EXTREMES = {
