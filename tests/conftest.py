@@ -11,6 +11,8 @@ _LONG = {"setup", "faults", "examples", "ui", "security", "test_kills.py", "test
 pytest_plugins = ["tests.servers"]
 
 os.environ.pop("COLUMNS", None)  # workers of xdist have it, and no terminal
+# Of every JVM: the first compiler alone starts fastest, and tests end before the second pays off.
+os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -25,13 +25,14 @@ def test_importing_the_engine_imports_neither_spark_nor_iceberg():
 
 def test_what_java_says_of_itself_stands_between_nobodys_lines(capfd):
     lines = "WARNING: Using incubator modules: jdk.incubator.vector\\nout of memory\\n"
+    others = set(threading.enumerate())  # such as that of the JVM of this process
     with java_noise_hidden():
         child = subprocess.Popen(["/bin/sh", "-c", f"printf '{lines}' >&2"])
         os.write(2, b"ours\n")
     child.wait()
-    for thread in threading.enumerate():
-        if thread.name == "java-noise":  # it ends when nobody can write to it any more
-            thread.join(PATIENCE)
+    for thread in set(threading.enumerate()) - others:
+        thread.join(PATIENCE)  # it ends when nobody can write to it any more
+        assert not thread.is_alive()
     os.write(2, b"later\n")
     shown = capfd.readouterr().err.splitlines()
     assert sorted(shown) == ["later", "ours", "out of memory"]

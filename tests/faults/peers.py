@@ -12,6 +12,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
 
 from scripts import servers
+from tests.servers import server_folder
 
 URL_VARIABLE = "FAULTS_URL"
 """Where a runner finds the server; the project names this variable."""
@@ -60,7 +61,7 @@ class Peer:
 @contextmanager
 def private_server(kind: str) -> Iterator[Path]:
     """The folder of a private server, which ends with the block; its URL is in `url.txt`."""
-    root = Path(f"/tmp/logdriven-faults-{os.getpid()}")
+    root = server_folder("faults")
     try:
         url = STARTS[kind](root)
         (root / "url.txt").write_text(url)

@@ -131,11 +131,8 @@ def test_a_file_that_a_table_names_lies_below_the_project(lite_shop, tmp_path: P
     assert "put the file below the project folder" in str(refused.value)
 
 
-def test_an_operator_with_the_documented_grants_sets_settings_and_nothing_else(
-    shop, postgres_url, monkeypatch: pytest.MonkeyPatch
-):
-    if shop.url.get_backend_name() != "postgresql":
-        pytest.skip("roles are a server's")
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_an_operator_with_the_documented_grants_sets_settings_and_nothing_else(shop):
     shop.apply()
     role = f"operator_{os.getpid()}"
     text = (ROOT / "docs/definitions.md").read_text().split("-- PostgreSQL\n")[1].split("```")[0]

@@ -6,15 +6,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from logdriven_dagster.config import load_project
 from logdriven_dagster.examples import demo
 
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {
-    "make demo": "tests/setup/test_demo.py",
+    "make demo": "tests/setup/test_readme.py",
     "make ui": "tests/ui/test_command.py",
     "logdriven ui": "tests/ui/test_command.py",
     "make demo-orders demo-events": "tests/examples",
@@ -35,20 +37,62 @@ def script(commands: list[str]) -> str:
     return "\n".join(part for part in parts if part not in ELSEWHERE)
 
 
+@dataclass(frozen=True)
+class Demonstrated:
+    """What `make demo` printed the first and the second time, and what arrived."""
+
+    folder: Path
+    first: str
+    second: str
+    finished: dict[str, tuple[int, int, int]]
+
+
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> Demonstrated:
+    folder = tmp_path_factory.mktemp("clone") / ".demo"
+    first, second = (run_demo(folder) for _ in range(2))
+    return Demonstrated(folder, first, second, demo.finished(load_project(folder)))
+
+
+def run_demo(folder: Path) -> str:
+    command = [sys.executable, "-m", demo.__name__, "--folder", str(folder)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def clone(demonstrated: Demonstrated) -> Path:
     """A folder with the demo as `make demo` leaves it, and with the environment of this test."""
-    folder = tmp_path_factory.mktemp("clone")
+    folder = demonstrated.folder.parent
     (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
-    command = [sys.executable, "-m", demo.__name__, "--folder", str(folder / ".demo")]
-    subprocess.run(command, check=True, capture_output=True)
     return folder
+
+
+def test_every_flight_of_january_arrives_and_a_second_run_finds_nothing_to_do(
+    demonstrated: Demonstrated,
+) -> None:
+    assert "FAILURE  ods.flights [2013-01-16, 2013-01-17)" in demonstrated.first
+    counts = demonstrated.finished
+    assert counts["ods.flights"] == (31, 27_004, 27_004)
+    assert counts["dwd.flights"][2] == 27_004
+    assert {name: windows for name, (windows, _, _) in counts.items()} == {
+        "ods.airlines": 1,
+        "ods.airports": 1,
+        "ods.planes": 1,
+        "ods.flights": 31,
+        "ods.weather": 62,
+        "dwd.flights": 31,
+        "dws.daily_delay": 31,
+        "dws.weekly_delay": 3,
+    }
+    assert "Nothing to do" in demonstrated.second
 
 
 @pytest.mark.parametrize("commands", [pytest.param(b, id=b[0]) for b in blocks()])
 def test_the_commands_of_a_block_run_as_they_stand(clone: Path, commands: list[str]) -> None:
     where = clone / ".demo" if commands[0] == "logdriven run" else clone
-    keep = {"PATH", "HOME", "LANG", "TMPDIR", "JAVA_HOME", "XDG_CACHE_HOME"}
+    keep = {"PATH", "HOME", "LANG", "TMPDIR", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "XDG_CACHE_HOME"}
     environment = {name: value for name, value in os.environ.items() if name in keep}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     ran = subprocess.run(
