@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from logdriven_dagster.cli.import_results import bring_in
+from logdriven_dagster.cli.import_results import Manner, bring_in
 from logdriven_dagster.cli.options import (
     JsonOption,
     NowOption,
@@ -38,6 +38,48 @@ MapOption = Annotated[
         help="A connection there and the project's connection for it; may be repeated.",
     ),
 ]
+ConnectionOption = Annotated[
+    str, typer.Option("--connection", help="The connection of the project that is read.")
+]
+SchemaOption = Annotated[str | None, typer.Option("--schema", help="The default one otherwise.")]
+TablesOption = Annotated[
+    list[str] | None,
+    typer.Option("--tables", metavar="A,B", help="Only these; may be repeated."),
+]
+ViewsOption = Annotated[bool, typer.Option("--views", help="Views as well as tables.")]
+TemplateOption = Annotated[
+    bool, typer.Option("--template", help="One for_each file for all tables of a kind.")
+]
+LayerOption = Annotated[
+    str, typer.Option("--layer", help="Of new tables without one in their name.")
+]
+RepositoryOption = Annotated[
+    Path | None,
+    typer.Option("--repository", metavar="FOLDER", help="The folder of the .ktr files."),
+]
+TakeOverOption = Annotated[
+    bool,
+    typer.Option(
+        "--take-over",
+        help="What t_etl_tbl_log holds as Completed is done here, too: the run log says so.",
+    ),
+]
+PathsArgument = Annotated[
+    list[Path], typer.Argument(metavar="PATHS", help="Workflow files, or folders of them.")
+]
+RulesOption = Annotated[
+    Path | None,
+    typer.Option("--quality-check", metavar="FILE", help="Their quality-check.yaml."),
+]
+JobLogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--job-log",
+        metavar="CONNECTION|URL",
+        help="The database with their job_log: what succeeded there is done here, too. A "
+        "connection of the project, or a URL with its password as '${env:NAME}'.",
+    ),
+]
 PeriodOption = Annotated[
     str | None, typer.Option("--period", help="Of each table; the project's default, or 1 day.")
 ]
@@ -49,21 +91,14 @@ StartOption = Annotated[
 
 def scaffold(
     *,
-    connection: Annotated[str, typer.Option("--connection", help="A connection of the project.")],
-    schema: Annotated[
-        str | None, typer.Option("--schema", help="The default one otherwise.")
-    ] = None,
-    tables: Annotated[
-        list[str] | None,
-        typer.Option("--tables", metavar="A,B", help="Only these; may be repeated."),
-    ] = None,
-    views: Annotated[bool, typer.Option("--views", help="Views as well as tables.")] = False,
-    layer: Annotated[str, typer.Option("--layer", help="Of the new tables.")] = "ods",
+    connection: ConnectionOption,
+    schema: SchemaOption = None,
+    tables: TablesOption = None,
+    views: ViewsOption = False,
+    layer: LayerOption = "ods",
     default_start: StartOption = None,
     period: PeriodOption = None,
-    template: Annotated[
-        bool, typer.Option("--template", help="One for_each file for all tables of a kind.")
-    ] = False,
+    template: TemplateOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     now: NowOption = None,
@@ -92,32 +127,19 @@ def scaffold(
     elif kind := scaffolding.alike(translation):
         reason = f"{scaffolding.MANY} or more are {kind}; --template makes one file of each kind"
         translation.note(f"connection {connection}", "many tables", reason)
-    bring_in(loaded, translation, overwrite=overwrite, dry_run=dry_run, as_json=as_json)
+    bring_in(loaded, translation, Manner(overwrite, dry_run, as_json))
 
 
 def import_kettle(
     *,
-    connection: Annotated[
-        str, typer.Option("--connection", help="The database that holds the t_etl_* tables.")
-    ],
-    schema: Annotated[
-        str | None, typer.Option("--schema", help="The default one otherwise.")
-    ] = None,
-    repository: Annotated[
-        Path | None,
-        typer.Option("--repository", metavar="FOLDER", help="The folder of the .ktr files."),
-    ] = None,
-    layer: Annotated[str, typer.Option("--layer", help="Of names without one.")] = "kettle",
+    connection: ConnectionOption,
+    schema: SchemaOption = None,
+    repository: RepositoryOption = None,
+    layer: LayerOption = "kettle",
     default_start: StartOption = None,
     period: PeriodOption = None,
     mapped: MapOption = None,
-    taking_over: Annotated[
-        bool,
-        typer.Option(
-            "--take-over",
-            help="What t_etl_tbl_log holds as Completed is done here, too: the run log says so.",
-        ),
-    ] = False,
+    taking_over: TakeOverOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     now: NowOption = None,
@@ -148,35 +170,17 @@ def import_kettle(
         engine = open_database(written.connection(connection))
         return read_progress(engine, schema, translation.names, translation)
 
-    bring_in(
-        loaded,
-        translation,
-        overwrite=overwrite,
-        dry_run=dry_run,
-        as_json=as_json,
-        old_log=read if taking_over else None,
-    )
+    old_log = read if taking_over else None
+    how = Manner(overwrite, dry_run, as_json)
+    bring_in(loaded, translation, how, old_log)
 
 
 def import_sharpetl(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATHS", help="Workflow files, or folders of them.")
-    ],
+    paths: PathsArgument,
     *,
-    rules: Annotated[
-        Path | None,
-        typer.Option("--quality-check", metavar="FILE", help="Their quality-check.yaml."),
-    ] = None,
+    rules: RulesOption = None,
     mapped: MapOption = None,
-    job_log: Annotated[
-        str | None,
-        typer.Option(
-            "--job-log",
-            metavar="CONNECTION|URL",
-            help="The database with their job_log: what succeeded there is done here, too. A "
-            "connection of the project, or a URL with its password as '${env:NAME}'.",
-        ),
-    ] = None,
+    job_log: JobLogOption = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     project: ProjectOption = None,
@@ -196,21 +200,15 @@ def import_sharpetl(
         assert old is not None
         return read_progress(open_database(old), written, translation.names, translation)
 
-    bring_in(
-        loaded,
-        translation,
-        overwrite=overwrite,
-        dry_run=dry_run,
-        as_json=as_json,
-        old_log=None if old is None else read,
-    )
+    how = Manner(overwrite, dry_run, as_json)
+    bring_in(loaded, translation, how, None if old is None else read)
 
 
 def _database(project: "Project", text: str) -> "Connection":
     """A connection of the project by its name, or the database that a URL leads to."""
     from logdriven_dagster.config.connections import open_connection
-    from logdriven_dagster.config.models import ConnectionConfig
     from logdriven_dagster.config.plain_secrets import remember_plain
+    from logdriven_dagster.config.project_models import ConnectionConfig
     from logdriven_dagster.config.secrets import plain_password
 
     if text in project.config.connections:

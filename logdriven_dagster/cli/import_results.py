@@ -1,5 +1,6 @@
 """What an import did: its files, what wants a look, and where a table goes on."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -13,13 +14,19 @@ if TYPE_CHECKING:
     from logdriven_dagster.importers.writing import Writing
 
 
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How an import writes its files, and tells of them."""
+
+    overwrite: bool
+    dry_run: bool
+    as_json: bool
+
+
 def bring_in(
     project: "Project",
     translation: "Translation",
-    *,
-    overwrite: bool,
-    dry_run: bool,
-    as_json: bool,
+    how: Manner,
     old_log: "Callable[[Project], list[Progress]] | None" = None,
 ) -> None:
     """Write the drafts; `old_log` reads how far the old system has come with the tables."""
@@ -27,17 +34,17 @@ def bring_in(
     from logdriven_dagster.importers.writing import prepared
 
     writing = prepared(project, translation)
-    if not overwrite and not dry_run:
+    if not how.overwrite and not how.dry_run:
         writing.refuse_differing()
     taken: list[TakenOver] = []
-    if not dry_run:
+    if not how.dry_run:
         writing.write()
         if old_log is not None:
             taken = _take_over(project, translation, old_log)
-    if as_json:
+    if how.as_json:
         _print_json(writing, translation, taken)
     else:
-        _print(writing, translation, verb="would be written" if dry_run else "written")
+        _print(writing, translation, verb="would be written" if how.dry_run else "written")
         for each in taken:
             print_line(f"{each.table} goes on at {each.goes_on}, as {each.place} says")
     if translation.untranslated:

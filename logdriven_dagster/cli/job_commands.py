@@ -16,9 +16,8 @@ from logdriven_dagster.cli.options import (
     OverrideOption,
     ProjectOption,
     RecordedOption,
-    data_clock,
     open_in_force,
-    open_registered,
+    open_to_run,
     parse_overrides,
     retry_version,
 )
@@ -67,25 +66,19 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run a job once; a maintenance job goes on at the step that failed."""
-    overrides = parse_overrides(override)
-    registered = open_registered(project, "job run")
-    loaded = registered.project
-    clock = data_clock(loaded, now)
-
     from logdriven_dagster.execution.arguments import JobArguments
     from logdriven_dagster.execution.jobs import run_job
-    from logdriven_dagster.execution.local import open_runner
 
     arguments = JobArguments(
         kind.value if kind else None,
-        overrides=overrides,
+        overrides=parse_overrides(override),
         max_windows=max_windows,
         max_parallel=max_parallel,
         from_start=from_start,
         from_step=from_step,
         retry_version=retry_version(recorded),
     )
-    runner = open_runner(loaded, run_log=registered.run_log)
+    runner, clock = open_to_run("job run", project, now)
     _watch(name, run_job(runner, name, clock, arguments), as_json=as_json)
 
 

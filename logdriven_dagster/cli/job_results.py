@@ -25,7 +25,7 @@ class JobTally:
     name: str
     job_run_id: int | None = None
     status: str = Status.DISCARDED.value
-    """Of a run that came to no end: it was interrupted."""
+    """How the run ended; one that came to no end was interrupted."""
     error: str | None = None
     blocked: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

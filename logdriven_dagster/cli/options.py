@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from logdriven_dagster.config import Project
     from logdriven_dagster.config.models import BatchSize
     from logdriven_dagster.config.settings import RetryVersion
+    from logdriven_dagster.execution.arguments import RunArguments
     from logdriven_dagster.execution.registering import Registered
+    from logdriven_dagster.execution.runner import Runner
 
 _PROJECT_HELP = "The project folder; otherwise LOGDRIVEN_PROJECT, otherwise the current folder."
 _NOW_HELP = "The data clock, ISO 8601 or yyyyMMddHHmmss, in the project's zone if it names none."
@@ -95,11 +97,14 @@ def open_in_force(folder: str | None) -> "Registered":
     return consult(Path(folder or "."))
 
 
-def open_registered(folder: str | None, reason: str) -> "Registered":
-    """The same after its files were applied to the registry, for what is going to run."""
+def open_to_run(reason: str, folder: str | None, now: str | None) -> "tuple[Runner, datetime]":
+    """A runner of the project, after its files were applied to the registry, and the data clock."""
+    from logdriven_dagster.execution.local import open_runner
     from logdriven_dagster.execution.registering import register
 
-    return register(Path(folder or "."), reason)
+    registered = register(Path(folder or "."), reason)
+    clock = data_clock(registered.project, now)
+    return open_runner(registered.project, run_log=registered.run_log), clock
 
 
 def data_clock(project: "Project", text: str | None) -> datetime:
@@ -150,12 +155,34 @@ def parse_names(texts: Iterable[str] | None) -> frozenset[str]:
     )
 
 
+def run_arguments(
+    *,
+    override: Iterable[str] | None,
+    from_step: str | None,
+    exclude_steps: Iterable[str] | None,
+    on_running: OnRunning | None,
+    recorded: bool | None,
+    batch_size: str | None,
+) -> "RunArguments":
+    """What the options that `run` and `refresh` share say of every window."""
+    from logdriven_dagster.execution.arguments import RunArguments
+
+    return RunArguments(
+        parse_overrides(override),
+        from_step,
+        parse_names(exclude_steps),
+        on_running,
+        retry_version=retry_version(recorded),
+        batch_size=_batch_size(batch_size),
+    )
+
+
 def retry_version(recorded: bool | None) -> "RetryVersion | None":
     """What `--recorded` and `--latest` stand for."""
     return None if recorded is None else "recorded" if recorded else "latest"
 
 
-def parse_batch_size(text: str | None) -> "BatchSize | None":
+def _batch_size(text: str | None) -> "BatchSize | None":
     """A number of windows from 1 on, or `all`."""
     if text is None:
         return None

@@ -27,30 +27,37 @@ class ReportFormat(str, Enum):
     json = "json"
 
 
+FromOption = Annotated[
+    str | None, typer.Option("--from", metavar="TIME", help="Yesterday's midnight by default.")
+]
+ToOption = Annotated[
+    str | None, typer.Option("--to", metavar="TIME", help="A day after --from by default.")
+]
+FormatOption = Annotated[
+    list[ReportFormat] | None,
+    typer.Option("--format", help="May be repeated; csv and html by default."),
+]
+OutputOption = Annotated[
+    str | None, typer.Option("--output", metavar="FILE", help="Where to; - is standard output.")
+]
+JobOption = Annotated[
+    list[str] | None,
+    typer.Option("--job", metavar="NAME", help="Only these jobs or tables; may be repeated."),
+]
+SendOption = Annotated[
+    list[str] | None,
+    typer.Option("--send", metavar="NAME", help="Also send it to these recipients."),
+]
+
+
 def report(
     *,
-    start: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Yesterday's midnight by default.")
-    ] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="A day after --from by default.")
-    ] = None,
-    formats: Annotated[
-        list[ReportFormat] | None,
-        typer.Option("--format", help="May be repeated; csv and html by default."),
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", metavar="FILE", help="Where to; - is standard output."),
-    ] = None,
-    job: Annotated[
-        list[str] | None,
-        typer.Option("--job", metavar="NAME", help="Only these jobs or tables; may be repeated."),
-    ] = None,
-    send: Annotated[
-        list[str] | None,
-        typer.Option("--send", metavar="NAME", help="Also send it to these recipients."),
-    ] = None,
+    start: FromOption = None,
+    end: ToOption = None,
+    formats: FormatOption = None,
+    output: OutputOption = None,
+    job: JobOption = None,
+    send: SendOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
 ) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
 from logdriven_dagster.execution.events import (
@@ -34,9 +35,9 @@ class WindowResult:
     rows_read: int | None = None
     rows_written: int | None = None
     rows_inserted: int | None = None
-    """Of the rows written, those that upserts added."""
+    """Those rows written that upserts added."""
     rows_updated: int | None = None
-    """Of the rows written, those with which upserts replaced others."""
+    """Those rows written with which upserts replaced others."""
     rows_malformed: int | None = None
     """Records that a source let through although they do not fit, or left out."""
     seconds: float | None = None
@@ -64,48 +65,41 @@ def window_result(event: WindowEvent) -> WindowResult | None:
             return None
         case WindowSucceeded(attempt=attempt, steps=steps, seconds=seconds):
             counts = [step.counts for step in steps]
-            return WindowResult(
-                attempt.table,
-                attempt.window,
+            return _attempted(
+                attempt,
                 "SUCCESS",
-                attempt.job_id,
-                attempt.attempt_number,
-                _sum(count.source for count in counts),
-                _sum(count.target for count in counts),
-                _sum(count.inserted for count in counts),
-                _sum(count.updated for count in counts),
-                _sum(count.malformed for count in counts),
-                round(seconds, 3),
-                definition=attempt.claim.other_version,
-            )
-        case WindowFailed(attempt=attempt, step_id=step, error=error, seconds=seconds, stands=s):
-            return WindowResult(
-                attempt.table,
-                attempt.window,
-                "FAILURE",
-                attempt.job_id,
-                attempt.attempt_number,
+                rows_read=_sum(count.source for count in counts),
+                rows_written=_sum(count.target for count in counts),
+                rows_inserted=_sum(count.inserted for count in counts),
+                rows_updated=_sum(count.updated for count in counts),
+                rows_malformed=_sum(count.malformed for count in counts),
                 seconds=round(seconds, 3),
-                step=step,
-                reason=error,
-                stands=s,
-                definition=attempt.claim.other_version,
+            )
+        case WindowFailed(attempt=attempt, step_id=step, error=error, stands=stands):
+            took = round(event.seconds, 3)
+            return _attempted(
+                attempt, "FAILURE", seconds=took, step=step, reason=error, stands=stands
             )
         case WindowLost(attempt=attempt, reason=why):
-            return WindowResult(
-                attempt.table,
-                attempt.window,
-                "LOST",
-                attempt.job_id,
-                attempt.attempt_number,
-                reason=str(why),
-            )
+            return _attempted(attempt, "LOST", reason=str(why))
         case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
             return WindowResult(event.table, event.window, "ELSEWHERE", reason=str(event.reason))
         case WindowRefused(table=table, window=window, reason=refusal):
             return WindowResult(table, window, "REFUSED", reason=str(refusal))
         case WindowSkipped(table=table, window=window, reason=why):
             return WindowResult(table, window, "SKIPPED", reason=why)
+
+
+def _attempted(attempt: Attempt, status: str, **fields: Any) -> WindowResult:
+    return WindowResult(
+        attempt.table,
+        attempt.window,
+        status,
+        attempt.job_id,
+        attempt.attempt_number,
+        definition=attempt.claim.other_version,
+        **fields,
+    )
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
@@ -128,7 +122,7 @@ class RunSummary:
         return sum(result.status == status for result in self.results)
 
     def by_table(self) -> "dict[str, RunSummary]":
-        """The same for each table, in the order of their first results."""
+        """The results of each table, tables in the order of their first results."""
         tables: dict[str, list[WindowResult]] = {}
         for result in self.results:
             tables.setdefault(result.table, []).append(result)

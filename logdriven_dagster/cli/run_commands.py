@@ -2,9 +2,8 @@
 
 import logging
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import timedelta
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -22,14 +21,10 @@ from logdriven_dagster.cli.options import (
     ProjectOption,
     RecordedOption,
     TablesArgument,
-    data_clock,
-    open_registered,
-    parse_batch_size,
+    open_to_run,
     parse_duration,
-    parse_names,
-    parse_overrides,
     parse_time,
-    retry_version,
+    run_arguments,
 )
 from logdriven_dagster.errors import LogdrivenError
 
@@ -40,10 +35,35 @@ if TYPE_CHECKING:
     from logdriven_dagster.config import Project
     from logdriven_dagster.config.jobs import StandardJob
     from logdriven_dagster.config.models import CatchUp
+    from logdriven_dagster.execution.arguments import RunArguments
     from logdriven_dagster.execution.events import WindowEvent
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.windows import TimeWindow
-    from logdriven_dagster.planning import PlannedWindow
+    from logdriven_dagster.planning import Plan, PlannedWindow
+
+
+OnceOption = Annotated[
+    bool, typer.Option("--once", help="Only the oldest pending window of each table.")
+]
+LatestOnlyOption = Annotated[
+    bool,
+    typer.Option("--latest-only", help="Only the newest one; record the others as SKIPPED."),
+]
+WindowsOption = Annotated[int | None, typer.Option(min=1, help="Stop after so many.")]
+FromOption = Annotated[
+    str,
+    typer.Option("--from", metavar="START", help="A time, a key, offsets or a slice's number."),
+]
+ToOption = Annotated[
+    str, typer.Option("--to", metavar="END", help="Where it ends; keys are inclusive.")
+]
+WaitOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="So long at most, wait for windows that others run and go on behind them.",
+    ),
+]
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -53,14 +73,9 @@ class TerminatedError(KeyboardInterrupt):
 def run(
     tables: TablesArgument = None,
     *,
-    once: Annotated[
-        bool, typer.Option("--once", help="Only the oldest pending window of each table.")
-    ] = False,
-    latest_only: Annotated[
-        bool,
-        typer.Option("--latest-only", help="Only the newest one; record the others as SKIPPED."),
-    ] = False,
-    max_windows: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
+    once: OnceOption = False,
+    latest_only: LatestOnlyOption = False,
+    max_windows: WindowsOption = None,
     max_parallel: MaxParallelOption = None,
     override: OverrideOption = None,
     from_step: FromStepOption = None,
@@ -68,48 +83,29 @@ def run(
     on_running: OnRunningOption = None,
     recorded: RecordedOption = None,
     batch_size: BatchSizeOption = None,
-    wait: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="So long at most, wait for windows that others run and go on behind them.",
-        ),
-    ] = None,
+    wait: WaitOption = None,
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Catch up: run what is pending, oldest first, upstreams before downstreams."""
-    mode = _mode(once, latest_only)
-    overrides = parse_overrides(override)
-    registered = open_registered(project, "run")
-    loaded = registered.project
-    clock, names = data_clock(loaded, now), loaded.select(tables or [])
-
-    from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
-    from logdriven_dagster.execution.local import open_runner
-
-    arguments = RunArguments(
-        overrides,
-        from_step,
-        parse_names(exclude_steps),
-        on_running,
-        retry_version=retry_version(recorded),
-        batch_size=parse_batch_size(batch_size),
+    mode, patience = _mode(once, latest_only), parse_duration(wait or "0 s", "--wait")
+    arguments = run_arguments(
+        override=override,
+        from_step=from_step,
+        exclude_steps=exclude_steps,
+        on_running=on_running,
+        recorded=recorded,
+        batch_size=batch_size,
     )
-    for name in names:
-        chosen_steps(loaded.tables[name], arguments)
-    job = _only_job(loaded, tables)
-    limit = max_windows or (job.max_windows if job else None)
-    view = job.job if job else None
-    runner = open_runner(loaded, run_log=registered.run_log)
+    runner, clock = open_to_run("run", project, now)
+    names = runner.project.select(tables or [])
+    _refuse_unknown_steps(runner, names, arguments)
+    job = _only_job(runner.project, tables)
+    view, limit = (job.job, max_windows or job.max_windows) if job else (None, max_windows)
 
-    def total() -> int:
-        pending = sum(t.pending for t in runner.plan(clock, names, mode, job=view).tables.values())
-        return min(pending, limit or pending)
-
-    def left() -> "list[PlannedWindow]":
-        return runner.plan(clock, names, mode, job=view).firsts()
+    def plan() -> "Plan":
+        return runner.plan(clock, names, mode, job=view)
 
     events = runner.catch_up(
         clock,
@@ -119,9 +115,24 @@ def run(
         arguments=arguments,
         job=view,
         max_parallel=max_parallel or (job.max_parallel if job else None),
-        wait=parse_duration(wait, "--wait") if wait else timedelta(0),
+        wait=patience,
     )
-    _watch(events, total, "json" if as_json else "text", left)
+    _watch(events, lambda: _pending(plan(), limit), as_json, lambda: plan().firsts())
+
+
+def _refuse_unknown_steps(
+    runner: "Runner", names: Iterable[str], arguments: "RunArguments"
+) -> None:
+    from logdriven_dagster.execution.arguments import chosen_steps
+
+    for name in names:
+        chosen_steps(runner.project.table(name), arguments)
+
+
+def _pending(plan: "Plan", limit: int | None) -> int:
+    """How many windows are to be expected."""
+    pending = sum(table.pending for table in plan.tables.values())
+    return min(pending, limit or pending)
 
 
 def _mode(once: bool, latest_only: bool) -> "CatchUp | None":
@@ -141,13 +152,8 @@ def _only_job(project: "Project", names: list[str] | None) -> "StandardJob | Non
 def refresh(
     table: Annotated[str, typer.Argument(help="The table.")],
     *,
-    start: Annotated[
-        str,
-        typer.Option("--from", metavar="START", help="A time, a key, offsets or a slice's number."),
-    ],
-    end: Annotated[
-        str, typer.Option("--to", metavar="END", help="Where it ends; keys are inclusive.")
-    ],
+    start: FromOption,
+    end: ToOption,
     override: OverrideOption = None,
     from_step: FromStepOption = None,
     exclude_steps: ExcludeStepsOption = None,
@@ -159,28 +165,20 @@ def refresh(
     as_json: JsonOption = False,
 ) -> None:
     """Run the windows of a range again, finished or not, oldest first."""
-    overrides = parse_overrides(override)
-    registered = open_registered(project, "refresh")
-    loaded = registered.project
-    config, clock = loaded.table(table), data_clock(loaded, now)
-
-    from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
-    from logdriven_dagster.execution.local import open_runner
-
-    arguments = RunArguments(
-        overrides,
-        from_step,
-        parse_names(exclude_steps),
-        on_running,
-        retry_version=retry_version(recorded),
-        batch_size=parse_batch_size(batch_size),
+    arguments = run_arguments(
+        override=override,
+        from_step=from_step,
+        exclude_steps=exclude_steps,
+        on_running=on_running,
+        recorded=recorded,
+        batch_size=batch_size,
     )
-    chosen_steps(config, arguments)
-    runner = open_runner(loaded, run_log=registered.run_log)
-    find = _slices if config.is_sliced else _windows
+    runner, clock = open_to_run("refresh", project, now)
+    _refuse_unknown_steps(runner, [table], arguments)
+    find = _slices if runner.project.table(table).is_sliced else _windows
     windows = find(runner, table, start, end)
     events = runner.refresh_windows(table, windows, clock, arguments)
-    _watch(events, lambda: len(windows), "json" if as_json else "text")
+    _watch(events, lambda: len(windows), as_json)
 
 
 def _windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
@@ -211,20 +209,16 @@ def _slices(runner: "Runner", table: str, start: str, end: str) -> "Sequence[Tim
 def _watch(
     events: "Generator[WindowEvent]",
     total: Callable[[], int],
-    output: "Output",
+    as_json: bool,
     left: "Callable[[], Sequence[PlannedWindow]]" = tuple,
 ) -> NoReturn:
     """Run the windows and report them; exits with 1 if one failed, 130 or 143 if interrupted."""
     from logdriven_dagster.cli.progress import display, report
     from logdriven_dagster.cli.results import Tally
 
-    tally = Tally()
+    tally, output = Tally(), _output(as_json)
     try:
-        with (
-            terminable(),
-            display(output, total) as show,
-            closing(events),
-        ):
+        with terminable(), display(output, total) as show, closing(events):
             for event in events:
                 tally.add(event)
                 show(event)
@@ -240,6 +234,10 @@ def _watch(
         raise
     report(tally, output, left() if tally.is_idle else ())
     raise typer.Exit(tally.summary().exit_code)
+
+
+def _output(as_json: bool) -> "Output":
+    return "json" if as_json else "text"
 
 
 @contextmanager

@@ -12,9 +12,10 @@ from logdriven_dagster.config.committing import broken_job_statements, broken_st
 from logdriven_dagster.config.conditions import broken_conditions, broken_relations
 from logdriven_dagster.config.documents import Document, Location, absence
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
-from logdriven_dagster.config.models import ProjectConfig, TableConfig
+from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.notifications import unknown_recipients
 from logdriven_dagster.config.plain_secrets import definition_secrets
+from logdriven_dagster.config.project_models import ProjectConfig
 from logdriven_dagster.config.properties import UnknownPropertyError, query_of
 from logdriven_dagster.config.references import UnreadableSqlError, table_references
 from logdriven_dagster.config.steps import (

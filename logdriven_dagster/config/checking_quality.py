@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from logdriven_dagster.config.documents import Document, Location, absence
-from logdriven_dagster.config.models import ProjectConfig, TableConfig
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.project_models import ProjectConfig
 from logdriven_dagster.config.quality import (
     DUPLICATES,
     ROWS,

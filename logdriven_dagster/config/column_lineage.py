@@ -55,7 +55,7 @@ def _columns(
 
 
 def _whatever_it_reads(query: Query) -> tuple[ColumnOrigin, ...]:
-    """Of a Python function: every column comes from all rows of everything that it may read."""
+    """Columns of a Python function: each comes from all rows of everything that it may read."""
     read = [held for name, held in query.names.items() if name != query.table.lower()]
     refs = tuple(ColumnRef(held, None) for held in dict.fromkeys(read))
     return tuple(ColumnOrigin(name, refs) for name in query.columns)
@@ -163,7 +163,7 @@ class _Trace:
         return ColumnOrigin(name, _once(sorted(refs, key=str)), _once(functions), _once(temps))
 
     def _origins(self, name: str, node: Any) -> Iterator[ColumnRef]:
-        """Of a leaf: the column of a table, its rows if it only counts them, or nothing."""
+        """What a leaf stands for: a table's column, its rows if it only counts them, or nothing."""
         from sqlglot import exp
 
         if isinstance(node.expression, exp.Star):  # of tables whose columns nobody knows

@@ -11,7 +11,8 @@ from pathlib import Path
 from logdriven_dagster.config.connections import database_url
 from logdriven_dagster.config.documents import Document
 from logdriven_dagster.config.jobs import MaintenanceJob
-from logdriven_dagster.config.models import ConnectionConfig, ProjectConfig, TableConfig
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.project_models import ConnectionConfig, ProjectConfig
 from logdriven_dagster.config.steps import JdbcTarget
 from logdriven_dagster.errors import ConfigError, UsageError
 
@@ -94,7 +95,7 @@ def broken_statements(
 def broken_job_statements(
     job: MaintenanceJob, document: Document, config: ProjectConfig
 ) -> Iterator[ConfigError]:
-    """The same of the steps of a maintenance job."""
+    """Mistakes in the steps of a maintenance job: what would commit its transaction by itself."""
     for n, step in enumerate(job.steps):
         backend = backend_of(config.connections.get(step.connection or ""))
         statements = (step.sql,) if isinstance(step.sql, str) else step.sql or ()

@@ -13,7 +13,7 @@ _OTHER = {"success": "failure", "failure": "success"}
 def broken_conditions(
     table: TableConfig, document: Document, tables: Mapping[str, TableConfig]
 ) -> Iterator[ConfigError]:
-    """Those of `depends_on`; slices have no time, so they have no windows in common."""
+    """Mistakes in `depends_on`; slices have no time, so they have no windows in common."""
     for n, dependency in enumerate(table.depends_on):
         upstream = tables.get(dependency.table)
         of_snapshots = upstream is not None and upstream.incremental_type == "full"
@@ -33,7 +33,7 @@ def broken_conditions(
 def broken_relations(
     job: StandardJob, document: Document, tables: Mapping[str, TableConfig]
 ) -> Iterator[ConfigError]:
-    """Those of one job, whose names are known to be right."""
+    """Mistakes in the relations of one job, whose names are known to be right."""
     for n, relation in enumerate(job.relations):
         to = tables.get(relation.to)
         if to is None:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from logdriven_dagster.config.models import ConnectionConfig
+from logdriven_dagster.config.project_models import ConnectionConfig
 from logdriven_dagster.config.secrets import (
     names_secret,
     references,

@@ -23,7 +23,7 @@ class Document:
     values: dict[str, Any]
     lines: Mapping[Location, int]
     item: str | None = None
-    """Of a document that a template stands for: which item of its `for_each` made it."""
+    """Which item of a template's `for_each` made the document; None where none did."""
 
     @property
     def place(self) -> str:

@@ -17,11 +17,12 @@ from logdriven_dagster.config.documents import (
     told_once,
 )
 from logdriven_dagster.config.jobs import JobConfig, job_model
-from logdriven_dagster.config.models import SLICED, ProjectConfig, TableConfig
+from logdriven_dagster.config.models import SLICED, TableConfig
 from logdriven_dagster.config.notifications import broken_recipients, unknown_recipients
 from logdriven_dagster.config.oversights import oversights
 from logdriven_dagster.config.plain_secrets import plain_secrets
 from logdriven_dagster.config.project import PROJECT_FILE, Project
+from logdriven_dagster.config.project_models import ProjectConfig
 from logdriven_dagster.config.properties import with_properties
 from logdriven_dagster.config.templates import expanded, items_file
 from logdriven_dagster.config.wording import ambiguities, validation_errors
@@ -43,7 +44,7 @@ class Sources:
     """One for each table: defaults are merged in, templates expanded, properties replaced."""
     jobs: tuple[Document, ...]
     errors: tuple[ConfigError, ...]
-    """Of files that could not be read."""
+    """Mistakes of files that could not be read."""
     recorded_in: Path
     """Where files of the registry's versions are written that are in the place of others."""
 

@@ -25,7 +25,7 @@ class Neighbour:
     distance: int
     """1 for a direct neighbour."""
     because: tuple[str, ...]
-    """Of a table: `depends_on`, or jobs whose relations say so. Of a job: its tables among them."""
+    """What makes it one: `depends_on`, or jobs whose relations say so; of a job, its tables."""
     managed: bool = True
     """False for a table of somebody else."""
 

@@ -8,7 +8,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from logdriven_dagster.config.documents import Document, Location
-from logdriven_dagster.config.models import ProjectConfig
+from logdriven_dagster.config.project_models import ProjectConfig
 from logdriven_dagster.config.secrets import has_reference, names_secret, plain_password, remember
 from logdriven_dagster.config.steps import Option
 from logdriven_dagster.errors import ConfigError

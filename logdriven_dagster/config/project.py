@@ -19,7 +19,8 @@ from logdriven_dagster.config.connections import (
     open_connection,
 )
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
-from logdriven_dagster.config.models import ConnectionConfig, ProjectConfig, TableConfig
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.project_models import ConnectionConfig, ProjectConfig
 from logdriven_dagster.config.properties import query_of
 from logdriven_dagster.config.secrets import resolve
 from logdriven_dagster.config.steps import Option, StepConfig
@@ -93,7 +94,7 @@ class Project:
         return self.versions.get(code_of(self.name, kind, name))
 
     def with_tables(self, tables: Mapping[str, TableConfig]) -> "Project":
-        """The same project with some of its tables changed."""
+        """The project with some of its tables changed."""
         return replace(self, tables={**self.tables, **tables})
 
     def job(self, name: str) -> JobConfig:

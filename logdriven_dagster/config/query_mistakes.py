@@ -49,9 +49,9 @@ class Names:
     """What the texts of a step can name."""
 
     variables: frozenset[str]
-    """As `${name}`."""
+    """What `${name}` can name."""
     parameters: frozenset[str] = frozenset()
-    """As `:name`."""
+    """What `:name` can name."""
     tables: frozenset[str] | None = None
     """Tables and steps; None where nobody knows all of them."""
     loops: bool = False

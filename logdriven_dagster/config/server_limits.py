@@ -17,7 +17,7 @@ _CONNECT_SECONDS = 10
 _SILENCE_SECONDS = 30
 """A peer that acknowledges nothing for so long is gone."""
 _ANSWER_SECONDS = 120
-"""So long PyMySQL waits for an answer to a statement that is known to be short."""
+"""How long PyMySQL waits for an answer to a statement that is known to be short."""
 
 
 def limits(url: URL, *, idle: int = IDLE_SECONDS, lock: int = LOCK_SECONDS) -> dict[str, Any]:

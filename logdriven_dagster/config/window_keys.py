@@ -88,7 +88,7 @@ class Keys:
         return relation
 
     def query(self, node: Any, known: Mapping[str, Relation]) -> Relation:
-        """The same for a part of a query, in which more names are known."""
+        """What the result of a part of a query is, in which more names are known."""
         from sqlglot import exp
 
         common = node.args.get("with_") or node.args.get("with")
@@ -136,7 +136,7 @@ class Keys:
             raise TogetherError("LIMIT counts rows of all windows")
 
     def chosen(self, number: int) -> None:
-        """So many uses of the bounds only choose the rows of the window."""
+        """Note that so many uses of the bounds only choose the rows of the window."""
         self._bounds_left -= number
 
     def truncates(self, unit: str) -> bool:

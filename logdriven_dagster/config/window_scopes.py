@@ -24,7 +24,7 @@ class Relation:
     keys: frozenset[str] | None = None
     """The keys of rows of one window, in small letters; None: rows that all windows share."""
     must_name: frozenset[str] = frozenset()
-    """Of rows of more than the window: columns by which the query has to choose its own."""
+    """Columns by which a query has to choose its own rows, where there are more than those."""
     refused: str = ""
     """Why no query that reads it can run for several windows."""
 

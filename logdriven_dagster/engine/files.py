@@ -115,7 +115,7 @@ class WindowFiles:
         )
 
     def stage_windows(self, frame: "DataFrame", stamps: Sequence[Stamp]) -> Pass:
-        """The same for several windows, in one pass; only for files that tell their rows."""
+        """Write the files of several windows in one pass; they tell how many rows they have."""
         missing = self._place.missing_columns(stamps[0].table)
         frame = conform(frame, self._known_schema(), self._table, missing=missing)
         frame = storable(frame, self._target.type)
@@ -148,7 +148,7 @@ class WindowFiles:
         return self.windows_frame([staged])
 
     def windows_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
-        """The same for several windows."""
+        """The staged files of several windows, with the schema and options that wrote them."""
         files = [path for rows in staged for path in rows.files]
         return self._read_files(files, staged[0].schema)
 
@@ -173,7 +173,7 @@ class WindowFiles:
     def publish_windows(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
     ) -> tuple[Published, ...]:
-        """The same one by one, the oldest window first."""
+        """Put up the pointers of several windows one by one, the oldest first."""
         pointers = self._pointers.current()
         return tuple(self._publish(rows, verify, pointers) for rows in staged)
 
@@ -202,7 +202,7 @@ class WindowFiles:
         self.fence_windows([stamp])
 
     def fence_windows(self, stamps: Sequence[Stamp]) -> None:
-        """The same for several windows."""
+        """Put up what is published of several windows once more, under their new tokens."""
         pointers = self._pointers.current()
         for stamp in stamps:
             self._fence(stamp, pointers)
@@ -258,7 +258,7 @@ class WindowFiles:
         self.discard_windows([staged])
 
     def discard_windows(self, staged: Sequence[StagedRows]) -> None:
-        """The same for several windows."""
+        """Remove the staging folders of several windows, unless a pointer names them."""
         named = self._pointers.folders()
         for rows in staged:
             if Path(rows.location).name not in named:

@@ -125,7 +125,7 @@ class IcebergTable:
             refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
 
     def stage_windows(self, frame: "DataFrame", stamps: Sequence[Stamp]) -> Pass:
-        """The same for several windows, in one pass."""
+        """Write the files of several windows in one pass; no snapshot names them yet."""
         missing = self._place.missing_columns(stamps[0].table)
         frame = conform(frame, self._known_schema(), self._name, missing=missing)
         iceberg_schema(frame.schema)
@@ -141,7 +141,7 @@ class IcebergTable:
         return self.windows_frame([staged])
 
     def windows_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
-        """The same for several windows."""
+        """The staged files of several windows, read with their exact schema."""
         files = [path for rows in staged for path in rows.files]
         return read_files(self._place.spark, "parquet", files, staged[0].schema)
 
@@ -159,7 +159,7 @@ class IcebergTable:
     def publish_windows(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
     ) -> tuple[Published, ...]:
-        """The same for several windows, which one commit makes visible together."""
+        """Commit several windows once, which makes them visible together."""
         step, stamps = staged[0].stamp.step_id, [rows.stamp for rows in staged]
         for table in self._tries(staged[0].schema):
             refuse_superseded(table, stamps)
@@ -200,7 +200,7 @@ class IcebergTable:
         self.fence_windows([stamp])
 
     def fence_windows(self, stamps: Sequence[Stamp]) -> None:
-        """The same for several windows, in one commit."""
+        """Commit one snapshot that changes no row, for several windows."""
         from pyiceberg.exceptions import CommitFailedException
 
         for table in self._tries():
@@ -263,7 +263,7 @@ class IcebergTable:
         self.discard_windows([staged])
 
     def discard_windows(self, staged: Sequence[StagedRows]) -> None:
-        """The same for several windows."""
+        """Remove the staging folders of several windows, unless a snapshot names their files."""
         table = self._existing()
         named: set[str] = set()
         if table is not None:

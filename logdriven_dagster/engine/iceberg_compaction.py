@@ -67,7 +67,7 @@ class SmallFiles:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The same rows in new files, which no snapshot names yet."""
+    """New files with the rows of old ones, which no snapshot names yet."""
 
     replaced: SmallFiles
     folder: Path

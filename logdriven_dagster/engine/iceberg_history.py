@@ -31,7 +31,7 @@ def identity(stamp: Stamp) -> dict[str, str]:
 
 
 def identities(stamps: Sequence[Stamp]) -> dict[str, str]:
-    """The same of a snapshot that belongs to several windows."""
+    """What a snapshot that belongs to several windows says of itself."""
     if len(stamps) == 1:
         return identity(stamps[0])
     return _of_several([identity(stamp) for stamp in stamps])

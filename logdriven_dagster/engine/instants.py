@@ -21,7 +21,7 @@ def instant(moment: datetime) -> "Column":
 
 
 def instant_text(moment: datetime) -> str:
-    """The same in SQL."""
+    """The moment as a literal in the text of a query."""
     return f"TIMESTAMP '{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S.%f}Z'"
 
 

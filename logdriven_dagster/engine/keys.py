@@ -70,7 +70,7 @@ def keys_in_database(
 
 
 def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | None, int | None]":
-    """The same of any other source; it is read once for that."""
+    """The least and the greatest key of any other source, which is read once for that."""
     from pyspark.sql import functions as sf
 
     key = numeric(frame, str(source.key_column))

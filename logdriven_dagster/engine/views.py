@@ -46,7 +46,7 @@ class Views:
         frame.createOrReplaceTempView(f"`{name}`")
 
     def offer(self, name: str, frame: "Callable[[], DataFrame]") -> None:
-        """The same for a frame that is made only if something names it."""
+        """Let `name` mean a frame that is made only if something names it."""
         self._frames.pop(name, None)
         self._offered[name] = frame
 

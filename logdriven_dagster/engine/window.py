@@ -90,7 +90,7 @@ class Engine:
     def stretch(
         self, runs: Sequence[WindowRun], project: Project | None = None
     ) -> Iterator[StretchSession]:
-        """The same for attempts at adjoining windows, oldest first, which run in one pass."""
+        """A session for attempts at adjoining windows, oldest first, which run in one pass."""
         with fresh_session(self._spark, self._project) as spark:
             place = self._place(spark, project or self._project)
             yield StretchSession(place, runs, self._read)

@@ -20,9 +20,9 @@ from logdriven_dagster.config.exchange import (
     ExportedDefinition,
     ExportedHistory,
 )
-from logdriven_dagster.config.models import ProjectConfig
 from logdriven_dagster.config.plain_secrets import definition_secrets, plain_secrets
 from logdriven_dagster.config.project import PROJECT_FILE
+from logdriven_dagster.config.project_models import ProjectConfig
 from logdriven_dagster.config.settings import checked_column
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions import Registry

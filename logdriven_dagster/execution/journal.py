@@ -38,7 +38,7 @@ class Journal:
         self.has_begun(step_id, staged)
 
     def log_begin(self, conn: Connection, step_id: str, staged: Mapping[str, Staged]) -> None:
-        """The same in a transaction of the caller's, who says so when it is committed."""
+        """Log that in a transaction of the caller's, who says so when it is committed."""
         self.log_staged(conn, staged)
         if step_id in self.begun:
             attempts.start_step(conn, self.attempt, step_id)
@@ -81,7 +81,7 @@ class Journal:
         staged: Mapping[str, Staged],
         ended: AttemptOutcome,
     ) -> None:
-        """The same in a transaction of the caller's."""
+        """Log the success in a transaction of the caller's."""
         for done in published:
             self.log_halt(conn, done.step_id, succeeded(staged[done.step_id]))
         self._record_quality(conn, staged)
@@ -119,7 +119,7 @@ class Journal:
         staged: Mapping[str, Staged],
         ended: AttemptOutcome,
     ) -> None:
-        """The same in a transaction of the caller's."""
+        """Log that in a transaction of the caller's."""
         running = steps.running(conn, self.attempt.job_id)
         blamed = step_id if step_id in running else next(iter(running), "")
         for each in running:

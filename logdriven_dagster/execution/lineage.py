@@ -56,7 +56,7 @@ class LineageRecorder:
         return replace(event, lineage=tuple(item for _, item in found))
 
     def all_recorded(self, order: Order, events: Sequence[WindowEvent]) -> Iterator[WindowEvent]:
-        """The same for windows that ran in one pass, and so with the same queries."""
+        """The events with the lineage of windows that ran in one pass, by the same queries."""
         done = [event for event in events if isinstance(event, WindowSucceeded)]
         first = self.recorded(order, done[0], done[1:]) if done else None
         for event in events:

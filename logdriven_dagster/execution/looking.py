@@ -113,7 +113,7 @@ class Lookout:
     def _settle_left_over(
         self, table: TableConfig, route: Route, found: Sequence[FoundFile]
     ) -> None:
-        """The same for files whose runner died after it had finished."""
+        """Keep, delete or move files whose runner died after it had finished their window."""
         if file_source(table).after_success != "keep":
             done = self.run_log.ask(lambda conn: files.consumed_files(conn, route, found))
             self._settle(table, done)

@@ -82,7 +82,7 @@ class Message:
     project: str
     title: str
     digest: str
-    """The same whenever the same is sent again."""
+    """What a message that is sent again is known by."""
     facts: tuple[Fact, ...] = ()
     left_out: int = 0
     """How many facts more there are."""

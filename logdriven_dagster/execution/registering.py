@@ -68,7 +68,7 @@ class Folder:
 
     @classmethod
     def to_run(cls, root: Path | str) -> "Folder":
-        """The same with the files of the registry's versions where runs find them."""
+        """The folder with the files of the registry's versions where runs find them."""
         return cls._of(read_sources(root))
 
     @classmethod
@@ -153,7 +153,7 @@ def register(
 
 
 def consult(root: Path | str) -> Registered:
-    """The same without writing: what would change, and the project as it would be in force."""
+    """What would change, and the project as it would be in force; nothing is written."""
     folder = Folder.to_look_at(root)
     found = folder.survey()
     return _registered(folder, found, found.changes)

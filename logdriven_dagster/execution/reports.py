@@ -59,7 +59,7 @@ class Report:
         return text.getvalue()
 
     def as_json(self) -> str:
-        """The same as objects under the same names, and the runs of jobs."""
+        """The attempts as objects with the columns' names, and the runs of jobs."""
         names = columns(self.target_types)
         rows = [dict(zip(names, self._cells(row), strict=True)) for row in self.attempts]
         about = {

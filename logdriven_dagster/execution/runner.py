@@ -195,7 +195,7 @@ class Runner:
         now: datetime,
         arguments: RunArguments = RunArguments(),
     ) -> Generator[WindowEvent]:
-        """The same for windows that are named one by one."""
+        """Run windows that are named one by one, finished or not."""
         left = {window.key: window for window in windows}
         for _, events in self.refreshes(table, windows, now, arguments):
             stopped: TimeWindow | None = None
@@ -217,7 +217,7 @@ class Runner:
         now: datetime,
         arguments: RunArguments = RunArguments(),
     ) -> Iterator[tuple[TimeWindow, Generator[WindowEvent]]]:
-        """The same, each pass by itself with its oldest window; RefusedError is about that one."""
+        """Passes over the windows, each with its oldest one, which a RefusedError is about."""
         orders = [self._order(table, each, Trigger.REFRESH, now, arguments) for each in windows]
         for order in orders[-1:]:
             refuse_undue(order)

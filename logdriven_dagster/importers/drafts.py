@@ -49,7 +49,7 @@ class Draft:
         return tuple(str(name).replace("${each.name}", item["name"]) for item in items)
 
     def stub(self, reason: str) -> "Draft":
-        """The same table with a step that fails with the reason, which no schedule starts."""
+        """The table with a step that fails with the reason, which no schedule starts."""
         kept = {name: value for name, value in self.values.items() if name in _KEPT_BY_STUBS}
         step = {"step": "load", "sql": stub_query(reason), "target": {"type": "iceberg"}}
         values = {**kept, "release_state": "offline", "steps": [step]}

@@ -22,7 +22,7 @@ class Increment:
     reason: str
     column: str | None = None
     key: tuple[str, ...] = ()
-    """Of rows that change: the columns by which their newest version replaces the older ones."""
+    """The columns by which the newest version of a row replaces older ones, where rows change."""
     caution: str = ""
     """What the schema does not tell, so that people must look."""
 

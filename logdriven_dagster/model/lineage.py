@@ -65,7 +65,7 @@ class Query:
 
     @property
     def digest(self) -> str:
-        """The same for the same query with the same result."""
+        """What a query with its result is known by."""
         told = [
             [self.table, self.step_id, self.type, self.text, *self.columns],
             sorted((name, held.name, held.type.value) for name, held in self.names.items()),

@@ -138,7 +138,7 @@ class Slice(TimeWindow):
         return self.high == ("" if self.along is Along.BATCHES else self.low)
 
     def up_to(self, high: str, low: str | None = None) -> "Slice":
-        """The same slice with its end, and where it really begins if that was only a word."""
+        """The slice with its end, and where it really begins if that was only a word."""
         return replace(self, high=high, low=self.low if low is None else low)
 
     def __str__(self) -> str:

@@ -27,7 +27,7 @@ from dagster._core.definitions.target import ExecutableDefinition
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.models import SensorConfig
+from logdriven_dagster.config.project_models import SensorConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.jobs import bury_dead_runs
 from logdriven_dagster.execution.local import open_runner

@@ -92,7 +92,7 @@ def too_early(
 def snapshot_too_early(
     upstream: TableConfig, dependency: Dependency, log: TableLog, awaited: TimeWindow, needed: float
 ) -> Iterator[Missing]:
-    """The same after the first snapshot that reaches as far as needed, in epoch seconds."""
+    """What is left of the delay after the first snapshot that reaches as far as `needed`."""
     lately = [item.window for item in log.recent]
     if any(old.end.timestamp() >= needed for old in without(log.finished, lately)):
         return

@@ -20,7 +20,7 @@ from logdriven_dagster.runlog.schema import job_log, job_log_archive
 MARKED = 1
 """`job_log.failed_refresh` of the newest attempt at a window that is finished all the same."""
 _REPEATED = 0
-"""The same of one behind which the window ran again."""
+"""`job_log.failed_refresh` of an attempt after which the window ran again."""
 
 
 def hide(conn: Connection, attempt: Attempt) -> None:
@@ -35,7 +35,7 @@ def hide(conn: Connection, attempt: Attempt) -> None:
 
 
 def hide_discarded(conn: Connection, attempt: Attempt) -> bool:
-    """The same of an attempt that somebody else discarded; False if it is not the newest now."""
+    """Let what stood before a discarded attempt stand again; False if it is not the newest now."""
     mine = select(job_log.c.job_id).where(
         job_log.c.job_id == attempt.job_id,
         job_log.c.fencing_token == attempt.fencing_token,

@@ -218,7 +218,7 @@ def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> li
 
 
 def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:
-    """The same of certain attempts, in the order of the ids."""
+    """The rows of certain attempts with their `steps`, in the order of the ids."""
     found = conn.execute(select(job_log).where(job_log.c.job_id.in_(job_ids)))
     rows = {row.job_id: plain(row) for row in found}
     steps: dict[int, list[dict[str, Any]]] = {job_id: [] for job_id in rows}

@@ -74,7 +74,7 @@ def verify(conn: Connection, attempt: Attempt) -> None:
 
 
 def renew_all(conn: Connection, together: Sequence[Attempt]) -> None:
-    """The same for attempts with leases of one duration, in one statement."""
+    """Renew attempts whose leases have one duration, in one statement."""
     lease = lease_for(together[0].claim.lease) | {"last_update_time": utc_now()}
     write_all_held(conn, together, lease)
 

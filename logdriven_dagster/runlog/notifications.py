@@ -62,7 +62,7 @@ class Parcel:
     recipient: str
     notices: tuple[Notice, ...]
     digest: str
-    """The same for the same notices: a message that is sent again is known by it."""
+    """What a message that is sent again is known by: it follows from its notices."""
 
 
 def window_failed_before(conn: Connection, job_id: int) -> bool:

@@ -113,7 +113,7 @@ def window_of(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
 
 
 def window(incremental_type: str | None, row: Mapping[Any, Any], zone: ZoneInfo) -> TimeWindow:
-    """The same of a row of any table."""
+    """The window of a `job_log` row of any table."""
     if incremental_type not in SLICED:
         return TimeWindow(in_zone(row["window_start"], zone), in_zone(row["window_end"], zone))
     low, high = row["data_range_start"] or "", row["data_range_end"]

@@ -67,7 +67,7 @@ def stage(conn: Connection, job_id: int, step_id: str, state: str) -> None:
 
 
 def stage_all(conn: Connection, states: Sequence[tuple[int, str, str]]) -> None:
-    """The same for several attempts: (job, step, state)."""
+    """Note that the results of steps of several attempts are durable: (job, step, state)."""
     staged = update(step_log).where(_EACH, step_log.c.status == Status.RUNNING.value)
     rows = [{"job": job, "step": step, "state": state} for job, step, state in states]
     conn.execute(staged.values(staged=bindparam("state")), rows)

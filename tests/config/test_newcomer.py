@@ -14,7 +14,8 @@ from pydantic import BaseModel, ValidationError
 from logdriven_dagster.config import examined_project
 from logdriven_dagster.config.documents import Document
 from logdriven_dagster.config.jobs import MaintenanceJob, StandardJob
-from logdriven_dagster.config.models import ProjectConfig, TableConfig
+from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.project_models import ProjectConfig
 from logdriven_dagster.config.wording import ambiguities, validation_errors
 from logdriven_dagster.errors import InvalidProjectError
 

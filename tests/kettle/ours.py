@@ -6,8 +6,8 @@ from sqlalchemy import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.jobs import StandardJob
-from logdriven_dagster.config.models import ProjectConfig
 from logdriven_dagster.config.processes import registry_of
+from logdriven_dagster.config.project_models import ProjectConfig
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.execution.claiming import claim_window
 from logdriven_dagster.execution.orders import Order
