@@ -60,6 +60,17 @@ class FileSource(FilesSource):
     type: Literal["parquet", "orc"]
 
 
+_FIELDS_OF_OPTIONS = {
+    "mode": "mode",
+    "sep": "sep",
+    "delimiter": "sep",
+    "header": "header",
+    "nullvalue": "null_value",
+    "multiline": "multiline",
+}
+"""Options of Spark's readers that a source of text has as fields of its own."""
+
+
 class RecordsSource(FilesSource):
     """Files of text, whose records may not be what they should be."""
 
@@ -71,9 +82,11 @@ class RecordsSource(FilesSource):
     )
 
     @model_validator(mode="after")
-    def _one_place_for_the_mode(self) -> "RecordsSource":
-        if any(name.lower() == "mode" for name in self.options):
-            raise ValueError("options.mode: write mode beside options, not in it")
+    def _one_place_for_what_has_a_field(self) -> "RecordsSource":
+        for name in self.options:
+            field = _FIELDS_OF_OPTIONS.get(name.lower())
+            if field in type(self).model_fields:
+                raise ValueError(f"options.{name}: write {field} beside options, not in it")
         return self
 
     @property

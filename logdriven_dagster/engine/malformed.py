@@ -39,7 +39,10 @@ _FILE = re.compile(r"Encountered error while reading file (\S+?)\.?(?:\s|$)")
 _HEADER = re.compile(r"Header: (.*)\n Schema: (.*)\n")
 _HEADER_LENGTH = re.compile(r"Header length: (\d+), schema size: (\d+)")
 _QUOTE = re.compile(r"Unescaped quote character.*content parsed=([^\n]*)", re.DOTALL)
-_MISFIT = re.compile(rf"column [^\n]* holds (\S+){MISFIT} [a-z0-9(),]+")
+_MISFIT = re.compile(
+    rf"column [^\n]* holds (?:'(?P<text>[^\n]*)'|(?P<shown>[^\n]*)){MISFIT} "
+    r"[a-z0-9(),_<>:]+( that the clocks show)?"
+)
 _UNDECODABLE = re.compile(rf"column [^\n]* {UNDECODABLE}")
 _LONGEST = 200
 _MOST_RECORDS = 100
@@ -77,8 +80,7 @@ class Suspect:
         if found := _UNDECODABLE.search(text):
             return self._placed(self.files(), found[0], lambda line: REPLACEMENT in line)
         if found := _MISFIT.search(text):
-            number = Decimal(found[1])
-            return self._placed(self.files(), found[0], lambda line: number in _numbers(line))
+            return self._placed(self.files(), found[0], _holds(found["text"], found["shown"]))
         return None
 
     def _of_header(self, text: str) -> str | None:
@@ -225,6 +227,14 @@ def _opened(file: str) -> Any:
     import fsspec
 
     return fsspec.open(file, "rb", compression="infer")
+
+
+def _holds(text: str | None, shown: str) -> Callable[[str], bool]:
+    """Whether a line holds the text, or the number that is shown; of nested values all numbers."""
+    if text is not None:
+        return lambda line: text in line
+    numbers = set(_numbers(shown))
+    return lambda line: numbers <= set(_numbers(line))
 
 
 def _numbers(line: str) -> Iterator[Decimal]:

@@ -1,9 +1,9 @@
 """Files of text, read so that no value changes or goes missing in silence.
 
 By default a record that does not fit fails its window. What Spark's strict mode lets through is
-found in the same pass: bytes that could not be decoded, digits that a decimal has no room for. A
-source with another `mode` goes on, and its malformed records are counted in the pass that reads
-them.
+found in the same pass: bytes that could not be decoded, digits that a decimal has no room for,
+times without a day. A source with another `mode` goes on, and its malformed records are counted in
+the pass that reads them.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
 CORRUPT = "_corrupt_record"
 """The column that Spark fills with the text of a malformed record."""
@@ -33,6 +33,9 @@ NOTHING = "\ufdd0"
 """Stands for a value that is not there: Unicode keeps it out of every text. Spark's own choice, the
 empty text, cannot be told from `""`."""
 _DIGITS = 38
+_WALL_TIME = "^[0-9]+-[0-9]+-[0-9]+([ T][0-9:.]+)?$"
+_NESTED = ("array", "map", "struct")
+_SKIPPED = " that the clocks show"
 
 Malformed = Callable[[], list[int | None]]
 """How many malformed records each window had, once a query has read them."""
@@ -67,13 +70,15 @@ def record_options(source: RecordsSource) -> dict[str, str]:
 
 
 def read_as(source: RecordsSource, columns: "StructType") -> "StructType":
-    """The schema to read with: decimals have room for the digits that they must not have."""
+    """The schema to read with: types that hold also what the columns' own types must not hold."""
     from pyspark.sql.types import StringType, StructField, StructType
 
+    def wide(field: StructField) -> "DataType":
+        judged = _is_judged_as_text(source, field)
+        return StringType() if judged else _widened(source, field.dataType)
+
     fields = [
-        StructField(field.name, _widened(field.dataType))
-        for field in columns.fields
-        if field.name != CORRUPT
+        StructField(field.name, wide(field)) for field in columns.fields if field.name != CORRUPT
     ]
     if not source.is_strict and not isinstance(source, TextSource):
         fields.append(StructField(CORRUPT, StringType()))
@@ -174,18 +179,16 @@ def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:
         kind, name = field.dataType.simpleString(), field.name
         v, goal = quoted(name), goals.get(name.lower(), field.dataType)
         text = f"'column {plain(name)} {UNDECODABLE}'"
-        if name == CORRUPT or (reads_bytes(source) and kind == "string"):
+        if name == CORRUPT or (reads_bytes(source) and kind == goal.simpleString() == "string"):
             continue
-        if isinstance(source, TextSource) and kind == "string":
+        if kind == "string" and goal.simpleString() == "timestamp":
+            found.append(_moment(name, source))
+        elif isinstance(source, TextSource) and kind == "string":
             found.append(Doubt(name, f"NOT is_valid_utf8({v})", v, f"make_valid_utf8({v})", text))
         elif kind == "string":
             found.append(Doubt(name, f"contains({v}, '{REPLACEMENT}')", v, v, text))
         elif kind != goal.simpleString():
-            narrow = goal.simpleString()
-            fits = f"try_cast({v} AS {narrow})"
-            digits = f"regexp_replace(CAST({v} AS STRING), '0+$', '')"
-            told = f"concat('column {plain(name)} holds ', {digits}, '{MISFIT} {narrow}')"
-            found.append(Doubt(name, f"NOT {v} <=> {fits}", fits, "NULL", told))
+            found.append(_narrowed(name, field.dataType, goal))
     return found
 
 
@@ -195,9 +198,77 @@ def reads_bytes(source: RecordsSource) -> bool:
     return isinstance(source, JsonSource) and not given & {"encoding", "charset"}
 
 
-def _widened(kind: "DataType") -> "DataType":
-    from pyspark.sql.types import DecimalType
+def _is_judged_as_text(source: RecordsSource, field: "StructField") -> bool:
+    """Whether it is our place to say which texts are times: Spark takes `10:00` for one of today.
 
-    if isinstance(kind, DecimalType):
-        return DecimalType(_DIGITS, _DIGITS - (kind.precision - kind.scale))
+    The column of the window stays as it is, so that Spark's reader passes over other windows' rows.
+    """
+    given = {name.lower() for name in source.options}
+    is_window = field.name.lower() == (source.window_column or "").lower()
+    is_time = field.dataType.simpleString() == "timestamp" and not isinstance(source, TextSource)
+    return is_time and not is_window and "timestampformat" not in given
+
+
+def _moment(name: str, source: RecordsSource) -> Doubt:
+    """A time in a text: a day at least, and nothing that the clocks of the zone skip.
+
+    A number in JSON is one of seconds, as Spark has it.
+    """
+    v = quoted(name)
+    moment = f"try_cast({v} AS TIMESTAMP)"
+    begins = f"length(trim({v})) >= 8 AND substring(trim({v}), 5, 1) = '-' AND {moment} IS NOT NULL"
+    is_shown = (
+        f"CAST({moment} AS TIMESTAMP_NTZ) = try_cast({v} AS TIMESTAMP_NTZ) "
+        f"OR NOT trim({v}) RLIKE '{_WALL_TIME}'"
+    )
+    good, value = f"{begins} AND ({is_shown})", moment
+    if isinstance(source, JsonSource):
+        seconds = f"{v} RLIKE '^-?[0-9]{{1,11}}$'"
+        good = f"{seconds} OR ({good})"
+        value = f"CASE WHEN {seconds} THEN timestamp_seconds(CAST({v} AS BIGINT)) ELSE {moment} END"
+    which = f"CASE WHEN {begins} THEN '{_SKIPPED}' ELSE '' END"
+    told = f"concat('column {plain(name)} holds \\'', {v}, '\\'{MISFIT} timestamp', {which})"
+    return Doubt(name, f"{v} IS NOT NULL AND NOT coalesce({good}, false)", value, "NULL", told)
+
+
+def _narrowed(name: str, wide: "DataType", narrow: "DataType") -> Doubt:
+    """A column that was read with more room than it has: what needs that room does not fit."""
+    v = quoted(name)
+    fits, shown = f"try_cast({v} AS {_sql(narrow)})", f"CAST({v} AS STRING)"
+    bad = f"NOT {v} <=> {fits}"
+    if wide.typeName() in _NESTED:  # of which Spark compares some only as texts
+        bad = f"NOT {shown} <=> CAST(CAST({fits} AS {_sql(wide)}) AS STRING)"
+    digits = f"regexp_replace({shown}, '([.][0-9]*[1-9])0+(?![0-9])|[.]0+(?![0-9])', '$1')"
+    told = f"concat('column {plain(name)} holds ', {digits}, '{MISFIT} {narrow.simpleString()}')"
+    return Doubt(name, bad, fits, "NULL", told)
+
+
+def _sql(kind: "DataType") -> str:
+    """The type as Spark's SQL names it, whatever the names of its fields are."""
+    from pyspark.sql import types as ty
+
+    if isinstance(kind, ty.ArrayType):
+        return f"ARRAY<{_sql(kind.elementType)}>"
+    if isinstance(kind, ty.MapType):
+        return f"MAP<{_sql(kind.keyType)}, {_sql(kind.valueType)}>"
+    if isinstance(kind, ty.StructType):
+        return f"STRUCT<{', '.join(f'{quoted(f.name)}: {_sql(f.dataType)}' for f in kind.fields)}>"
+    return kind.simpleString()
+
+
+def _widened(source: RecordsSource, kind: "DataType") -> "DataType":
+    """A type that holds what Spark would round, or wrap around, on the way into this one."""
+    from pyspark.sql import types as ty
+
+    if isinstance(kind, ty.DecimalType):
+        return ty.DecimalType(_DIGITS, _DIGITS - (kind.precision - kind.scale))
+    if isinstance(kind, ty.ByteType) and isinstance(source, JsonSource):
+        return ty.ShortType()  # Spark makes -128 of 128
+    if isinstance(kind, ty.ArrayType):
+        return ty.ArrayType(_widened(source, kind.elementType))
+    if isinstance(kind, ty.MapType):
+        return ty.MapType(_widened(source, kind.keyType), _widened(source, kind.valueType))
+    if isinstance(kind, ty.StructType):
+        fields = [ty.StructField(f.name, _widened(source, f.dataType)) for f in kind.fields]
+        return ty.StructType(fields)
     return kind

@@ -10,6 +10,7 @@ from tests.engine.laboratory import Lab
 
 TARGET = {"type": "parquet"}
 THREE = "a INT, b STRING, c INT"
+TIMED = "a INT, b TIMESTAMP, c INT"
 
 
 def load(lab: Lab, source: dict[str, Any], sql: str | None = None, target: Any = None) -> Any:
@@ -55,6 +56,17 @@ CSV = {
         THREE,
         "line 2: an empty text in quotes is no",
     ),
+    "a time without a day": (
+        "1,10:00,2\n",
+        TIMED,
+        "line 2: column b holds '10:00', which is no time",
+    ),
+    "a year": ("1,2022,2\n", TIMED, "line 2: column b holds '2022', which is no timestamp;"),
+    "a wall time that clocks skip": (
+        "1,2022-03-27 02:30:00,2\n",
+        TIMED,
+        "line 2: column b holds '2022-03-27 02:30:00', which is no timestamp that the clocks show",
+    ),
     "a decimal that would be rounded": (
         "1.239,x,1\n",
         "a DECIMAL(5, 2), b STRING, c INT",
@@ -86,6 +98,7 @@ CSV = {
 @pytest.mark.connect
 @pytest.mark.parametrize("case", CSV)
 def test_csv_that_does_not_fit_is_refused_with_its_place(lab: Lab, case: str):
+    lab.settings["timezone"] = "Europe/Berlin"
     lines, columns, told = CSV[case]
     lab.file("in/f.csv", "a,b,c\n" + lines)
     assert f"in/f.csv, {told}" in refused(lab, csv(columns))
@@ -142,6 +155,86 @@ JSON = {
     "no object": ("5\n", "line 1: '5' is no JSON object"),
     "a number with a fraction": ('{"a": 1.5}\n', "line 1: column a holds '1.5', which is no int"),
 }
+TYPED_JSON = {
+    "a number that wraps around": ("TINYINT", "128", "column a holds 128, which is no tinyint"),
+    "one in an array": ("ARRAY<TINYINT>", "[1, 200]", "column a holds [1, 200], which is no array"),
+    "digits in an array": (
+        "ARRAY<DECIMAL(5, 2)>",
+        "[1.5, 1.239]",
+        "column a holds [1.5, 1.239], which is no array<decimal(5,2)>",
+    ),
+    "digits in an object": (
+        "STRUCT<`x y`: DECIMAL(5, 2)>",
+        '{"x y": 1.239}',
+        "column a holds {1.239}, which is no struct",
+    ),
+    "digits in a map": (
+        "MAP<STRING, DECIMAL(5, 2)>",
+        '{"x": 1.239}',
+        "column a holds {x -> 1.239}",
+    ),
+    "a time without a day": (
+        "TIMESTAMP",
+        '"10:00"',
+        "column a holds '10:00', which is no timestamp",
+    ),
+    "milliseconds": (
+        "TIMESTAMP",
+        "1641000000000",
+        "column a holds '1641000000000', which is no time",
+    ),
+}
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("case", TYPED_JSON)
+def test_json_numbers_and_times_are_what_they_are(lab: Lab, case: str):
+    kind, text, told = TYPED_JSON[case]
+    lab.file("in/f.json", f'{{"a": null}}\n{{"a": {text}}}\n')
+    assert f"in/f.json, line 2: {told}" in refused(lab, json_lines(f"a {kind}"))
+    assert load(lab, json_lines(f"a {kind}", mode="PERMISSIVE")).counts.malformed == 1
+    assert lab.rows("ods.t") == [(None,), (None,)]
+
+
+GOOD_TIMES = {
+    "2022-01-05": "2022-01-05 00:00:00",
+    " 2022-1-5 7:05": "2022-01-05 07:05:00",
+    "2022-01-05T07:05:06.123456": "2022-01-05 07:05:06.123456",
+    "2022-01-05 07:05:06Z": "2022-01-05 08:05:06",
+    "2022-01-05 07:05:06-05": "2022-01-05 13:05:06",
+    "2022-03-27 02:30:00+00:00": "2022-03-27 04:30:00",
+    "2022-01-05 07:05:06 Asia/Tokyo": "2022-01-04 23:05:06",
+    "2022-10-30 02:30:00": "2022-10-30 02:30:00",
+}
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_times_in_texts_are_of_the_clocks_of_the_project(lab: Lab, kind: str):
+    lab.settings["timezone"] = "Europe/Berlin"
+    rows = [f'{{"a": "{text}"}}' for text in GOOD_TIMES] + ['{"a": 1641366306}']
+    lab.file("in/f.json", "\n".join(rows))
+    lab.file("in/f.csv", "a\n" + "\n".join(GOOD_TIMES))
+    source = {"csv": csv("a TIMESTAMP"), "json": json_lines("a TIMESTAMP")}[kind]
+    load(lab, source | {"path": f"in/f.{kind}"}, "SELECT CAST(a AS STRING) AS a FROM source")
+    numbers = ["2022-01-05 08:05:06"] if kind == "json" else []
+    assert sorted(row[0] for row in lab.rows("ods.t")) == sorted([*GOOD_TIMES.values(), *numbers])
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "field"),
+    [
+        ("csv", "delimiter", "sep"),
+        ("csv", "nullValue", "null_value"),
+        ("csv", "header", "header"),
+        ("json", "multiLine", "multiline"),
+    ],
+)
+def test_an_option_that_is_a_field_has_one_place(lab: Lab, kind: str, option: str, field: str):
+    with pytest.raises(
+        InvalidProjectError, match=f"options.{option}: write {field} beside options"
+    ):
+        load(lab, {"type": kind, "path": "in", "options": {option: ";"}})
 
 
 # On Connect it is refused, too, but without its line.
