@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo demo-orders demo-events ui check test faults bench clean
+.PHONY: help install demo demo-orders demo-events ui picture check test faults bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -55,6 +55,10 @@ demo-events: $(VENV)/.installed ## count page views from a Kafka topic by the ho
 ui: $(VENV)/.installed ## open the example project in Dagster's web interface
 	test -f $(DEMO)/logdriven.yaml || $(BIN)/python -m logdriven_dagster.examples.demo --folder $(DEMO)
 	env -u DAGSTER_HOME $(BIN)/logdriven ui --project $(DEMO)
+
+picture: $(VENV)/.installed-dev demo ## draw the README's picture of the demo in Dagster anew, by Chromium
+	scripts/test_packages.sh chromium
+	$(BIN)/python -m tests.ui.picture
 
 check: $(VENV)/.installed-dev ## lint, types, direction of imports
 	$(BIN)/ruff check
