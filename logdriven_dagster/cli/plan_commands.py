@@ -200,9 +200,13 @@ def _refresh_json(failed: "OpenWindow") -> dict[str, object]:
 
 
 def _print_failed_refreshes(found: "Plan") -> None:
-    """Refreshes that failed are no pending windows: a person repeats them, or leaves them."""
+    """Refreshes that failed are no pending windows: a person repeats them, or leaves them.
+
+    One that died goes on with the next run.
+    """
     from logdriven_dagster.cli import rendering
     from logdriven_dagster.errors import in_brief
+    from logdriven_dagster.model.attempts import Status
 
     for name, table in found.tables.items():
         for failed in table.log.failed_refreshes:
@@ -210,6 +214,12 @@ def _print_failed_refreshes(found: "Plan") -> None:
             told = f"its refresh, job {failed.job_id}, did not succeed{error}"
             fix = "what was published before stands; `logdriven refresh` repeats it"
             rendering.print_line(f"{name} {failed.window}: {told}; {fix}")
+        for died in table.log.open:
+            if died.stands and died.status is not Status.RUNNING:
+                error = f": {in_brief(died.error)}" if died.error else ""
+                told = f"its refresh, job {died.job_id}, changed nothing before it ended{error}"
+                fix = "what was published before stands; `logdriven run` goes on with it"
+                rendering.print_line(f"{name} {died.window}: {told}; {fix}")
 
 
 def _cell(value: object) -> str:

@@ -126,7 +126,7 @@ def report(tally: Tally, output: Output, left: Sequence[PlannedWindow] = ()) -> 
         message = f"interrupted; {', '.join(stopped)} {verb} logged as DISCARDED"
         next_one = f"the next run starts with {pronoun}"
         if all(attempt.was_finished for attempt in attempts):
-            next_one = f"what was published before stands, unless {pronoun} had begun to publish"
+            next_one = "what was published before stands, unless publication had begun"
         rendering.print_error(f"{message}, {next_one}")
 
 

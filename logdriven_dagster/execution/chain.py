@@ -153,9 +153,6 @@ class Chain:
 
     def lost(self) -> None:
         """Clean up after an attempt that somebody else ended, unless they go on with its steps."""
-        if self.attempt.was_finished and not self.touched:
-            with suppress(RunLogError):
-                self.journal.discarded()
         if self.session is None:
             return
         with suppress(RunLogError), self.journal.run_log.read() as conn:
@@ -282,7 +279,8 @@ class Chain:
 
     def _stage_step(self, step: StepConfig) -> None:
         self._advance(step)
-        self.touched |= bool(step.commit_before_read)
+        if step.commit_before_read:
+            self._touch()
         staged = self.work.stage(self._session, step)
         if self.notes:  # once, and with the first step, which reads the source as a rule
             staged = replace(staged, output="; ".join(filter(None, [self.notes, staged.output])))
@@ -308,9 +306,15 @@ class Chain:
             if step.step not in self.journal.ended:
                 self.journal.halt(step.step, StepOutcome(Status.SKIPPED, output=reason))
 
+    def _touch(self) -> None:
+        """Readers may see something from here on; of a refresh the log must know that before."""
+        if self.attempt.was_finished and not self.touched:
+            self.journal.note_change()
+        self.touched = True
+
     def _publish(self) -> None:
         self.published.clear()
-        self.touched = True
+        self._touch()
         for step in self.work.steps:
             if step.target is not None and step.step in self.staged:
                 self.current_step = step.step

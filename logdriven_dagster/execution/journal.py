@@ -129,9 +129,9 @@ class Journal:
         lifecycle.term_job(conn, self.registry, self.attempt, ended)
         self.announcer.attempt_ended(conn, self.attempt, ended.status)
 
-    def discarded(self) -> None:
-        """A refresh that somebody else has ended had published nothing."""
-        self.run_log.write(lambda c: lifecycle.was_discarded(c, self.registry, self.attempt))
+    def note_change(self) -> None:
+        """Readers may see something of this refresh from here on."""
+        self.run_log.write(lambda conn: attempts.note_change(conn, [self.attempt]))
 
     def log_halt(self, conn: Connection, step_id: str, outcome: StepOutcome) -> None:
         """As `halt`, in a transaction of the caller's."""

@@ -33,7 +33,7 @@ from logdriven_dagster.execution.timeouts import Timeout
 from logdriven_dagster.execution.verdicts import refuse
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Status, StepOutcome
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
-from logdriven_dagster.runlog import RunLog, leases, together
+from logdriven_dagster.runlog import RunLog, attempts, leases, together
 
 MOST = 1000
 """The most windows of a stretch: each has a row in the transactions of all."""
@@ -132,10 +132,17 @@ class StretchChain:
         for step in self.table.steps:
             if step.target is not None:
                 self.current_step = step.step
-                self.touched = True
+                self._touch()
                 done = session.publish(step.step, self.lease.verify)
                 for part, published in zip(self.parts, done, strict=True):
                     part.published.append(published)
+
+    def _touch(self) -> None:
+        """Readers may see something from here on; of refreshes the log must know that before."""
+        refreshes = [attempt for attempt in self._attempts if attempt.was_finished]
+        if refreshes and not self.touched:
+            self.run_log.write(lambda conn: attempts.note_change(conn, refreshes))
+        self.touched = True
 
     def _stage(self, session: StretchSession, step: StepConfig) -> None:
         self.current_step = step.step

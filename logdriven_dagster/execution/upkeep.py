@@ -21,6 +21,7 @@ from logdriven_dagster.runlog import (
     history,
     job_runs,
     leases,
+    lifecycle,
     notifications,
     steps,
 )
@@ -47,7 +48,10 @@ def discard(
     ]
 
     def end(conn: Connection) -> list[OpenWindow]:
-        return [item for item in running if leases.discard(conn, item.job_id, by)]
+        ended = [item for item in running if leases.discard(conn, item.job_id, by)]
+        for item in ended:
+            lifecycle.leave_standing(conn, item.job_id)
+        return ended
 
     discarded = run_log.write(end)
     if not discarded:
@@ -123,7 +127,10 @@ def bury_expired(run_log: RunLog, by: Owner) -> int:
     """
 
     def work(conn: Connection) -> int:
-        return len(leases.bury_expired(conn, str(by))) + job_runs.bury_expired(conn, by)
+        ended = leases.bury_expired(conn, str(by))
+        for job_id in ended:
+            lifecycle.leave_standing(conn, job_id)
+        return len(ended) + job_runs.bury_expired(conn, by)
 
     return run_log.write(work)
 

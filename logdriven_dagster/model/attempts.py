@@ -147,8 +147,9 @@ class Attempt:
     """Whose running attempt this one ended."""
     staged: Mapping[str, str] = field(default_factory=dict)
     """Step → the durable result that a dead attempt left behind, `step_log.staged`."""
-    was_finished: bool = False
-    """Whether an attempt before it has finished the window, so that this one is a refresh."""
+    standing: int | None = None
+    """The job that has finished the window before, and counts as long as this one, which is a
+    refresh then, has changed nothing."""
 
     @property
     def table(self) -> str:
@@ -157,6 +158,11 @@ class Attempt:
     @property
     def window(self) -> TimeWindow:
         return self.claim.window
+
+    @property
+    def was_finished(self) -> bool:
+        """Whether an attempt before it has finished the window, so that this one is a refresh."""
+        return self.standing is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,13 @@ class OpenWindow:
     """How long ago the attempt ended or had its last heartbeat, by the database's clock."""
     presumed: bool = False
     """Whether the log still says RUNNING: it may be taken over, and may as well come back."""
+    stands: bool = False
+    """Whether it is a refresh that has changed nothing: what was published before stands."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether the log says how the attempt ended."""
-        return self.status is not Status.RUNNING and not self.presumed
+        """Whether the log says how the attempt ended; a refresh that died before is taken up."""
+        return self.status is not Status.RUNNING and not (self.presumed or self.stands)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,10 @@ def untried_windows_forgotten(reporter: Reporter, keys: Sequence[str]) -> Iterat
 def _failed_before(
     context: StepContext, project: Project, assets: Sequence[AssetKey]
 ) -> set[tuple[AssetKey, str]]:
-    """The partitions of some assets whose latest attempts are FAILURE in the log."""
+    """The partitions of some assets whose windows have failed in the log.
+
+    Behind a refresh that failed or died before it changed anything a partition is what it was.
+    """
     tables = [name for name in project.tables if asset_key(name) in assets]
     run_log, spark = context.resources.run_log, context.resources.spark
     try:
@@ -93,5 +96,5 @@ def _failed_before(
         (asset_key(name), table_partitions(table.table).key(item.window))
         for name, table in plan.tables.items()
         for item in table.log.open
-        if item.status is Status.FAILURE
+        if item.status is Status.FAILURE and not item.stands
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 from dagster import (
     AssetMaterialization,
+    AssetObservation,
     DagsterInstance,
     DefaultSensorStatus,
     JobDefinition,
@@ -37,7 +38,7 @@ from logdriven_dagster.orchestration.metadata import (
     window_metadata,
 )
 from logdriven_dagster.orchestration.partitions import table_partitions
-from logdriven_dagster.orchestration.records import report_failed, report_past
+from logdriven_dagster.orchestration.records import report_failed, report_past, report_planned
 from logdriven_dagster.orchestration.whole_tables import table_shown
 from logdriven_dagster.runlog import RunLog, quality
 from logdriven_dagster.runlog.mirror import ended_since
@@ -170,6 +171,9 @@ class _Shown:
         if found is None:
             return False
         table, window, partition = found
+        if _is_failed_refresh(row):
+            self._observed(table, window, partition, row)
+            return True
         if row["status"] == Status.SUCCESS.value:
             self._materialized(table, window, partition, row)
         else:
@@ -181,7 +185,8 @@ class _Shown:
         table = self._project.tables.get(row["job_name"])
         # A discarded window is pending again: nothing is wrong with it.
         discarded = row["status"] == Status.DISCARDED.value
-        if table is None or discarded or row["dagster_run_id"] in self._own:
+        told = row["dagster_run_id"] in self._own and not _died_in_refresh(row)
+        if table is None or discarded or told:
             return None
         partitions, window = table_partitions(table), window_of(table, row)
         return (table, window, partitions.key(window)) if partitions.holds(window) else None
@@ -205,9 +210,20 @@ class _Shown:
         event = AssetMaterialization(key, partition=partition, metadata=metadata)
         report_past(self._instance, event, _moment(row["job_end_time"]))
 
+    def _observed(
+        self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
+    ) -> None:
+        """A refresh failed: the partition is as it was, and says so."""
+        key = asset_key(table.table)
+        if row["dagster_run_id"] in self._own:  # it died, and meant to materialize it
+            report_planned(self._instance, key, partition, None)
+        told = f"its refresh failed; what was published before stands: {_end_told(row)}"
+        event = AssetObservation(
+            key, partition=partition, description=told, metadata=_identity(row, window)
+        )
+        report_past(self._instance, event, _moment(row["job_end_time"]))
+
     def _failed(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
-        errors = [step["error"] for step in row["steps"] if step["error"]]
-        text = f"job {row['job_id']} of {row['owner']} ended as {row['status']}"
         report_failed(
             self._instance,
             self._job,
@@ -216,7 +232,7 @@ class _Shown:
             began=_moment(row["job_start_time"]),
             ended=_moment(row["job_end_time"]),
             tags={JOB_TAG: str(row["job_id"])},
-            text=redact(": ".join([text, *map(in_brief, errors[:1])])),
+            text=_end_told(row),
         )
 
     def _checked(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
@@ -244,12 +260,30 @@ def _own_runs(instance: DagsterInstance, rows: Sequence[dict[str, Any]]) -> set[
     return {run.run_id for run in records}
 
 
+def _is_failed_refresh(row: dict[str, Any]) -> bool:
+    """Whether an attempt failed at a window that is finished all the same."""
+    unsuccessful = row["status"] != Status.SUCCESS.value
+    return unsuccessful and (row["standing"] is not None or row["failed_refresh"] is not None)
+
+
+def _died_in_refresh(row: dict[str, Any]) -> bool:
+    """Whether its run could not tell of it: an attempt with an expiry did not end by itself."""
+    return _is_failed_refresh(row) and row["lease_expires_at"] is not None
+
+
+def _end_told(row: dict[str, Any]) -> str:
+    errors = [step["error"] for step in row["steps"] if step["error"]]
+    text = f"job {row['job_id']} of {row['owner']} ended as {row['status']}"
+    return redact(": ".join([text, *map(in_brief, errors[:1])]))
+
+
+def _identity(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
+    shown = identity_shown(row["job_id"], row["attempt_number"])
+    return {**window_metadata(window), **shown, "owner": row["owner"] or ""}
+
+
 def _metadata(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
-    metadata: dict[str, Any] = {
-        **window_metadata(window),
-        **identity_shown(row["job_id"], row["attempt_number"]),
-        "owner": row["owner"] or "",
-    }
+    metadata = _identity(row, window)
     if row["error_count"]:
         metadata["error_count"] = row["error_count"]
     sources = [s["source_count"] for s in row["steps"] if s["source_count"] is not None]

@@ -13,6 +13,7 @@ from dagster import (
     AssetCheckEvaluation,
     AssetKey,
     AssetMaterialization,
+    AssetObservation,
     DagsterEvent,
     DagsterEventType,
     DagsterInstance,
@@ -21,6 +22,7 @@ from dagster import (
 )
 from dagster._core.events import (
     AssetMaterializationPlannedData,
+    AssetObservationData,
     EngineEventData,
     StepMaterializationData,
 )
@@ -37,14 +39,19 @@ _PLANNED = AssetCheckExecutionRecordStatus.PLANNED.value
 
 
 def report_past(
-    instance: DagsterInstance, event: AssetMaterialization | AssetCheckEvaluation, moment: datetime
+    instance: DagsterInstance,
+    event: AssetMaterialization | AssetObservation | AssetCheckEvaluation,
+    moment: datetime,
 ) -> None:
-    """Report a materialization or the result of a check as of a moment that is over."""
-    stored = (
-        _runless(DagsterEventType.ASSET_MATERIALIZATION, StepMaterializationData(event))
-        if isinstance(event, AssetMaterialization)
-        else _runless(DagsterEventType.ASSET_CHECK_EVALUATION, event)
-    )
+    """Report what was written, observed or checked as of a moment that is over."""
+    match event:
+        case AssetMaterialization():
+            data = StepMaterializationData(event)
+            stored = _runless(DagsterEventType.ASSET_MATERIALIZATION, data)
+        case AssetObservation():
+            stored = _runless(DagsterEventType.ASSET_OBSERVATION, AssetObservationData(event))
+        case _:
+            stored = _runless(DagsterEventType.ASSET_CHECK_EVALUATION, event)
     instance.report_dagster_event(stored, RUNLESS_RUN_ID, timestamp=moment.timestamp())
 
 

@@ -1,11 +1,10 @@
 """One attempt's writes: claim, steps, finish. Every one proves that the attempt is still ours."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, insert, or_, select, true, update
+from sqlalchemy import ColumnElement, and_, func, or_, select, update
 from sqlalchemy.engine import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
@@ -22,8 +21,9 @@ from logdriven_dagster.model.attempts import (
 )
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.runlog import coverage, failed_refreshes, leases, steps
-from logdriven_dagster.runlog.chunks import chunks
+from logdriven_dagster.runlog.attempt_rows import insert_row, schedule_id
 from logdriven_dagster.runlog.clock import microseconds, utc_now
+from logdriven_dagster.runlog.inheritance import looked_at, resumable
 from logdriven_dagster.runlog.schema import job_log, job_log_archive
 from logdriven_dagster.runlog.texts import stored
 
@@ -41,23 +41,25 @@ def claim(conn: Connection, request: Claim, first: Status = Status.READY) -> Att
     _refuse_overlapping(conn, request)
     previous = _latest(conn, request)
     replaced = _make_way(conn, request, previous) if previous is not None else None
-    number, token, failures, stands = _next(conn, request, previous)
-    known = _looked_at(request, previous)
+    number, token, failures, standing = _next(conn, request, previous)
+    known = looked_at(request, previous)
     try:
         if previous is not None:
-            _demote(conn, previous.job_id, request)
+            _demote(conn, previous, request, standing)
         lease = {"fencing_token": token, **leases.lease_for(request.lease)}
+        # Whoever has no definition does not say before it begins to publish either.
+        known["standing"] = standing if request.definition is not None else None
         fields = {"failures": failures, **known, **lease}
-        job_id = _insert(conn, request, Status.RUNNING, number, **fields)
+        job_id = insert_row(conn, request, Status.RUNNING, number, **fields)
     except IntegrityError:
         raise _just_started(request) from None
     steps.add(conn, [job_id], request.steps, first)
-    staged = _resumable(conn, request, previous) if previous is not None else {}
+    staged = resumable(conn, request, previous) if previous is not None else {}
     before = Status(previous.status) if previous is not None else None
     if before is Status.RUNNING:
         before = Status.FAILURE  # it has just been taken over or replaced
     previous_id = previous.job_id if previous is not None else None
-    return Attempt(job_id, request, number, token, before, previous_id, replaced, staged, stands)
+    return Attempt(job_id, request, number, token, before, previous_id, replaced, staged, standing)
 
 
 def _latest(conn: Connection, request: Claim) -> Row[Any] | None:
@@ -94,12 +96,18 @@ def skip(
         if previous is not None and previous.expired:
             leases.take_over(conn, previous, str(request.owner))
         if previous is not None:
-            _demote(conn, previous.job_id, request)
+            standing = failed_refreshes.standing_behind(conn, previous.job_id)
+            if standing is not None:  # it is finished, and only its refresh died
+                failed_refreshes.hide(conn, previous.job_id, standing)
+                continue
+            _demote(conn, previous, request, None)
             # It may have succeeded once, before somebody made it pending again.
             coverage.carve(conn, request.table, Status.SUCCESS, request.window)
         number, token, _, _ = _next(conn, request, previous)
         try:
-            job_id = _insert(conn, request, Status.SKIPPED, number, covered=1, fencing_token=token)
+            job_id = insert_row(
+                conn, request, Status.SKIPPED, number, covered=1, fencing_token=token
+            )
         except IntegrityError:
             raise _just_started(request) from None
         if reason is not None:
@@ -141,6 +149,15 @@ def note_errors(conn: Connection, attempt: Attempt, number: int) -> None:
     leases.write_held(conn, attempt, counted)
 
 
+def note_change(conn: Connection, attempts: Sequence[Attempt]) -> None:
+    """Log that readers may see something of these refreshes from here on.
+
+    Whoever finds one that was killed knows by that whether what was before still stands.
+    """
+    lease = leases.lease_for(attempts[0].claim.lease)
+    leases.write_all_held(conn, attempts, {"standing": None, **lease})
+
+
 def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
     """Log how an attempt ended, which releases its lease; AttemptLostError if somebody else did.
 
@@ -155,8 +172,8 @@ def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
         coverage.cover(conn, attempt.table, Status.SUCCESS, attempt.window)
     if not done:
         steps.close_steps(conn, attempt.job_id, outcome.status)
-        if attempt.was_finished and outcome.published_nothing:
-            failed_refreshes.hide(conn, attempt)
+        if attempt.standing is not None and outcome.published_nothing:
+            failed_refreshes.hide(conn, attempt.job_id, attempt.standing)
     steps.forget_staged(conn, attempt.job_id)
 
 
@@ -184,11 +201,6 @@ def runs_within(table: str, span: TimeWindow) -> ColumnElement[bool]:
         job_log.c.window_start < int(span.end.timestamp()),
         job_log.c.window_end > int(span.start.timestamp()),
     )
-
-
-def schedule_id(request: Claim) -> str:
-    """`job_log.job_schedule_id`: names the window that a row is an attempt at."""
-    return f"{request.table}-{request.window.key}"
 
 
 def _make_way(conn: Connection, request: Claim, previous: Row[Any]) -> Owner | None:
@@ -229,8 +241,8 @@ def _refuse_overlapping(conn: Connection, request: Claim) -> None:
 
 def _next(
     conn: Connection, request: Claim, previous: Row[Any] | None
-) -> tuple[int, int, int, bool]:
-    """Attempt number, fencing token, failures in a row, and whether the window is finished already.
+) -> tuple[int, int, int, int | None]:
+    """Attempt number, fencing token, failures in a row, and the job that has finished the window.
 
     The clock makes the token grow even where a run log starts anew beside old targets.
     """
@@ -244,24 +256,23 @@ def _next(
     row = conn.execute(known).one()
     token = max(microseconds(row.now), (row.token or 0) + 1)
     if previous is None and not row.n:
-        return 1, token, 0, False
+        return 1, token, 0, None
+    refresh = None
     if previous is None:
         _demote_archived(conn, request)
-    finished = previous is None or (previous.status in coverage.DONE and previous.covered != 0)
-    refresh = failed_refreshes.repeated(conn, schedule_id(request)) if finished else None
+        standing = failed_refreshes.standing_archived(conn, request)
+    elif previous.status in coverage.DONE and previous.covered != 0:
+        standing = previous.job_id
+    else:
+        standing = failed_refreshes.standing_behind(conn, previous.job_id)
+    if previous is None or standing == previous.job_id:
+        refresh = failed_refreshes.repeated(conn, schedule_id(request))
     before = refresh or previous
     if before is None:
-        return row.n + 1, token, 0, True
+        return row.n + 1, token, 0, standing
     failed = before.status == Status.FAILURE.value or (refresh is None and before.expired)
     token = max(token, (before.fencing_token or 0) + 1)
-    return before.attempt_number + 1, token, before.failures + 1 if failed else 0, finished
-
-
-def _looked_at(request: Claim, previous: Row[Any] | None) -> dict[str, Any]:
-    """Of a slice whose end is known: when its source was asked, and whether it went further."""
-    if previous is None or not isinstance(request.window, Slice) or request.window.high is None:
-        return {}
-    return {"data_now": previous.data_now, "has_more": previous.has_more}
+    return before.attempt_number + 1, token, before.failures + 1 if failed else 0, standing
 
 
 def _demote_archived(conn: Connection, request: Claim) -> None:
@@ -269,118 +280,20 @@ def _demote_archived(conn: Connection, request: Claim) -> None:
     conn.execute(update(job_log_archive).where(mine).values(latest=None))
 
 
-def _demote(conn: Connection, job_id: int, request: Claim) -> None:
+def _demote(conn: Connection, previous: Row[Any], request: Claim, standing: int | None) -> None:
+    """The attempt before is no longer the latest; as a refresh that changed nothing it is past."""
     demoted = update(job_log).where(
-        job_log.c.job_id == job_id,
+        job_log.c.job_id == previous.job_id,
         job_log.c.latest == 1,
         job_log.c.status != Status.RUNNING.value,
     )
-    if conn.execute(demoted.values(latest=None)).rowcount != 1:
+    values: dict[str, int | None] = {"latest": None}
+    if standing not in (None, previous.job_id):
+        values["failed_refresh"] = failed_refreshes.REPEATED
+    if conn.execute(demoted.values(**values)).rowcount != 1:
         raise _just_started(request)
 
 
 def _just_started(request: Claim) -> AlreadyRunningError:
     what = f"{request.table} {request.window}"
     return AlreadyRunningError(f"{what} has just been started by another runner")
-
-
-def _resumable(conn: Connection, request: Claim, previous: Row[Any]) -> Mapping[str, str]:
-    """What the attempt before left staged, if this one would make the same of the same inputs."""
-    if request.definition is None or previous.definition != request.definition:
-        return {}
-    if previous.data_range_end != request.window.range_end:
-        return {}
-    found = steps.staged(conn, previous.job_id)
-    return found if found and not _newer_inputs(conn, request, previous) else {}
-
-
-def _newer_inputs(conn: Connection, request: Claim, previous: Row[Any]) -> bool:
-    """Whether a window that the steps read has changed, or may have, since that attempt began."""
-    for upstream, spans in request.reads.items():
-        within = [
-            (job_log.c.window_start < int(span.end.timestamp()))
-            & (job_log.c.window_end > int(span.start.timestamp()))
-            for span in spans or ()
-        ]
-        if spans is not None and not within:
-            continue
-        newer = select(job_log.c.job_id).where(
-            job_log.c.job_name == upstream,
-            job_log.c.latest == 1,
-            or_(
-                job_log.c.job_id > previous.job_id,
-                job_log.c.job_end_time.is_(None),
-                job_log.c.job_end_time >= previous.job_start_time,
-            ),
-            or_(*within) if within else true(),
-        )
-        if conn.execute(newer.limit(1)).first() is not None:
-            return True
-    return False
-
-
-def insert_first(conn: Connection, requests: Sequence[Claim], token: int) -> list[int]:
-    """The first attempts at windows, RUNNING with leases of one duration; their jobs, in order."""
-    began = _times(Status.RUNNING) | leases.lease_for(requests[0].lease)
-    more = {"status": Status.RUNNING.value, "fencing_token": token, "failures": 0}
-    rows = [_columns(request, 1) | more for request in requests]
-    conn.execute(insert(job_log).values(**began), rows)
-    mine = [schedule_id(request) for request in requests]
-    jobs: dict[str, int] = {}
-    for part in chunks(mine):
-        found = select(job_log.c.job_schedule_id, job_log.c.job_id).where(
-            job_log.c.job_schedule_id.in_(part), job_log.c.latest == 1
-        )
-        jobs |= {row.job_schedule_id: row.job_id for row in conn.execute(found)}
-    return [jobs[each] for each in mine]
-
-
-def insert_ended(
-    conn: Connection, request: Claim, status: Status, fields: Mapping[str, Any]
-) -> int:
-    """Log an attempt that nobody made, with what differs from its claim; its job."""
-    return _insert(conn, request, status, 1, **fields)
-
-
-def _insert(conn: Connection, request: Claim, status: Status, number: int, **fields: Any) -> int:
-    values = _columns(request, number) | _times(status) | {"status": status.value} | fields
-    key = conn.execute(insert(job_log).values(**values)).inserted_primary_key
-    assert key is not None
-    return int(key[0])
-
-
-def _columns(request: Claim, number: int) -> dict[str, Any]:
-    """What of a row is known without the database."""
-    return {
-        "job_name": request.table,
-        "job_period": request.period_minutes,
-        "job_schedule_id": schedule_id(request),
-        "data_range_start": request.window.range_start,
-        "data_range_end": request.window.range_end,
-        "incremental_type": request.incremental_type,
-        "project_name": request.project,
-        "run_trigger": request.trigger.value,
-        "attempt_number": number,
-        "again": 1 if number > 1 else None,
-        "owner": str(request.owner),
-        "dagster_run_id": request.owner.dagster_run_id,
-        "runtime_args": json.dumps(dict(request.runtime_args)) if request.runtime_args else None,
-        "data_now": int(request.now.timestamp()),
-        "window_start": int(request.window.start.timestamp()),
-        "window_end": int(request.window.end.timestamp()),
-        "latest": 1,
-        "definition": request.definition,
-        "table_version": request.version,
-        "parameters": json.dumps(dict(request.parameters), ensure_ascii=False),
-        "job_run_id": request.job_run_id,
-        "seen_until": int(request.seen_until.timestamp()) if request.seen_until else None,
-    }
-
-
-def _times(status: Status) -> dict[str, Any]:
-    return {
-        "job_start_time": utc_now(),
-        "job_end_time": None if status is Status.RUNNING else utc_now(),
-        "create_time": utc_now(),
-        "last_update_time": utc_now(),
-    }

@@ -14,7 +14,8 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.errors import AlreadyRunningError, EarlierWindowError, LifeCycleError
 from logdriven_dagster.model.attempts import Attempt, Status
 from logdriven_dagster.model.batches import PSEUDO_BATCH, Batch, BatchState, Process, cut
-from logdriven_dagster.runlog import attempts, coverage, failed_refreshes
+from logdriven_dagster.runlog import coverage, failed_refreshes
+from logdriven_dagster.runlog.attempt_rows import schedule_id
 from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.offering import enlist, make_batches, makes, of_route
@@ -83,7 +84,7 @@ def take_none(conn: Connection, attempt: Attempt) -> Chosen:
 
     It comes from the window itself: windows of a table may run side by side.
     """
-    origin = attempts.schedule_id(attempt.claim)
+    origin = schedule_id(attempt)
     mine = (
         (batch_queue.c.job_name == attempt.table)
         & (batch_queue.c.source_job_name == origin)
@@ -124,9 +125,12 @@ def failed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
     _mark(conn, attempt, step, batch_state=BatchState.FAILED.value, end_ts=utc_now())
 
 
-def give_back(conn: Connection, attempt: Attempt) -> None:
+def give_back(conn: Connection, job_id: int) -> None:
     """A refresh of a finished window has failed: its copies leave the queue, the archive stays."""
-    conn.execute(delete(batch_queue).where(_taken_by(attempt)))
+    made = select(job_log.c.target_batch_id).where(job_log.c.job_id == job_id)
+    mine = batch_queue.c.target_batch_id == made.scalar_subquery()
+    table = select(job_log.c.job_name).where(job_log.c.job_id == job_id)
+    conn.execute(delete(batch_queue).where(batch_queue.c.job_name == table.scalar_subquery(), mine))
 
 
 def archive(conn: Connection, attempt: Attempt) -> None:

@@ -6,6 +6,8 @@ from typing import TypeVar
 T = TypeVar("T")
 VALUES = 10_000
 """How many values one statement takes; SQLite takes 32,766."""
+LOOKED_UP = 100
+"""How many rows are looked up by an index at once; for more PostgreSQL would read a whole log."""
 QUERIES = 400
 """How many queries can be joined into one; SQLite takes 500."""
 

@@ -24,7 +24,7 @@ from logdriven_dagster.runlog import (
     slices,
     waiting,
 )
-from logdriven_dagster.runlog.chunks import chunks
+from logdriven_dagster.runlog.chunks import LOOKED_UP, chunks
 from logdriven_dagster.runlog.clock import utc_now
 from logdriven_dagster.runlog.schema import job_log, step_log
 from logdriven_dagster.runlog.unions import each
@@ -148,25 +148,18 @@ def _open_windows(
 
 def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:
     status, window = Status(row.status), slices.window_of(table, row._mapping)
-    if status is Status.RUNNING:
-        seen = row.heartbeat_at or row.last_update_time
-        return OpenWindow(
-            window,
-            row.job_id,
-            status,
-            Owner.parse(row.owner, row.dagster_run_id),
-            error,
-            bool(row.expired),
-            row.failures,
-            row.read_at - seen,
-        )
+    is_running = status is Status.RUNNING
+    seen = row.heartbeat_at if is_running else row.job_end_time
     return OpenWindow(
         window,
         row.job_id,
         status,
-        error=error,
-        failures=row.failures + (1 if status is Status.FAILURE else 0),
-        quiet_for=row.read_at - (row.job_end_time or row.last_update_time),
+        Owner.parse(row.owner, row.dagster_run_id) if is_running else None,
+        error,
+        bool(row.expired),
+        row.failures + (1 if status is Status.FAILURE else 0),
+        row.read_at - (seen or row.last_update_time),
+        stands=row.standing is not None,
     )
 
 
@@ -219,12 +212,14 @@ def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> li
 
 def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:
     """The rows of certain attempts with their `steps`, in the order of the ids."""
-    found = conn.execute(select(job_log).where(job_log.c.job_id.in_(job_ids)))
-    rows = {row.job_id: plain(row) for row in found}
-    steps: dict[int, list[dict[str, Any]]] = {job_id: [] for job_id in rows}
-    wanted = select(step_log).where(step_log.c.job_id.in_(job_ids))
-    for step in conn.execute(wanted.order_by(step_log.c.start_time, step_log.c.step_id)):
-        steps[step.job_id].append(plain(step))
+    rows: dict[int, dict[str, Any]] = {}
+    steps: dict[int, list[dict[str, Any]]] = {}
+    for part in chunks(job_ids, LOOKED_UP):
+        for row in conn.execute(select(job_log).where(job_log.c.job_id.in_(part))):
+            rows[row.job_id], steps[row.job_id] = plain(row), []
+        wanted = select(step_log).where(step_log.c.job_id.in_(part))
+        for step in conn.execute(wanted.order_by(step_log.c.start_time, step_log.c.step_id)):
+            steps[step.job_id].append(plain(step))
     return [rows[job_id] | {"steps": steps[job_id]} for job_id in job_ids if job_id in rows]
 
 

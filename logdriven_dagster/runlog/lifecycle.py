@@ -200,16 +200,22 @@ def term_job(conn: Connection, registry: Registry, run: Run, outcome: AttemptOut
     _refuse_steps(conn, attempt, _UNTERMINATED)
     if registry.exchanges(attempt.table):
         if attempt.was_finished and outcome.published_nothing:
-            batches.give_back(conn, attempt)
+            batches.give_back(conn, attempt.job_id)
         else:
             batches.failed(conn, attempt)
     attempts.finish(conn, attempt, outcome)
 
 
-def was_discarded(conn: Connection, registry: Registry, attempt: Attempt) -> None:
-    """A refresh that somebody discarded had published nothing, as its own runner says."""
-    if failed_refreshes.hide_discarded(conn, attempt) and registry.exchanges(attempt.table):
-        batches.give_back(conn, attempt)
+def leave_standing(conn: Connection, job_id: int) -> None:
+    """Of an attempt that somebody else has just ended: if it had changed nothing, what was stands.
+
+    Nobody goes on with it then, and batches that it took again leave the queue.
+    """
+    standing = failed_refreshes.standing_behind(conn, job_id)
+    if standing is not None:
+        batches.give_back(conn, job_id)
+        steps.forget_staged(conn, job_id)
+        failed_refreshes.hide(conn, job_id, standing)
 
 
 def _intakes(conn: Connection, process: Process, chosen: batches.Chosen) -> tuple[Intake, ...]:

@@ -15,7 +15,7 @@ from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.runlog import definition_schema, observation_schema  # noqa: F401 - their tables
 from logdriven_dagster.runlog.schema import metadata
 from logdriven_dagster.runlog.store import VERSION_TABLE
-from logdriven_dagster.runlog.views import VIEWS
+from logdriven_dagster.runlog.views import create_views
 
 _LOCK = 5_136_201
 _LOCK_SECONDS = 60
@@ -53,9 +53,7 @@ def upgrade(conn: Connection) -> None:
 def _create(conn: Connection) -> None:
     """Tables and views; goes on where an interrupted start on MariaDB ended."""
     metadata.create_all(conn)
-    for name, query in VIEWS.items():
-        conn.execute(text(f"DROP VIEW IF EXISTS {name}"))
-        conn.execute(text(f"CREATE VIEW {name} AS {query}"))
+    create_views(conn)
 
 
 def _config() -> Config:

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.runlog.clock import utc_now
+from logdriven_dagster.runlog.failed_refreshes import MARKED
 from logdriven_dagster.runlog.history import attempts_by_id
 from logdriven_dagster.runlog.observation_schema import job_run
 from logdriven_dagster.runlog.schema import job_log
@@ -70,13 +71,13 @@ def _unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Seque
 def ended_since(
     conn: Connection, moment: datetime | None, leave_out: Collection[int], limit: int
 ) -> list[dict[str, Any]]:
-    """The latest attempts that ended since a moment (naive UTC), in the order of their ends.
+    """The latest attempts and failed refreshes that ended since a moment (naive UTC), in order.
 
     Rows as `history.attempts` gives them. `job_end_time` is written a little before its transaction
     is committed, so a reader looks some time back and leaves out what it has seen.
     """
     query = select(job_log.c.job_id).where(
-        unindexed(job_log.c.latest) == 1,
+        or_(unindexed(job_log.c.latest) == 1, unindexed(job_log.c.failed_refresh) == MARKED),
         unindexed(job_log.c.status).in_(_ENDED),
         job_log.c.window_start.is_not(None),
         job_log.c.job_end_time.is_not(None),

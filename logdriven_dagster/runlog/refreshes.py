@@ -37,6 +37,7 @@ from logdriven_dagster.model.windows import TimeWindow, in_zone
 from logdriven_dagster.runlog.chunks import QUERIES, VALUES, chunks
 from logdriven_dagster.runlog.clock import utc_from_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive, refresh_bookmark
+from logdriven_dagster.runlog.unindexed import unindexed
 from logdriven_dagster.runlog.unions import each
 
 _DONE = Status.SUCCESS.value
@@ -147,7 +148,8 @@ def _standing_behind_running(mine: ColumnElement[bool]) -> Select[Any]:
     before = job_log.alias()
     return select(before.c.job_id).where(
         before.c.job_schedule_id == job_log.c.job_schedule_id,
-        before.c.status == _DONE,
+        # SQLite would look through all successes for those of the few windows that run.
+        unindexed(before.c.status) == _DONE,
         mine,
         job_log.c.status == _RUNNING,
         job_log.c.again == 1,

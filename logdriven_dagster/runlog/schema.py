@@ -99,6 +99,7 @@ job_log = Table(
     Column("again", SmallInteger, comment="1 for an attempt after the first one, else NULL"),
     Column("seen_until", BigInteger, comment="lookback: all was there up to here; NULL: for good"),
     Column("failed_refresh", SmallInteger, comment="1: it failed, what was before stands; 0: past"),
+    Column("standing", BigInteger, comment="what counts if a refresh ends that changed nothing"),
     CheckConstraint(STATUS_CHECKS["job_log"], name="ck_job_log_status"),
     CheckConstraint(LEASE_CHECK, name="ck_job_log_lease"),
     sqlite_autoincrement=True,

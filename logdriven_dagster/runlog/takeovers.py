@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.model.attempts import Claim, Status, Trigger
 from logdriven_dagster.model.windows import Slice, range_text
 from logdriven_dagster.runlog import coverage, steps
-from logdriven_dagster.runlog.attempts import insert_ended
+from logdriven_dagster.runlog.attempt_rows import insert_ended
 from logdriven_dagster.runlog.schema import job_log, job_log_archive
 
 STEP = "taken_over"

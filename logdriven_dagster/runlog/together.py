@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Claim, Status, StepOutcome
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import attempts, coverage, leases, steps
+from logdriven_dagster.runlog.attempt_rows import insert_first, schedule_id
 from logdriven_dagster.runlog.chunks import chunks
 from logdriven_dagster.runlog.clock import microseconds, utc_now
 from logdriven_dagster.runlog.schema import job_log, job_log_archive
@@ -35,7 +36,7 @@ def claim(conn: Connection, requests: Sequence[Claim]) -> list[Attempt]:
     token = microseconds(conn.execute(select(utc_now())).scalar_one())
     try:
         with conn.begin_nested():
-            jobs = attempts.insert_first(conn, requests, token)
+            jobs = insert_first(conn, requests, token)
             steps.add(conn, jobs, requests[0].steps, Status.RUNNING)
     except IntegrityError:
         return []
@@ -75,8 +76,8 @@ def succeed(
 def _untried(conn: Connection, requests: Sequence[Claim]) -> list[Claim]:
     """The requests before the first for a window that has a row, be it archived."""
     tried: set[str] = set()
-    for part in chunks([attempts.schedule_id(request) for request in requests]):
+    for part in chunks([schedule_id(request) for request in requests]):
         for log in (job_log, job_log_archive):
             rows = select(log.c.job_schedule_id).where(log.c.job_schedule_id.in_(part))
             tried.update(conn.execute(rows).scalars())
-    return list(takewhile(lambda request: attempts.schedule_id(request) not in tried, requests))
+    return list(takewhile(lambda request: schedule_id(request) not in tried, requests))

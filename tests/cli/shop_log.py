@@ -31,6 +31,7 @@ class ShopLog:
             *(table, window, 1440, "time_window", "shop", trigger, owner, now),
             steps=("load",),
             runtime_args={"a": "1"},
+            definition="d" if trigger is Trigger.REFRESH else None,
         )
         with self._log.begin() as conn:
             return claimed(conn, claim)
@@ -50,6 +51,12 @@ class ShopLog:
         attempt = self.start(table, window, Trigger.REFRESH)
         outcome = StepOutcome(Status.FAILURE, Counts(success=0), error=error)
         self._end(attempt, outcome, published_nothing=True)
+
+    def die_in_refresh(self, table: str, window: TimeWindow) -> None:
+        """A refresh of a finished window was killed before it published anything."""
+        attempt = self.start(table, window, Trigger.REFRESH)
+        past = "lease_expires_at = '2000-01-01 00:00:00.000000'"
+        self.sql(f"UPDATE job_log SET {past} WHERE job_id = {attempt.job_id}")
 
     def sql(self, statement: str) -> None:
         """What an operator types."""

@@ -134,3 +134,15 @@ def test_a_failed_refresh_is_told_below_the_tables_and_holds_nothing_up_s08(shop
     assert (row["failed"], row["pending"], row["last_status"]) == (0, 2, "FAILURE")
     [failed] = row["failed_refreshes"]
     assert (failed["job_id"], failed["error"]) == (2, "no such file")
+
+
+def test_a_refresh_that_died_is_told_below_the_tables_s08(shop, logdriven):
+    log = ShopLog(shop)
+    log.succeed("ods.orders", day(1))
+    log.die_in_refresh("ods.orders", day(1))
+    told = (
+        "ods.orders [2022-01-01, 2022-01-02): its refresh, job 2, changed nothing before it ended"
+    )
+    for command in ("plan", "status"):
+        out = " ".join(logdriven(command, *NOON).out.split())
+        assert f"{told}: its lease ran out; what was published before stands" in out

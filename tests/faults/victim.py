@@ -1,7 +1,7 @@
-"""A runner that is hurt at a named point: `victim.py FOLDER FAULT POINT CALL HOST`.
+"""A runner that is hurt at a named point: `victim.py FOLDER FAULT POINT CALL HOST [TABLE KEY]`.
 
-It catches up as the command line does, and prints `lost JOB` for every attempt that somebody else
-ended, and `failed JOB` for every one that failed.
+It catches up as the command line does, or refreshes a window of a table, and prints `lost JOB` for
+every attempt that somebody else ended, and `failed JOB` for every one that failed.
 """
 
 import os
@@ -23,6 +23,7 @@ from logdriven_dagster.execution.events import WindowFailed, WindowLost
 from logdriven_dagster.execution.leases import HeldLease
 from logdriven_dagster.execution.local import open_runner
 from logdriven_dagster.runlog import RunLog, attempts
+from tests.builders import day
 from tests.faults.projects import NOW
 
 POINTS: dict[str, tuple[Any, str, str]] = {
@@ -111,8 +112,8 @@ def hurt_at(point: str, call: int, fault: Callable[[], None]) -> None:
     setattr(owner, name, hurting)
 
 
-def main(folder: str, fault: str, point: str, call: str, host: str) -> None:
-    """Catch up until nothing is ready, or until the fault."""
+def main(folder: str, fault: str, point: str, call: str, host: str, *refresh: str) -> None:
+    """Catch up until nothing is ready, or refresh a window, or until the fault."""
     if host:
         # As if on another machine: nobody can see that this process is gone.
         owners._host = lambda: host
@@ -121,7 +122,13 @@ def main(folder: str, fault: str, point: str, call: str, host: str) -> None:
     runner = open_runner(load_project(folder))
     if fault == "freeze" and runner.run_log.engine.dialect.name == "sqlite":
         note_transactions()
-    for event in runner.catch_up(NOW):
+    events = runner.catch_up(NOW)
+    if refresh:
+        table, key = refresh
+        sliced = runner.project.table(table).is_sliced
+        (window,) = runner.slices(table, [key]) if sliced else runner.windows(table, day(int(key)))
+        events = runner.refresh_window(table, window, NOW)
+    for event in events:
         if isinstance(event, WindowLost):
             sys.stdout.write(f"lost {event.attempt.job_id}\n")
         if isinstance(event, WindowFailed):

@@ -31,6 +31,7 @@ from logdriven_dagster.orchestration import mirror
 from logdriven_dagster.orchestration.mirror import MIRROR
 from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.reconciling import report_dead_runs
+from logdriven_dagster.orchestration.records import report_planned
 from logdriven_dagster.runlog import attempts, leases
 from tests.builders import at, claimed, day, end_step
 from tests.orchestration.world import DAILY, EVENTS, World
@@ -39,11 +40,14 @@ ELSEWHERE = Owner("elsewhere", 1, 2)
 KEY = AssetKey(["ods", "events"])
 
 
-def claim(world: World, n: int, owner: Owner = ELSEWHERE) -> Attempt:
+def claim(
+    world: World, n: int, owner: Owner = ELSEWHERE, trigger: Trigger = Trigger.PENDING
+) -> Attempt:
     wanted = Claim(
-        *("ods.events", day(n), 1440, "time_window", "world", Trigger.PENDING, owner),
+        *("ods.events", day(n), 1440, "time_window", "world", trigger, owner),
         now=at("2022-02-01"),
         steps=("load",),
+        definition="d",
     )
     return open_runner(world.project).run_log.write(lambda conn: claimed(conn, wanted))
 
@@ -54,7 +58,7 @@ def end(world: World, attempt: Attempt, status: Status = Status.SUCCESS) -> None
 
     def work(conn: Any) -> None:
         end_step(conn, attempt.job_id, "load", outcome)
-        attempts.finish(conn, attempt, AttemptOutcome(status))
+        attempts.finish(conn, attempt, AttemptOutcome(status, published_nothing=True))
 
     open_runner(world.project).run_log.write(work)
 
@@ -131,6 +135,52 @@ def test_a_discarded_window_is_pending_not_failed(world: World) -> None:
     tick(world)
     assert world.colours("ods.events") == {}
     assert world.instance.get_runs() == []
+
+
+def observed(world: World) -> list[str]:
+    """What is said of the first day beside its materialization."""
+    found = world.instance.fetch_observations(KEY, limit=10).records
+    seen = [record.asset_observation for record in found]
+    assert all(each and each.partition == "2022-01-01" for each in seen)
+    return [each.description or "" for each in seen if each]
+
+
+def test_a_failed_refresh_is_told_at_its_partition_which_stays_materialized_s08(
+    world: World,
+) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    cursor = tick(world)
+    end(world, claim(world, 1, trigger=Trigger.REFRESH), Status.FAILURE)
+    tick(world, tick(world, cursor))
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
+    [told] = observed(world)
+    assert "what was published before stands" in told
+    assert "broken" in told
+    assert world.instance.get_runs() == []
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_refresh_that_died_is_told_at_its_partition_which_stays_materialized_s08(
+    world: World, *, own: bool
+) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    cursor = tick(world)
+    owner = ELSEWHERE
+    if own:
+        run_id = make_new_run_id()
+        run = DagsterRun(job_name="j", run_id=run_id, status=DagsterRunStatus.STARTED)
+        world.instance.add_run(run)
+        report_planned(world.instance, KEY, "2022-01-01", run)
+        owner = Owner("elsewhere", 1, 2, run_id)
+    died = claim(world, 1, owner, Trigger.REFRESH)
+    open_runner(world.project).run_log.write(lambda conn: leases.bury(conn, died.job_id, owner))
+    if own:
+        world.instance.report_run_failed(run)
+    tick(world, cursor)
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
+    assert "its process is gone" in observed(world)[0]
 
 
 def test_a_long_history_is_shown_tick_by_tick(

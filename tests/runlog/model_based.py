@@ -26,6 +26,7 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.runlog import RunLog, archive, attempts, history, leases
+from logdriven_dagster.runlog.attempt_rows import schedule_id
 from logdriven_dagster.runlog.schema import job_log, metadata
 from tests.builders import day, table
 from tests.runlog.logbook import request
@@ -144,7 +145,7 @@ class RunLogMachine(RuleBasedStateMachine):
         with self.log.begin() as conn:
             over = conn.execute(
                 update(job_log)
-                .where(job_log.c.job_schedule_id == attempts.schedule_id(request(day(n))))
+                .where(job_log.c.job_schedule_id == schedule_id(request(day(n))))
                 .where(job_log.c.status == "RUNNING")
                 .values(lease_expires_at=job_log.c.create_time)
             )
@@ -225,7 +226,7 @@ class RunLogMachine(RuleBasedStateMachine):
         assert set(running) <= set(latest)
 
     def _row(self, n: int):
-        mine = job_log.c.job_schedule_id == attempts.schedule_id(request(day(n)))
+        mine = job_log.c.job_schedule_id == schedule_id(request(day(n)))
         with self.log.read() as conn:
             return conn.execute(select(job_log).where(mine, job_log.c.latest == 1)).first()
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from logdriven_dagster.errors import AlreadyDoneError
+from logdriven_dagster.errors import AlreadyDoneError, AttemptLostError
+from logdriven_dagster.execution import upkeep
 from logdriven_dagster.model.attempts import Status, Trigger
-from logdriven_dagster.runlog import attempts, leases, refreshes
+from logdriven_dagster.runlog import attempts, leases, lifecycle, refreshes
 from logdriven_dagster.runlog.archive import archive
 from tests.builders import at, day, days, table
 from tests.runlog.logbook import (
@@ -162,11 +163,91 @@ def test_a_window_that_never_succeeded_fails_as_ever(done):
     assert [item.window for item in table_log(done).open] == [day(3)]
 
 
-def test_one_that_somebody_discards_is_open_until_its_runner_says_what_it_did(done):
-    from logdriven_dagster.runlog import failed_refreshes
+def test_one_that_somebody_discards_before_it_changed_anything_leaves_its_window_finished(done):
+    begun = start(done, day(1), Trigger.REFRESH, definition="d")
+    attempt = start(done, day(2), Trigger.REFRESH, definition="d")
+    done.write(lambda conn: attempts.note_change(conn, [attempt]))
+    for each in (begun, attempt):
+        done.write(lambda conn, each=each: leases.discard(conn, each.job_id, ME))
+        done.write(lambda conn, each=each: lifecycle.leave_standing(conn, each.job_id))
+    found = table_log(done)
+    assert (found.finished, [item.window for item in found.open]) == ((day(1),), [day(2)])
+    assert [item.status for item in found.failed_refreshes] == [Status.DISCARDED]
 
-    attempt = start(done, day(1), Trigger.REFRESH)
-    done.write(lambda conn: leases.discard(conn, attempt.job_id, ME))
+
+def killed(log, *, changed=False, **fields):
+    """A refresh of day 1 that was killed, after it had begun to publish or before."""
+    attempt = start(log, day(1), Trigger.REFRESH, definition="d", **fields)
+    if changed:
+        log.write(lambda conn: attempts.note_change(conn, [attempt]))
+    expire(log)
+    return attempt
+
+
+def test_who_goes_on_with_one_that_was_killed_knows_what_stands_s08(done):
+    killed(done)
+    [item] = table_log(done).open
+    assert item.stands
+    attempt = start(done, day(1), definition="d")
+    assert (attempt.previous, attempt.standing) == (Status.FAILURE, 1)
+    end(done, attempt, Status.FAILURE, "its source is gone", nothing=True)
+    assert (table_log(done).finished, table_log(done).open) == ((days(1, 3),), ())
+    assert marked(done)[2:] == [(3, "FAILURE", None, 0), (4, "FAILURE", None, 1)]
+
+
+def test_it_may_be_killed_again_and_again(done):
+    for _ in range(3):
+        killed(done)
+    end(done, start(done, day(1), definition="d"), Status.FAILURE, "broken", nothing=True)
+    assert table_log(done).finished == (days(1, 3),)
+    succeed(done, day(1), trigger=Trigger.REFRESH)
+    assert table_log(done).finished == (days(1, 3),)
+    numbers = [row["attempt_number"] for row in rows(done, "SELECT * FROM job_log ORDER BY job_id")]
+    assert numbers == [1, 1, *range(2, 7)]
+
+
+def test_one_that_was_killed_after_it_began_to_publish_is_open_until_it_has_run(done):
+    killed(done, changed=True)
+    attempt = start(done, day(1), definition="d")
+    assert attempt.standing is None
+    end(done, attempt, Status.FAILURE, "broken", nothing=True)
     assert [item.window for item in table_log(done).open] == [day(1)]
-    assert done.write(lambda conn: failed_refreshes.hide_discarded(conn, attempt))
+
+
+def test_one_whose_lease_is_over_cannot_begin_to_publish(done):
+    attempt = killed(done)
+    start(done, day(1), definition="d")
+    with pytest.raises(AttemptLostError):
+        done.write(lambda conn: attempts.note_change(conn, [attempt]))
+
+
+def test_what_cleans_up_behind_one_that_was_killed_leaves_what_stands(done):
+    killed(done)
+    upkeep.bury_expired(done, ME)
+    found = table_log(done)
+    assert (found.finished, found.open) == ((days(1, 3),), ())
+    assert [item.window for item in found.failed_refreshes] == [day(1)]
+
+
+def test_a_window_that_was_skipped_stays_so_behind_one_that_was_killed(done):
+    done.write(lambda conn: attempts.skip(conn, [request(day(3))]))
+    start(done, day(3), Trigger.REFRESH, definition="d")
+    expire(done)
+    end(done, start(done, day(3), definition="d"), Status.FAILURE, "broken", nothing=True)
+    assert (table_log(done).skipped, table_log(done).open) == ((day(3),), ())
+
+
+def test_a_window_behind_one_that_was_killed_is_not_passed_over(done):
+    killed(done)
+    assert done.write(lambda conn: attempts.skip(conn, [request(day(1))])) == []
+    found = table_log(done)
+    assert (found.finished, found.skipped, found.open) == ((days(1, 3),), (), ())
+
+
+def test_an_archived_success_stands_behind_one_that_was_killed(done):
+    execute(done, "UPDATE job_log SET job_end_time = '2022-01-01 00:00:00.000000'")
+    with done.begin() as conn:
+        archive(conn, [table()], at("2022-02-01") - at("2022-01-31"))
+    killed(done)
+    end(done, start(done, day(1), definition="d"), Status.FAILURE, "broken", nothing=True)
     assert table_log(done).finished == (days(1, 3),)

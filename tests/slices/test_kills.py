@@ -80,10 +80,10 @@ def folder(tmp_path: Path, peer: Peer) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *hurt: str) -> int:
-    """One catch-up in a process of its own, hurt or not; its exit code."""
+def run(folder: Path, *hurt: str, refresh: tuple[str, ...] = ()) -> int:
+    """One catch-up, or refresh, in a process of its own, hurt or not; its exit code."""
     fault = hurt or ("", "", "1")
-    command = [sys.executable, "-m", "tests.faults.victim", str(folder), *fault, ""]
+    command = [sys.executable, "-m", "tests.faults.victim", str(folder), *fault, "", *refresh]
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -132,3 +132,26 @@ def test_killed_between_reading_and_finishing_every_row_is_there_once(folder: Pa
         assert ended[table, "FAILURE"] >= 1
     ends = [json.loads(r["data_range_end"]) for r in rows if r["job_name"] == "ods.views"]
     assert max(end["kills"]["0"] for end in ends) == 6
+
+
+def test_slices_stand_whose_refreshes_were_killed_and_whose_sources_have_gone_s08(
+    folder: Path, peer: Peer
+):
+    """What was staged as a whole is published, what was not leaves what was there before."""
+    assert run(folder) == 0
+    for table, key, point in (
+        ("ods.views", "0", "claimed"),
+        ("ods.views", "1", "staged"),
+        ("ods.views", "2", "persisted"),
+        ("dwd.copies", "0", "staged"),
+    ):
+        assert run(folder, "kill", point, "1", refresh=(table, key)) == -signal.SIGKILL
+    peer.delete_records("kills", 0, 6)
+    peer.send("kills", "g")
+    assert run(folder) == 0
+    runner = open_runner(load_project(folder))
+    assert not list(runner.plan(NOW).windows())
+    assert values(folder, "ods.views") == list("abcdefg")
+    assert values(folder, "ods.orders") == values(folder, "dwd.copies") == list("123456")
+    gone = runner.plan(NOW).tables["ods.views"].log.failed_refreshes
+    assert [item.window.number for item in gone] == [0, 1]

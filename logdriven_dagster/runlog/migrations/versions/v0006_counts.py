@@ -7,7 +7,7 @@ from alembic import op
 
 from logdriven_dagster.runlog.observation_schema import source_audit
 from logdriven_dagster.runlog.schema import LongText, job_log
-from logdriven_dagster.runlog.views import VIEWS
+from logdriven_dagster.runlog.views import VIEWS, create_views
 
 revision = "0006"
 down_revision = "0005"
@@ -18,6 +18,7 @@ _NEW: dict[tuple[str, str], sa.types.TypeEngine[Any]] = {
     ("step_log", "malformed_count"): sa.BigInteger(),
     ("job_log", "seen_until"): sa.BigInteger(),
     ("job_log", "failed_refresh"): sa.SmallInteger(),
+    ("job_log", "standing"): sa.BigInteger(),
     ("job_run", "blocked"): LongText,
 }
 """Columns of logs, and of the archives of those that have one."""
@@ -38,6 +39,5 @@ def upgrade() -> None:
     for index in job_log.indexes:
         if index.name not in indexes:
             index.create(connection)
-    for view, query in VIEWS.items():
-        op.execute(f"CREATE VIEW {view} AS {query}")
+    create_views(connection)
     source_audit.create(connection, checkfirst=True)
