@@ -1,9 +1,12 @@
 """Fixtures that several suites share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from logdriven_dagster.config import secrets
 
 _LONG = {"setup", "faults", "examples", "ui", "security", "test_kills.py", "test_crashes.py"}
 """Folders and files whose tests start whole processes: few tests that take long."""
@@ -19,3 +22,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first, so that no process of xdist is left with it at the end."""
     root = Path(__file__).parent
     items.sort(key=lambda item: not _LONG & set(item.path.relative_to(root).parts))
+
+
+@pytest.fixture(autouse=True)
+def forgotten_secrets() -> Iterator[None]:
+    """Forget the secrets of a test after it: they would be hidden in what later tests expect."""
+    before = set(secrets._known)
+    yield
+    secrets._known.intersection_update(before)
