@@ -15,7 +15,7 @@ from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.runlog import definition_schema, observation_schema  # noqa: F401 - their tables
 from logdriven_dagster.runlog.schema import metadata
 from logdriven_dagster.runlog.store import VERSION_TABLE
-from logdriven_dagster.runlog.views import create_views
+from logdriven_dagster.runlog.views import create_views, drop_views
 
 _LOCK = 5_136_201
 _LOCK_SECONDS = 60
@@ -27,9 +27,10 @@ def script_directory() -> ScriptDirectory:
 
 
 def upgrade(conn: Connection) -> None:
-    """Make or migrate the schema while no other process does; RunLogError for a newer one.
+    """Make or migrate the schema while no other process does; RunLogError for an unknown one.
 
-    `conn` is outside a transaction. A new log gets the present schema in one go.
+    `conn` is outside a transaction. A new log gets the present schema in one go, and goes on where
+    an interrupted start on MariaDB ended.
     """
     with _one_at_a_time(conn), _references_unchecked(conn), conn.begin():
         if conn.dialect.name == "postgresql":
@@ -37,23 +38,29 @@ def upgrade(conn: Connection) -> None:
             conn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         context = MigrationContext.configure(conn, opts={"version_table": VERSION_TABLE})
         version = context.get_current_revision()
+        drop_views(conn)  # they would hold up changes of their tables
         if version is None:
-            _create(conn)
+            metadata.create_all(conn)
             context.stamp(script_directory(), "head")
-            return
-        known = {script.revision for script in script_directory().walk_revisions()}
-        if version not in known:
-            fix = "upgrade logdriven_dagster"
-            raise RunLogError(f"the run log's schema {version} is newer than this version; {fix}")
-        config = _config()
-        config.attributes["connection"] = conn
-        command.upgrade(config, "head")
+        else:
+            _refuse_unknown(version)
+            migrate(conn)
+        create_views(conn)
 
 
-def _create(conn: Connection) -> None:
-    """Tables and views; goes on where an interrupted start on MariaDB ended."""
-    metadata.create_all(conn)
-    create_views(conn)
+def migrate(conn: Connection) -> None:
+    """Run the migrations that a schema has not had, all of them where there is none."""
+    config = _config()
+    config.attributes["connection"] = conn
+    command.upgrade(config, "head")
+
+
+def _refuse_unknown(version: str) -> None:
+    if version not in {script.revision for script in script_directory().walk_revisions()}:
+        raise RunLogError(
+            f"the run log's schema {version} is unknown here: a newer version made it, or one"
+            " before the first release; upgrade logdriven_dagster, or give it a new database"
+        )
 
 
 def _config() -> Config:

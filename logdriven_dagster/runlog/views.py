@@ -1,4 +1,4 @@
-"""Views for operators, made and remade by migrations."""
+"""Views for operators, made anew after the migrations."""
 
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
@@ -46,10 +46,15 @@ VIEWS = {
 """Views for operators: the latest attempt at each window and of each table, and of each job."""
 
 
+def drop_views(conn: Connection) -> None:
+    """Remove the views that there are."""
+    for name in VIEWS:
+        conn.execute(text(f"DROP VIEW IF EXISTS {name}"))
+
+
 def create_views(conn: Connection) -> None:
-    """Make the views, or make them anew."""
+    """Make the views, of which there are none."""
     which = 0 if conn.dialect.name in ("mysql", "mariadb") else 1
     newest = {"newest_of_tables": _OF_TABLES[which], "newest_of_jobs": _OF_JOBS[which]}
     for name, query in VIEWS.items():
-        conn.execute(text(f"DROP VIEW IF EXISTS {name}"))
         conn.execute(text(f"CREATE VIEW {name} AS {query.format(**newest)}"))

@@ -1,109 +1,108 @@
-"""A log of version 0.1 (schema 0001) is migrated with its rows, on three databases."""
+"""The migrations make what a new log has, on three databases."""
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import inspect, text
+from sqlalchemy.engine import Connection
 
-from logdriven_dagster.errors import AlreadyRunningError, RunLogError
-from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.runlog import RunLog, migrations
+from logdriven_dagster.runlog.migrating import migrate, script_directory
 from logdriven_dagster.runlog.schema import metadata
-from logdriven_dagster.runlog.views import VIEWS
-from tests.builders import day, days
-from tests.runlog.logbook import execute, expire, rows, start, table_log
+from logdriven_dagster.runlog.store import HEAD, VERSION_TABLE
+from logdriven_dagster.runlog.views import VIEWS, create_views, drop_views
+from tests.runlog.logbook import execute
 
-TIMES = {"sqlite": "DATETIME", "postgresql": "TIMESTAMP", "mysql": "DATETIME(6)"}
-KEYS = {
-    "sqlite": "INTEGER PRIMARY KEY AUTOINCREMENT",
-    "postgresql": "BIGSERIAL PRIMARY KEY",
-    "mysql": "BIGINT PRIMARY KEY AUTO_INCREMENT",
+FROZEN = sorted(Path(migrations.__path__[0], "versions").glob("v*.py"))
+
+
+def described(conn: Connection) -> dict[str, Any]:
+    """Everything that a database says of its tables and views; views by their names."""
+    return {**_views(conn), "tables": _TABLES_OF[conn.dialect.name](conn)}
+
+
+def _views(conn: Connection) -> dict[str, Any]:
+    inspector = inspect(conn)
+    return {name: inspector.get_view_definition(name) for name in inspector.get_view_names()}
+
+
+def _of_sqlite(conn: Connection) -> set[str]:
+    """The statements that made it, as they were written."""
+    query = "SELECT sql FROM sqlite_master WHERE tbl_name NOT LIKE :ours AND sql IS NOT NULL"
+    return set(conn.execute(text(query), {"ours": f"{VERSION_TABLE}%"}).scalars())
+
+
+def _of_mariadb(conn: Connection) -> dict[str, list[str]]:
+    """Columns, keys, checks, comments, engine and collation of each table; keys have no order."""
+
+    def key(line: str) -> str:
+        return line.strip() if " KEY " in line else ""
+
+    names = [n for n in inspect(conn).get_table_names() if n != VERSION_TABLE]
+    found = {n: conn.execute(text(f"SHOW CREATE TABLE {n}")).one()[1] for n in names}
+    return {n: sorted(sql.replace(",\n", "\n").splitlines(), key=key) for n, sql in found.items()}
+
+
+def _of_postgresql(conn: Connection) -> dict[str, Any]:
+    """Columns in their order, indexes, constraints, statistics: by the server's own words."""
+    queries = {
+        "columns": """
+            SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod),
+                   a.attnotnull, a.attidentity, pg_get_expr(d.adbin, d.adrelid),
+                   col_description(c.oid, a.attnum)
+            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+            LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+            WHERE a.attnum > 0 AND c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace""",
+        "indexes": "SELECT tablename, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+        "constraints": """
+            SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid)
+            FROM pg_constraint WHERE connamespace = 'public'::regnamespace""",
+        "statistics": "SELECT 'job_log', pg_get_statisticsobjdef(oid) FROM pg_statistic_ext",
+    }
+    return {
+        what: {tuple(row) for row in conn.execute(text(query)) if row[0] != VERSION_TABLE}
+        for what, query in queries.items()
+    }
+
+
+_TABLES_OF: dict[str, Callable[[Connection], Any]] = {
+    "sqlite": _of_sqlite,
+    "mysql": _of_mariadb,
+    "postgresql": _of_postgresql,
+    "mariadb": _of_mariadb,
 }
-OLD = """
-CREATE TABLE job_log (job_id {key}, job_name VARCHAR(128) NOT NULL, job_period INTEGER NOT NULL,
- job_schedule_id VARCHAR(128) NOT NULL,
- data_range_start VARCHAR(1024), data_range_end VARCHAR(1024),
- job_start_time {time}, job_end_time {time}, status VARCHAR(32) NOT NULL,
- create_time {time} DEFAULT CURRENT_TIMESTAMP NOT NULL,
- last_update_time {time} DEFAULT CURRENT_TIMESTAMP NOT NULL, incremental_type VARCHAR(16),
- current_file VARCHAR(1024), application_id VARCHAR(64), project_name VARCHAR(256),
- run_trigger VARCHAR(16), attempt_number INTEGER DEFAULT '1' NOT NULL,
- error_count INTEGER DEFAULT '0' NOT NULL, owner VARCHAR(256), dagster_run_id VARCHAR(64),
- runtime_args TEXT, data_now BIGINT, window_start BIGINT, window_end BIGINT, latest SMALLINT);
-CREATE UNIQUE INDEX uq_job_log_latest ON job_log (job_schedule_id, latest);
-CREATE TABLE step_log (job_id BIGINT NOT NULL REFERENCES job_log (job_id),
- step_id VARCHAR(64) NOT NULL, status VARCHAR(32) NOT NULL, start_time {time} NOT NULL,
- end_time {time} NOT NULL, duration INTEGER NOT NULL, output TEXT NOT NULL, source_count BIGINT,
- target_count BIGINT, success_count BIGINT, failure_count BIGINT, error VARCHAR(10000),
- source_type VARCHAR(256), target_type VARCHAR(256), PRIMARY KEY (job_id, step_id));
-CREATE VIEW v_window_log AS SELECT * FROM job_log WHERE latest = 1;
-CREATE TABLE logdriven_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY);
-INSERT INTO logdriven_version VALUES ('0001')
-"""
-STATUSES = {1: "SUCCESS", 2: "SUCCESS", 3: "SKIPPED", 4: "FAILURE", 5: "RUNNING"}
 
 
-@pytest.fixture
-def old_log(database_url):
-    """A log of the old schema with a window of each status."""
-    engine = create_engine(database_url)
-    kind = engine.dialect.name.replace("mariadb", "mysql")
-    with engine.begin() as conn:
-        for statement in OLD.format(key=KEYS[kind], time=TIMES[kind]).split(";\n"):
-            conn.execute(text(statement))
-        for n, status in STATUSES.items():
-            window = {
-                "id": f"ods.t-{day(n).start:%Y%m%d%H%M%S}",
-                "status": status,
-                "start": int(day(n).start.timestamp()),
-                "end": int(day(n).end.timestamp()),
-            }
-            conn.execute(text(INSERT), window)
-            conn.execute(text(STEP), {"n": n, "status": status})
-    engine.dispose()
-    return database_url
+def test_the_migrations_make_the_schema_of_a_new_log(log: RunLog):
+    assert script_directory().get_current_head() == HEAD
+    with log.engine.connect() as conn, conn.begin():
+        new = described(conn)
+        assert set(new) == {"tables", *VIEWS}
+        assert all(new.values())
+        drop_views(conn)
+        metadata.drop_all(conn)
+        conn.execute(text(f"DROP TABLE {VERSION_TABLE}"))
+        migrate(conn)
+        create_views(conn)
+        assert described(conn) == new
 
 
-INSERT = """INSERT INTO job_log (job_name, job_period, job_schedule_id, status, window_start,
- window_end, latest, owner) VALUES ('ods.t', 1440, :id, :status, :start, :end, 1, 'h:1:2')"""
-STEP = """INSERT INTO step_log (job_id, step_id, status, start_time, end_time, duration, output)
- VALUES (:n, 'load', :status, '2022-01-01', '2022-01-01', 0, '')"""
-
-
-@pytest.fixture
-def migrated(old_log):
-    log = RunLog.open(old_log)
-    yield log
-    log.engine.dispose()
-
-
-def test_an_old_log_has_the_schema_of_a_new_one(migrated):
-    inspector = inspect(migrated.engine)
-    for expected in metadata.tables.values():
-        found = {column["name"] for column in inspector.get_columns(expected.name)}
-        assert found == {column.name for column in expected.columns}
-    assert set(VIEWS) <= set(inspector.get_view_names())
-    assert len(rows(migrated, "SELECT * FROM step_log")) == len(STATUSES)
-
-
-def test_its_windows_mean_what_they_meant(migrated):
-    log = table_log(migrated)
-    assert (log.finished, log.skipped) == ((days(1, 3),), (day(3),))
-    assert [(i.window, i.status) for i in log.open] == [
-        (day(4), Status.FAILURE),
-        (day(5), Status.RUNNING),
+@pytest.mark.parametrize("migration", FROZEN, ids=lambda path: path.stem)
+def test_a_migration_imports_nothing_that_may_change(migration: Path):
+    tree = ast.parse(migration.read_text())
+    imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    imported += [
+        n.name for node in ast.walk(tree) if isinstance(node, ast.Import) for n in node.names
     ]
+    assert {str(name).split(".")[0] for name in imported} <= {"alembic", "sqlalchemy", "typing"}
 
 
-def test_its_running_attempt_has_one_lease_left(migrated):
-    with pytest.raises(AlreadyRunningError):
-        start(migrated, day(5))
-    expire(migrated)
-    assert start(migrated, day(5)).attempt_number == 2
-
-
-def test_it_refuses_unknown_states_from_then_on(migrated):
-    with pytest.raises(RunLogError):
-        execute(migrated, "UPDATE job_log SET status = 'FAILED'")
-
-
-def test_ids_go_on(migrated):
-    assert start(migrated, day(6)).job_id == len(STATUSES) + 1
+@pytest.mark.parametrize("version", ["0005", "9999"])
+def test_a_log_of_an_unknown_schema_is_refused(log: RunLog, version: str):
+    execute(log, f"UPDATE {VERSION_TABLE} SET version_num = '{version}'")
+    with pytest.raises(RunLogError, match=f"{version} is unknown here.*upgrade logdriven_dagster"):
+        RunLog.open(log.engine.url)

@@ -7,10 +7,6 @@ from logdriven_dagster.errors import (
     RunLogError,
 )
 from logdriven_dagster.runlog import RunLog, history
-from logdriven_dagster.runlog.migrating import script_directory
-from logdriven_dagster.runlog.schema import metadata
-from logdriven_dagster.runlog.store import HEAD
-from logdriven_dagster.runlog.views import VIEWS
 from tests.builders import day
 from tests.runlog.logbook import execute, rows, succeed
 
@@ -61,23 +57,6 @@ def test_opening_again_changes_nothing(log):
     succeed(log, day(1))
     RunLog.open(log.engine.url)
     assert len(rows(log, "SELECT * FROM job_log")) == 1
-
-
-def test_the_migrations_make_the_schema_that_the_code_expects(log):
-    assert script_directory().get_current_head() == HEAD
-    inspector = inspect(log.engine)
-    for expected in metadata.tables.values():
-        found = [column["name"] for column in inspector.get_columns(expected.name)]
-        assert found == [column.name for column in expected.columns]
-        indexes = {index["name"] for index in inspector.get_indexes(expected.name)}
-        assert {index.name for index in expected.indexes} <= indexes
-    assert set(VIEWS) <= set(inspector.get_view_names())
-
-
-def test_a_log_of_a_newer_version_is_refused(log):
-    execute(log, "UPDATE logdriven_version SET version_num = '9999'")
-    with pytest.raises(RunLogError, match="newer"):
-        RunLog.open(log.engine.url)
 
 
 def test_an_unreachable_log_is_one_clear_error_without_the_password():

@@ -2,12 +2,10 @@
 
 from alembic import context
 
-from logdriven_dagster.runlog.schema import metadata
 from logdriven_dagster.runlog.store import VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=metadata,
     version_table=VERSION_TABLE,
 )
 context.run_migrations()
