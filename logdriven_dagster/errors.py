@@ -183,7 +183,7 @@ def in_brief(error: str) -> str:
 
 
 class TransientStepError(StepError):
-    """The same step may succeed when tried again."""
+    """A step failed that may succeed when it is tried again."""
 
 
 class SparkDiedError(TransientStepError):

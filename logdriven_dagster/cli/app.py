@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,10 +31,34 @@ from logdriven_dagster.cli import (
     upkeep_files,
 )
 from logdriven_dagster.cli.options import GlobalNowOption, GlobalProjectOption
-from logdriven_dagster.errors import AttemptLostError, LogdrivenError, RefusedError, StepError
+from logdriven_dagster.errors import (
+    AttemptLostError,
+    LogdrivenError,
+    RefusedError,
+    StepError,
+    in_brief,
+)
 from logdriven_dagster.private_files import guard_umask
 
+
+class _Commands(typer.core.TyperGroup):
+    """All commands; a value that an option cannot take is told in plain words."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            from pydantic import ValidationError
+
+            from logdriven_dagster.config.wording import plain_problem
+
+            if isinstance(error.__cause__, ValidationError):
+                error.message = plain_problem(error.__cause__)
+            raise
+
+
 app = typer.Typer(
+    cls=_Commands,
     name="logdriven",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # its tracebacks would show values that are secrets
@@ -139,5 +163,8 @@ def _report(error: Exception) -> int:
         hint = "unexpected; LOGDRIVEN_DEBUG=1 shows where"
         print_error(f"{type(error).__name__}: {error} ({hint})")
         return 1
-    print_error(error)
+    if isinstance(error, StepError) and (brief := in_brief(str(error))) != str(error).strip():
+        print_error(f"{brief} (LOGDRIVEN_DEBUG=1 shows all of the error)")
+    else:
+        print_error(error)
     return 1 if isinstance(error, (RefusedError, StepError, AttemptLostError)) else 2

@@ -35,9 +35,9 @@ class WindowResult:
     rows_read: int | None = None
     rows_written: int | None = None
     rows_inserted: int | None = None
-    """Those rows written that upserts added."""
+    """How many of the rows written upserts added."""
     rows_updated: int | None = None
-    """Those rows written with which upserts replaced others."""
+    """How many of the rows written replaced others, by upserts."""
     rows_malformed: int | None = None
     """Records that a source let through although they do not fit, or left out."""
     seconds: float | None = None

@@ -173,6 +173,8 @@ def _database_url(text: str) -> str:
         make_url(re.sub(r"\$\{[^}]*\}", "1", text))
     except (ArgumentError, ValueError):
         example = "postgresql://user:${env:PASSWORD}@host/database"
+        if text.startswith("jdbc:"):
+            raise ValueError(f"write it without jdbc:, such as {example}") from None
         raise ValueError(f"this is not the URL of a database, such as {example}") from None
     return text
 

@@ -7,6 +7,7 @@ query that cannot run is no reason to run nothing else.
 from collections.abc import Iterable, Iterator
 
 from logdriven_dagster.config.checking_quality import rule_functions, rule_queries
+from logdriven_dagster.config.declared_columns import column_mistakes
 from logdriven_dagster.config.documents import Document, Location, told_once
 from logdriven_dagster.config.jobs import MaintenanceJob, MaintenanceStep
 from logdriven_dagster.config.models import TableConfig
@@ -84,6 +85,9 @@ class _Table:
         names = self._names(step)
         for field, text in _texts(step.source):
             yield from variable_mistakes(self._at("steps", n, "source", field), text, names)
+        if isinstance(step.source, FilesSource):
+            for field, problem, hint in column_mistakes(step.source):
+                yield self._at("steps", n, "source", field).error(problem, hint)
         for location, statement, connection in _statements_of(step):
             place, dialect = self._at("steps", n, *location), dialect_of(self._project, connection)
             yield from statement_mistakes(place, statement, names, dialect)

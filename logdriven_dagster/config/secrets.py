@@ -148,8 +148,8 @@ def redact(text: str) -> str:
 
 def _without_user_info(match: re.Match[str]) -> str:
     """A password may hold any character but blanks and quotes, so it ends at the last `@`."""
-    _, at, rest = match["rest"].rpartition("@")
-    return f"{match['head']}***@{rest}" if at else match[0]
+    secret, at, rest = match["rest"].rpartition("@")
+    return f"{match['head']}***@{rest}" if at and not is_reference(secret) else match[0]
 
 
 def redact_start(text: str, length: int) -> str:

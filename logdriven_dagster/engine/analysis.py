@@ -26,6 +26,7 @@ from logdriven_dagster.config.steps import (
 )
 from logdriven_dagster.engine.catalog import refuse_other_partitions
 from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.kafka_reader import COLUMNS as KAFKA_COLUMNS
 from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.session import fresh_session
 from logdriven_dagster.engine.sources import Reading, read_source
@@ -43,11 +44,6 @@ from logdriven_dagster.model.windows import Along, Reads, Slice, TimeWindow
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-_KAFKA = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
-    "timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +93,7 @@ class _Table:
         self._unknown = {name.lower() for name in (table.table, *read) if name not in columns}
         """Steps and tables, in small letters, whose columns nobody knows."""
         self.columns: StructType | None = None
-        """Those of the result that other tables read."""
+        """The columns of the result that other tables read."""
 
     def found(self) -> Iterator[Analysed]:
         """Mistakes, and what could not be looked at."""
@@ -155,7 +151,7 @@ class _Table:
 
     def _frame(self, source: Source) -> "DataFrame":
         if isinstance(source, KafkaSource):
-            return self._spark.createDataFrame([], _KAFKA)
+            return self._spark.createDataFrame([], KAFKA_COLUMNS)
         if isinstance(source, FilesSource) and source.columns:
             return self._spark.createDataFrame([], source.columns)
         reading = Reading(self._project, self._spark, self._run)

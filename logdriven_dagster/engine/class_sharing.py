@@ -22,7 +22,7 @@ _QUIET = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
 _WRITTEN_AFTER_SECONDS = 60
 """Nobody writes to a file any more that has not changed for so long."""
 _MOST_ARCHIVES = 5
-"""Of about 180 MB each, those that are being written among them. A JVM keeps the one it uses."""
+"""How many stay, those in work among them: 180 MB each. A JVM keeps the one that it uses."""
 
 
 def archive_options(program: str, class_path: str) -> list[str]:

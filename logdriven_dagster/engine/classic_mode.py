@@ -71,7 +71,7 @@ class ClassicMode:
         return DataFrame(frames.ofRows(spark._jsparkSession, plan.newInstance()), spark)  # noqa: SLF001
 
     def input_files(self, frame: "DataFrame") -> list[str]:
-        """As `inputFiles`, which asks for each name by itself: thousands take a second."""
+        """Name the files that a frame reads, in one call, not one for each as PySpark does."""
         found: list[str] = python_value(frame.sparkSession._jvm, frame._jdf.inputFiles())  # noqa: SLF001
         return found
 

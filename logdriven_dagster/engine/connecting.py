@@ -53,7 +53,7 @@ def remote_url(project: Project) -> str | None:
 
 
 def _own_url(project: Project) -> str | None:
-    """That of the project's own server, if it runs with the project's present settings."""
+    """The address of the project's own server, if it runs with the project's present settings."""
     from logdriven_dagster.engine.connect_server import settings_digest
 
     server = server_state.running(project)

@@ -108,7 +108,7 @@ class _Look(Thread):
         super().__init__(name=f"existing rows of {place}", daemon=True)
         self._project, self._place, self._targets = project, place, targets
         self._held: list[bool] = []
-        """Of the targets that were looked at, whether they hold rows of others."""
+        """Whether each target that was looked at holds rows of others."""
         self._error: str | None = None
 
     def run(self) -> None:

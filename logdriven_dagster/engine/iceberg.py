@@ -81,7 +81,7 @@ class Change:
     cut: "BooleanExpression | None" = None
     """Rows to delete from files that otherwise stay."""
     merged: Merged | None = None
-    """Of an upsert: what it does with the staged rows."""
+    """What an upsert does with the staged rows; None for other modes."""
 
 
 def identifier(name: str) -> tuple[str, ...]:

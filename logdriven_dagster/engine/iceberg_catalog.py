@@ -25,7 +25,7 @@ PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
-"""Of every new table."""
+"""Properties of every new table."""
 
 _MOST_SNAPSHOTS = 100
 _KEPT_SNAPSHOTS = 50

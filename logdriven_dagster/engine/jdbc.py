@@ -70,7 +70,7 @@ _STAGING = "__staging_"
 
 
 def staging_prefix(table: str, suffix: str) -> str:
-    """As much of a table's name as databases allow before a suffix."""
+    """Cut a table's name to the length that databases allow before a suffix."""
     return table[: _LONGEST_NAME - len(suffix)]
 
 

@@ -95,7 +95,7 @@ def bounded(
     limit: int | None = None,
     on_gap: OnGap = "fail",
 ) -> Bounded:
-    """Like `bound`, of extents that are known already."""
+    """The slice from `low` to the end of extents that are known, of at most `limit` messages."""
     lost: list[str] = []
     notes: list[str] = []
     if isinstance(low, str):

@@ -24,7 +24,7 @@ COLUMNS = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
-"""Those of Spark's own connector."""
+"""The columns that Spark's own connector gives."""
 
 _AT_ONCE = 10_000
 _WAIT_SECONDS = 0.1

@@ -102,7 +102,7 @@ class KnownSources:
 
 
 def fingerprint(path: str) -> Fingerprint | None:
-    """Of a local file, or of all below a folder; None where that is not known, or takes long."""
+    """Size and time of a local file, or of all in a folder; None if not known, or it takes long."""
     text = path.removeprefix("file://") if path.startswith("file:///") else path
     if ":" in text or _PATTERN & set(text):
         return None

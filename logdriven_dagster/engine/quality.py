@@ -237,6 +237,6 @@ def _part(stamp: Stamp, name: str) -> Stamp:
 
 
 def _hash(files: Sequence[str]) -> str:
-    """Of the content of all files, whatever their names. Source: BDRE, hash of the good file."""
+    """Hash the content of all files, whatever their names. Source: BDRE, hash of the good file."""
     hashes = [sha256(Path(file.removeprefix("file://")).read_bytes()).digest() for file in files]
     return sha256(b"".join(sorted(hashes))).hexdigest()

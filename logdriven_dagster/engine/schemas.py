@@ -160,9 +160,19 @@ def _meeting(old: "DataType", new: "DataType") -> "DataType | None":
 
 def _refuse(frame: "DataFrame", known: "StructType | None", table: str, column: str) -> "DataType":
     assert known is not None
+    old, new = (_type_of(schema, column) for schema in (known, frame.schema))
     raise TerminalStepError(
-        f"{table}: column {column} of the result does not fit the table\n"
+        f"{table}: column {column} of the result does not fit the table, where it is {old}, not "
+        f"{new}; write CAST({column} AS {old}) in the step's SQL, or load a new table\n\n"
         f"  table:  {ddl(known)}\n  result: {ddl(frame.schema)}"
+    )
+
+
+def _type_of(schema: "StructType", column: str) -> str:
+    return next(
+        field.dataType.simpleString()
+        for field in schema.fields
+        if field.name.lower() == column.lower()
     )
 
 

@@ -123,7 +123,7 @@ def _settings(
 
 
 def _free_ports(wanted: str | None) -> tuple[int, int]:
-    """Of the server, as the project wants it or any, and of its status pages."""
+    """Find a port for the server, the one that the project wants or any, and one for its pages."""
     with socket.socket() as one, socket.socket() as other:
         for each in (one, other):
             each.bind(("127.0.0.1", 0))

@@ -28,10 +28,10 @@ class Server:
     """The machine's name: the project's folder may be on a shared disk."""
     pid: int
     started: int
-    """Of the process, in milliseconds of the epoch: numbers of processes are used again."""
+    """When the process began, in ms of the epoch: numbers of processes are used again."""
     port: int
     pages_port: int
-    """Of the status pages."""
+    """The port of the status pages."""
     application: str
     """Spark's name for what it runs."""
     token: str

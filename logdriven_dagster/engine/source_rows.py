@@ -22,7 +22,7 @@ from logdriven_dagster.engine.actions import run_action
 from logdriven_dagster.engine.instants import instant_text
 from logdriven_dagster.engine.known_sources import Fingerprint
 from logdriven_dagster.engine.quoting import reference
-from logdriven_dagster.engine.sources import Reading, read_whole
+from logdriven_dagster.engine.sources import Reading, columns_named_by, read_whole
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
@@ -130,7 +130,8 @@ def count_rows(
     counts = [
         sf.expr(f"count_if({condition})").alias(name) for name, condition in conditions.items()
     ]
-    asked = frame.agg(sf.count(sf.lit(1)).alias("total"), *counts)
+    with columns_named_by(source):
+        asked = frame.agg(sf.count(sf.lit(1)).alias("total"), *counts)
     label = f"{table.table} {step.step}: rows of no window"
     row = run_action(reading.spark, label, asked.collect)[0].asDict()
     if done is None:
@@ -186,7 +187,7 @@ def _within(value: str, done: Iterable[TimeWindow] | int | None) -> str:
 
 
 def _digest(table: TableConfig, source: Source, files: Fingerprint) -> str:
-    """Of the files, and of all that decides what is counted."""
+    """A hash of the files, and of all that decides what is counted."""
     asked = (
         source.model_dump_json(),
         str(table.default_start),

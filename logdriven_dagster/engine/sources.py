@@ -1,7 +1,8 @@
 """Readers: one function per kind of source."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -61,7 +62,7 @@ class Reading:
     run: WindowRun
     sources: KnownSources = field(default_factory=KnownSources)
     windows: tuple[TimeWindow, ...] = ()
-    """Those of a stretch; without any the window of the run."""
+    """The windows of a stretch; none if the run has one window."""
     malformed: list[Malformed] = field(default_factory=list)
     """What was found by those sources of the reading that let malformed records through."""
 
@@ -86,8 +87,30 @@ def read_source(reading: Reading, source: Source) -> "DataFrame":
     if source.key_column and not isinstance(source, JdbcSource):
         frame = frame.where(lies_in_keys(frame, source, key_range(reading.table, reading.slice)))
     if source.window_column:
-        frame = frame.where(lies_within(reference(source.window_column), reading.run.window))
+        with columns_named_by(source):
+            frame = frame.where(lies_within(reference(source.window_column), reading.run.window))
     return _settled(reading, source, frame)
+
+
+@contextmanager
+def columns_named_by(source: Source) -> Iterator[None]:
+    """Let a column that the source lacks be told with the field that names it, not as of a query.
+
+    Spark Connect asks for columns later, and tells it as of a query.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        yield
+    except AnalysisException as error:
+        if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+            raise
+        field = "window_column" if source.window_column else "key_column"
+        told = (error.getMessageParameters() or {}).get("proposal", "").replace("`", "")
+        near = [name for name in told.split(", ") if name and not name.startswith("_")]
+        columns = f"; it has {', '.join(near)}" if near else ""
+        problem = f"the source has no column {getattr(source, field)}, its {field}{columns}"
+        raise TerminalStepError(problem) from None
 
 
 def _settled(reading: Reading, source: Source, frame: "DataFrame") -> "DataFrame":

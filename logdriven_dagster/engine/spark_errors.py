@@ -37,7 +37,7 @@ def _joined(chain: Sequence[Thrown]) -> str:
     return f"{text}: {_joined(causes)}"
 
 
-_TOLD_BY_THEIR_CAUSE = frozenset({"FAILED_READ_FILE", "MALFORMED_RECORD_IN_PARSING"})
+_TOLD_BY_THEIR_CAUSE = frozenset({"FAILED_JDBC", "FAILED_READ_FILE", "MALFORMED_RECORD_IN_PARSING"})
 
 
 def _one(thrown: Thrown) -> str:
@@ -169,6 +169,7 @@ SENTENCES: Mapping[str, Sentence] = {
     "COLUMN_ALREADY_EXISTS": "there are two columns named {columnName}",
     "DATA_SOURCE_NOT_FOUND": "Spark has no data source {provider}; its jar is missing",
     "DIVIDE_BY_ZERO": "division by zero{where}; use try_divide to get NULL instead",
+    "FAILED_JDBC": "Spark cannot work with the database",
     "FAILED_READ_FILE": "cannot read the file {path}",
     "INVALID_ARRAY_INDEX": "an array of {arraySize} elements has no element {indexValue}{where}",
     "INVALID_ARRAY_INDEX_IN_ELEMENT_AT": "an array of {arraySize} elements has no element "

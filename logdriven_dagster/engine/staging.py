@@ -59,7 +59,7 @@ class Stamp:
     step_id: str
     window: TimeWindow
     fencing_token: int
-    """Of the attempt; targets refuse smaller ones of the same window."""
+    """The token of the attempt; targets refuse smaller ones of the same window."""
 
     def superseded(self, token: int) -> AttemptLostError:
         """What to raise when the target knows a greater token of the window."""
@@ -92,7 +92,7 @@ class StagedRows:
     staged_by: int = 0
     """The fencing token of the attempt that staged them; another one may have taken them over."""
     quality: QualityReport | None = None
-    """Of a step with rules: what they found."""
+    """What the rules of the step found; None without rules."""
     rejected: "StagedRows | None" = None
     """The rows that break rules, on their way to a target of their own."""
     most_rows: int | None = None

@@ -30,7 +30,7 @@ class Pass:
     """What one query staged."""
 
     rows: tuple[StagedRows, ...]
-    """Those of each window."""
+    """The rows of each window."""
     source_rows: int | None
     """What the query read for all of them."""
 
@@ -48,15 +48,15 @@ class StretchStore(Store, Protocol):
     def publish_windows(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
     ) -> tuple[Published, ...]:
-        """As `publish`, for all windows; which of them is visible first is up to the store."""
+        """Make all windows visible; which of them comes first is up to the store."""
         ...
 
     def fence_windows(self, stamps: Sequence[Stamp]) -> None:
-        """As `fence`."""
+        """Refuse from now on what older attempts at these windows publish."""
         ...
 
     def discard_windows(self, staged: Sequence[StagedRows]) -> None:
-        """As `discard`."""
+        """Remove what was staged and will not be published."""
         ...
 
     def windows_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":

@@ -183,7 +183,7 @@ class WindowSession:
         return with_source_rows(self._write(step, step.target, made, source_type), rows)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
-        """Of a table of files: what the steps read from now on."""
+        """Let the steps of a table of files read these from now on."""
         self._run = replace(self._run, files=files)
         self._results.use(self._run)
 

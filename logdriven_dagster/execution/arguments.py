@@ -34,7 +34,7 @@ class RunArguments:
         _refuse_references(self.overrides)
 
     def recorded(self) -> dict[str, str]:
-        """As `job_log.runtime_args` holds them."""
+        """The arguments in the form that `job_log.runtime_args` holds, without secrets."""
         record: dict[str, str] = {k: str(v) for k, v in told(self.overrides).items()}
         record |= {"--from-step": self.from_step} if self.from_step else {}
         record |= {"--on-running": self.on_running.value} if self.on_running else {}

@@ -10,7 +10,7 @@ from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.steps import RecordsSource, StepConfig
 from logdriven_dagster.config.window_keys import OF_A_WINDOW
 from logdriven_dagster.engine.source_rows import can_tell
-from logdriven_dagster.errors import UsageError
+from logdriven_dagster.errors import StepError, UsageError
 from logdriven_dagster.execution.claiming import read_logs
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import WindowRun
@@ -35,7 +35,10 @@ def audit(
     found = []
     for step in _steps(table):
         run = WindowRun(0, table.table, _any_window(table, log), 0, project.variables(table))
-        rows = engine().count_source(run, step, now, _done(table, log))
+        try:
+            rows = engine().count_source(run, step, now, _done(table, log))
+        except StepError as error:
+            raise type(error)(f"{table.table}: step {step.step}: {error}") from None
         if _is_comparable(table, step):
             rows = replace(rows, read=_read(run_log, rows))
         _keep(run_log, rows)

@@ -94,7 +94,7 @@ def _claim_untried(
     owner: Owner,
     logs: Mapping[str, TableLog],
 ) -> list[Started]:
-    """Those behind the first, all at once, as far as nobody has tried them and they may run."""
+    """Claim what follows the first window, at once, if nobody has tried it and it may run."""
     if registry.exchanges(orders[0].table.table):
         return []
     claims: list[Claim] = []

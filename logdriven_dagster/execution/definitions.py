@@ -51,7 +51,7 @@ class Registry:
 
     @classmethod
     def opened(cls, root: Path | str) -> "Registry":
-        """Of a project folder; InvalidProjectError without a valid `logdriven.yaml`."""
+        """Open the registry of a folder; InvalidProjectError without a valid `logdriven.yaml`."""
         sources = read_sources(root)
         project = Project(sources.root, sources.config, {}, {}, {})
         return cls(project.name, RunLog.open(project.run_log_url))
@@ -143,7 +143,7 @@ class RolledBack:
 
     changes: tuple[Change, ...]
     version: int
-    """That is in force now."""
+    """The version that is in force now."""
     file: Path | None
     """The file that still says otherwise; None if it says the same, or there is none."""
 

@@ -43,7 +43,7 @@ class Disagreements:
 
     @classmethod
     def of(cls, registered: Registered) -> "Disagreements":
-        """Of a project that was consulted; reads only."""
+        """Find what files and registry of a project say differently; reads only."""
         project = registered.project
         in_force = {kind: _settings(registered, kind) for kind in OPERATIONAL}
         kept = {

@@ -35,7 +35,7 @@ class WindowSucceeded:
     checks: Mapping[str, bool] = field(default_factory=dict)
     """Check → whether it passed; those that were not asked are missing."""
     lineage: tuple[QueryLineage, ...] = ()
-    """Of its queries, in the order of the steps; empty where it is not known."""
+    """The lineage of its queries, in the order of the steps; empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class WindowFailed:
     attempt: Attempt
     step_id: str
     error: str
-    """As in `step_log.error`: free of secrets."""
+    """The text of `step_log.error`, free of secrets."""
     seconds: float
     steps: tuple[Staged, ...] = ()
     """What had been staged, for what was found in it."""
     checks: Mapping[str, bool] = field(default_factory=dict)
-    """As of WindowSucceeded."""
+    """Check → whether it passed; those that were not asked are missing."""
     stands: bool = False
     """Whether only a refresh failed: the window is finished by what was published before."""
 
@@ -75,7 +75,7 @@ class WindowSetBack:
 
     attempt: Attempt
     reason: str
-    """As in `step_log.error`: free of secrets."""
+    """The text of `step_log.error`, free of secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class NeedUnmet:
     """Something that tables need is broken; nothing of theirs was claimed."""
 
     tables: tuple[str, ...]
-    """Those that had something to run."""
+    """The tables that had something to run."""
     reason: UnmetNeedError
     """Free of secrets."""
 

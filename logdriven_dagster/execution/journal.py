@@ -134,7 +134,7 @@ class Journal:
         self.run_log.write(lambda conn: attempts.note_change(conn, [self.attempt]))
 
     def log_halt(self, conn: Connection, step_id: str, outcome: StepOutcome) -> None:
-        """As `halt`, in a transaction of the caller's."""
+        """Write how a step ended, in a transaction of the caller's."""
         lifecycle.halt_step(conn, self.registry, self.attempt, step_id, outcome)
 
     def _record_quality(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
@@ -150,7 +150,7 @@ class Journal:
                 audits.record(conn, result.source_rows)
 
     def log_staged(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
-        """As `persist`, in a transaction of the caller's."""
+        """Write what was staged by which step, in a transaction of the caller's."""
         for step_id, result in staged.items():
             if result.state is not None and step_id not in self.durable:
                 attempts.stage_step(conn, self.attempt, step_id, result.state)

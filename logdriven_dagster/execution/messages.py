@@ -47,7 +47,7 @@ class Fact:
     step: str = ""
     error: str = ""
     blocked: tuple[str, ...] = ()
-    """Of a job: the tables that it could not go on with, and why."""
+    """The tables that a job could not go on with, and why."""
     link: str | None = None
     """The Dagster run."""
 
@@ -222,7 +222,7 @@ def _in_slack(fact: Fact) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As Slack wants it, so that no text becomes a link or mentions anybody."""
+    """Escape a text for Slack, so that it becomes no link and mentions nobody."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -54,7 +54,7 @@ class Folder:
 
     sources: Sources
     project: Project
-    """As the files say."""
+    """The project that the files declare."""
     run_log: RunLog
     items: tuple[Declared, ...] = field(repr=False)
 

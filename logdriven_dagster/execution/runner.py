@@ -265,7 +265,9 @@ class Runner:
 
     def audit(self, table: str, now: datetime) -> list[SourceRows]:
         """Where all rows of a table's sources belong; see `auditing.audit`."""
-        return audit(self.in_force(), self.run_log, self._engine, table, now)
+        project = self.in_force()
+        self._needs.refuse_unmet(project.table(table))
+        return audit(project, self.run_log, self._engine, table, now)
 
     def _order(
         self,

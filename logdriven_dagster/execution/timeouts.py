@@ -15,7 +15,7 @@ class Timeout:
     """Watches one attempt at a window, or one run of a job; `check` is called again and again."""
 
     settings: Settings
-    """Of the table or the job."""
+    """The settings of the table or the job."""
     what: str
     started: float = field(default_factory=time.monotonic)
     overdue: bool = False

@@ -14,7 +14,7 @@ class Status(str, Enum):
     READY = "READY"
     """A step whose turn has not come."""
     RUNNING = "RUNNING"
-    """Of an attempt: it holds the lease of its window."""
+    """An attempt in this state holds the lease of its window."""
     SUCCESS = "SUCCESS"
     FAILURE = "FAILURE"
     DISCARDED = "DISCARDED"
@@ -117,7 +117,7 @@ class Claim:
     reads: Mapping[str, Reads] = field(default_factory=dict)
     """Upstream table → what of it is read."""
     version: int | None = None
-    """Of the table's definition in the registry; None for one that is not registered."""
+    """The version of the table's definition in the registry; None if it is not registered."""
     other_version: str | None = None
     """Which version it is, in words, where the table's file says otherwise."""
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
@@ -174,9 +174,9 @@ class Counts:
     success: int | None = None
     failure: int | None = None
     inserted: int | None = None
-    """Of `target`, the rows whose keys were new to an upsert's target."""
+    """How many rows of `target` had keys that were new to an upsert's target."""
     updated: int | None = None
-    """Of `target`, the rows that replaced others in an upsert's target."""
+    """How many rows of `target` replaced others in an upsert's target."""
     malformed: int | None = None
     """Rows that a source could not read and was allowed to leave out or to fill with NULLs."""
 
@@ -207,4 +207,4 @@ class AttemptOutcome:
     error_count: int = 0
     """Failed tries inside the attempt, kept after a success. Source: Kettle, `error_count`."""
     published_nothing: bool = False
-    """Of an attempt without success: it had not begun to publish, as it knows itself."""
+    """Whether an attempt without success knows that it had not begun to publish."""

@@ -87,7 +87,7 @@ class Use:
     """Something that a step uses."""
 
     code: str
-    """Of the table, the job, or the step of a maintenance job."""
+    """The code of the table, the job, or the step of a maintenance job."""
     kind: str
     """connection, source, target, file, topic, upstream or table."""
     used: str
@@ -152,7 +152,7 @@ class Version:
     content: str
     file_digest: str | None
     columns: Mapping[str, Any]
-    """Those of its kind, settings among them."""
+    """The columns that its kind has, settings among them."""
 
     @property
     def in_force(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ class FoundFile:
     size: int
     """Bytes."""
     hash: str
-    """Of the content, or of its size and time: what tells two versions apart."""
+    """A hash of the content, or of size and time: it tells two versions apart."""
     created: datetime
     """The last modification, aware."""
 

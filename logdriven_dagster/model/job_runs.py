@@ -33,7 +33,7 @@ class JobRequest:
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """The values that the job gives to what it runs; secrets as `${env:NAME}`."""
     steps: tuple[RunStep, ...] = ()
-    """Of a maintenance job: the steps that this run will take, in order."""
+    """The steps that this run of a maintenance job will take, in order."""
     lease: timedelta = timedelta(minutes=1)
     """How long the run may go without a heartbeat before it is taken for dead."""
 

@@ -57,7 +57,7 @@ class Query:
     """With the variables of the project and the table; those of the window stay references."""
     result: Container
     columns: tuple[str, ...]
-    """Of the result, as it was written."""
+    """The columns of the result, as it was written."""
     names: Mapping[str, Container] = field(default_factory=dict)
     """What a name means in the text, in small letters."""
     inner: "tuple[Query, str | None] | None" = None
@@ -82,7 +82,7 @@ class ColumnOrigin:
     origins: tuple[ColumnRef, ...] = ()
     """None of them for a constant."""
     functions: tuple[str, ...] = ()
-    """That its value went through, in small letters."""
+    """The functions that its value went through, in small letters."""
     temps: tuple[str, ...] = ()
     """Common table expressions and subqueries on the way."""
 

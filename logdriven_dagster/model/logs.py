@@ -16,7 +16,7 @@ class OpenWindow:
     job_id: int
     status: Status
     owner: Owner | None = None
-    """Of a RUNNING attempt."""
+    """The process that holds a RUNNING attempt."""
     error: str | None = None
     """The first line of a failed attempt's error."""
     expired: bool = False
@@ -84,14 +84,14 @@ class TableLog:
     failed_refreshes: tuple[OpenWindow, ...] = ()
     """Finished windows whose last refresh failed: what was published before it stands."""
     settled: tuple[Settled, ...] = ()
-    """Of tables with `lookback`: the windows for which late rows may still come, perhaps more."""
+    """The windows for which late rows may still come, perhaps more; only with `lookback`."""
     stale: tuple[TimeWindow, ...] = ()
     """Finished windows over which an upstream window was run again later."""
     last: LastSlice | None = None
-    """Of sliced tables."""
+    """The newest slice of a sliced table."""
     queued: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Of tables that consume batches: (step, source) → how many wait for the next slices."""
+    """(Step, source) of a table that consumes batches → how many wait for the next slices."""
     unmarked: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Of those with a `cut_pattern`: how many more wait for one that is marked by it."""
+    """(Step, source) with a `cut_pattern` → how many more wait for one that is marked by it."""
     recent: tuple[Ended, ...] = ()
     """What ended within the longest delay after which another table follows; none without."""

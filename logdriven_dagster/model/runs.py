@@ -18,15 +18,15 @@ class WindowRun:
     table: str
     window: TimeWindow
     fencing_token: int
-    """Of the attempt; greater than that of any earlier one at the window."""
+    """The token of the attempt; greater than that of any earlier one at the window."""
     variables: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """Project and table variables and `--override` values, the later ones winning."""
     reads: Mapping[str, Reads] = field(default_factory=dict)
     """Upstream table → what of it is read."""
     files: tuple[RegisteredFile, ...] = ()
-    """Of a table of files: those to read."""
+    """The files that a table of files reads."""
     row: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """Of a step with `loop_over`: the values of the row, which are data."""
+    """The values of the row, which are data, for a step with `loop_over`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Staged:
     state: str | None = None
     """JSON with which another process can take over what is staged; None for a view."""
     quality: QualityReport | None = None
-    """Of a step with rules: what they found."""
+    """What the rules of the step found; None without rules."""
     source_rows: SourceRows | None = None
     """Where all rows of the source belong, if this step has looked."""
 
@@ -82,7 +82,7 @@ class Published:
     rows: int | None = None
     """Rows that this window holds in the target now; None for upserts and foreign tables."""
     merged: Merged | None = None
-    """Of an upsert; None if it was published before and nobody wrote down what it did."""
+    """What an upsert did; None if it was published before and nobody wrote that down."""
     table_rows: int | None = None
     """Rows of the whole target after it; None where somebody would have to count them."""
 

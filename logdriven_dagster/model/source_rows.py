@@ -20,7 +20,7 @@ class SourceRows:
     future: int
     """From the data clock on: windows to come will read them."""
     digest: str | None = None
-    """Of the files that were looked at, and of what was asked."""
+    """A hash of the files that were looked at, and of what was asked."""
     done: int | None = None
     """In windows that are done; only an audit asks."""
     read: int | None = None

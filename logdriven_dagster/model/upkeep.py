@@ -15,9 +15,9 @@ class Upkept:
     files: int = 0
     """Files that were removed or rewritten."""
     bytes: int = 0
-    """Of these files."""
+    """The size of these files."""
     table: str = ""
-    """Of upkeep of one table: which."""
+    """The table, where upkeep is of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Expiry:
     """How much of a table's history stays, whatever its age."""
 
     keep: int = 1
-    """This many of the newest snapshots."""
+    """How many of the newest snapshots stay at any age."""
 
     def __post_init__(self) -> None:
         if self.keep < 1:

@@ -79,7 +79,7 @@ class Along(Enum):
 
     @classmethod
     def of(cls, incremental_type: str) -> "Along":
-        """That of a table; tables of files and of upstreams consume batches."""
+        """The kind of a table's slices; tables of files and of upstreams consume batches."""
         return next((item for item in cls if item.value == incremental_type), cls.BATCHES)
 
 

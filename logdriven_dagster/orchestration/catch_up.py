@@ -102,7 +102,7 @@ def started_by(run: DagsterRun) -> StartedBy:
 
 
 def online_tables(project: Project, names: Collection[str] = ()) -> list[str]:
-    """Those of some or all tables that schedules and sensors may start."""
+    """The tables, of these or of all, that schedules and sensors may start."""
     selected = project.select(tuple(names))
     return [name for name in selected if project.tables[name].release_state == "online"]
 

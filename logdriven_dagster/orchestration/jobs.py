@@ -60,15 +60,15 @@ class JobRunConfig(Config):
     now: str | None = None
     """Pins the data clock: a date or time of the project's time zone."""
     max_windows: int | None = None
-    """Of a standard job: the most windows that the run attempts."""
+    """How many windows a standard job attempts at the most."""
     max_parallel: int | None = None
-    """Of a standard job: how many windows it has in work at a time."""
+    """How many windows a standard job has in work at a time."""
     from_start: bool = False
-    """Of a maintenance job: from the lowest step, not from where the last run stopped."""
+    """Whether a maintenance job begins at its lowest step, not where the last run stopped."""
     from_step: str | None = None
-    """Of a maintenance job: from this step."""
+    """The step at which a maintenance job begins."""
     retry_version: str | None = None
-    """Of a standard job, `recorded` or `latest`: what failed windows are tried again with."""
+    """Which version a standard job tries failed windows again with: `recorded` or `latest`."""
     overrides: dict[str, str] | None = None
     """Variables that win over all others."""
 

@@ -27,7 +27,7 @@ _DATABASES = {"postgresql": "postgres", "mariadb": "mariadb", "mysql": "mysql", 
 
 
 def table_metadata(project: Project, table: TableConfig) -> dict[str, Any]:
-    """Of the definition: its file, period, start and order."""
+    """Metadata of a definition: its file, period, start and order."""
     metadata: dict[str, Any] = {
         "table": table.table,
         "period": str(table.period),
@@ -63,7 +63,7 @@ def kinds(project: Project, table: TableConfig) -> set[str]:
 
 
 def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
-    """Of a materialization: rows, columns, window, job and snapshot."""
+    """Metadata of a materialization: rows, columns, window, job and snapshot."""
     staged, published = _output(event)
     metadata = _attempt_metadata(event.attempt) | {"seconds": round(event.seconds, 3)}
     if event.error_count:
@@ -91,7 +91,7 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
 
 
 def columns_shown(columns: Sequence[Column]) -> dict[str, Any]:
-    """Of a table's columns, which Dagster shows beside the asset."""
+    """Metadata of a table's columns, which Dagster shows beside the asset."""
     shown = [TableColumn(column.name, column.type) for column in columns]
     return {"dagster/column_schema": TableSchema(shown)}
 
@@ -106,13 +106,13 @@ def rows_shown(of_window: int | None, of_table: int | None) -> dict[str, Any]:
 
 
 def merged_metadata(inserted: int | None, updated: int | None) -> dict[str, int]:
-    """Of what an upsert did; nothing of other modes."""
+    """Metadata of what an upsert did; none for other modes."""
     counts = {"inserted_count": inserted, "updated_count": updated}
     return {name: count for name, count in counts.items() if count is not None}
 
 
 def failure_metadata(event: WindowFailed) -> dict[str, Any]:
-    """Of a failed window: which attempt failed in which step, and the whole error."""
+    """Metadata of a failed window: which attempt failed in which step, and the whole error."""
     return _attempt_metadata(event.attempt) | {
         "step": event.step_id,
         "seconds": round(event.seconds, 3),
@@ -121,7 +121,7 @@ def failure_metadata(event: WindowFailed) -> dict[str, Any]:
 
 
 def window_metadata(window: TimeWindow) -> dict[str, Any]:
-    """Of what a window covers."""
+    """Metadata of what a window covers."""
     start, end = window.bounds
     return {
         "window": str(window),
@@ -140,7 +140,7 @@ def _attempt_metadata(attempt: Attempt) -> dict[str, Any]:
 
 
 def identity_shown(job_id: int, attempt: int) -> dict[str, str]:
-    """Of the numbers by which people find an attempt: text, since Dagster plots numbers."""
+    """Metadata by which people find an attempt: text, since Dagster plots numbers."""
     return {"job_id": str(job_id), "attempt": str(attempt)}
 
 

@@ -228,7 +228,7 @@ def _of_one_group(
 
 
 def _tags(project: Project, ready: Sequence[PlannedWindow]) -> dict[str, str]:
-    """Of the most urgent window; all are of one group."""
+    """The tags of the run that is requested: priority and group of the most urgent window."""
     urgent = max((project.tables[w.table] for w in ready), key=lambda table: table.priority)
     return {PROJECT_TAG: project.name, TRIGGER_TAG: "sensor", **run_tags(urgent)}
 

@@ -20,11 +20,11 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.lineage_answers import of_table
 
 _SHARE = 0.02
-"""Of a run's time, for counting the rows of one table."""
+"""The part of a run's time that counting the rows of one table may take."""
 
 
 def lineage_shown(project: Project, table: str, queries: Sequence[QueryLineage]) -> dict[str, Any]:
-    """Of what a table ran: the columns of other assets that its columns are made from."""
+    """Metadata: the columns of other assets that the columns of a table are made from."""
     steps = [step.step for step in project.tables[table].steps] if table in project.tables else []
     places = {step: n for n, step in enumerate(steps)}
     ordered = sorted(queries, key=lambda query: places.get(query.step_id, 0))
@@ -41,7 +41,7 @@ def lineage_shown(project: Project, table: str, queries: Sequence[QueryLineage])
 
 
 def table_shown(project: Project, table: TableConfig, run_log: RunLog) -> dict[str, Any]:
-    """Of what readers of the table find now, for a window that ran elsewhere or wrote nothing."""
+    """Metadata: what readers of the table find now, if a window ran elsewhere or wrote nothing."""
 
     def ran() -> dict[str, Any]:
         queries = run_log.ask(lambda conn: of_table(conn, table.table))
@@ -80,7 +80,7 @@ class CountedRows:
     """When a table may be counted once more, by this process's clock."""
 
     def shown(self, table: TableConfig) -> dict[str, Any]:
-        """Of a window that was just published."""
+        """Metadata for a window that was just published."""
         began = monotonic()
         if not isinstance(table.output, JdbcTarget) or began < self._again.get(table.table, 0):
             return {}

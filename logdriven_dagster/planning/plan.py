@@ -30,7 +30,7 @@ from logdriven_dagster.planning.turns import NO_WAIT, turn, upstreams_of, waits
 
 
 class State(str, Enum):
-    """Of a pending window."""
+    """Whether a pending window can run now, waits, or runs already."""
 
     READY = "ready"
     BLOCKED = "blocked"
@@ -94,7 +94,7 @@ class TablePlan:
         return self._queue(self.unfinished)
 
     def heads(self) -> Iterator[tuple[TimeWindow, Trigger]]:
-        """Those of them that may be ready: of an ordered table, what it would run first."""
+        """The windows that may be ready: of an ordered table, what it would run first."""
         return self._queue(self.unfinished[:1] if self.table.ordered else self.unfinished)
 
     def _queue(self, windows: Windows) -> Iterator[tuple[TimeWindow, Trigger]]:

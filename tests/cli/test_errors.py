@@ -113,3 +113,25 @@ def test_an_unset_variable_is_named(shop, logdriven, monkeypatch):
     result = logdriven("plan")
     assert result.code == 2
     assert "RUN_LOG_PASSWORD" in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("run", "--max-windows", "0"), "'--max-windows': must be at least 1, not '0'"),
+        (("run", "--max-windows", "x"), "'--max-windows': must be a whole number, not 'x'"),
+        (("ui", "--port", "99999"), "'--port': must be at most 65535, not '99999'"),
+        (("report", "--format", "xml"), "'--format': 'xml' is not one of 'csv', 'html', 'json'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_value_that_an_option_cannot_take_is_told_in_plain_words(shop, logdriven, words, told):
+    result = logdriven(*words)
+    assert result.code == 2
+    assert told in result.err
+
+
+def test_the_example_of_a_fix_shows_how_to_name_a_password(shop, logdriven):
+    with (shop / "logdriven.yaml").open("a") as file:
+        file.write("connections: {erp: {url: 'jdbc:postgresql://h/d'}}\n")
+    assert "postgresql://user:${env:PASSWORD}@host/database" in logdriven("validate").err

@@ -214,6 +214,22 @@ def test_an_unknown_sqlite_table_is_terminal(tmp_path):
     assert not is_transient(caught.value)
 
 
+def test_what_a_database_says_is_one_sentence_and_the_exception_stands_behind_it(tmp_path):
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'a.db'}")
+    with pytest.raises(sa.exc.OperationalError) as caught, engine.begin() as conn:
+        conn.execute(sa.text("SELECT * FROM nowhere"))
+    sentence, _, whole = str(step_error(caught.value)).partition("\n\n")
+    assert sentence.startswith("the database says: no such table: nowhere")
+    assert whole == "OperationalError: no such table: nowhere"
+
+
+def test_a_column_that_a_source_lacks_is_told_with_the_field_that_names_it(lab: Lab):
+    lab.file("a.csv", "b,at\n1,2022-01-01\n")
+    source = {"type": "csv", "path": "a.csv", "header": True, "window_column": "att"}
+    told = "the source has no column att, its window_column; it has at, b"
+    assert str(failure(lab, source=source)).startswith(told)
+
+
 class _Terminated(BaseException):
     """As Dagster's interruption is one."""
 

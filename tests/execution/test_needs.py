@@ -60,7 +60,7 @@ ALL = ("shop.t0", "shop.t1", "shop.t2", "shop.t3")
     ("url", "told"),
     [
         (SECRET_URL, "connection shop: the environment variable NEEDS_TEST_PASSWORD is not set"),
-        (NOBODY, "connection shop: OperationalError: connection failed"),
+        (NOBODY, "connection shop: its database cannot be opened: connection failed: "),
         ("mssql+nodriver://h/d", "connection shop: no JDBC driver is known for it"),
     ],
     ids=["variable", "unreachable", "driver"],
@@ -72,6 +72,19 @@ def test_a_connection_that_is_broken_is_one_error_and_no_failed_window(shop, url
     assert error.startswith(told)
     assert shop.statuses("ods.numbers") == [(f"0{n}", "SUCCESS") for n in range(1, 5)]
     assert {row["job_name"] for row in shop.log()} == {"ods.numbers"}
+
+
+def test_a_database_that_cannot_be_opened_is_told_in_one_line_with_what_to_check(shop):
+    shop.write("logdriven.yaml", PROJECT % NOBODY)
+    [(_, error)] = unmet(shop.catch_up())
+    assert error.endswith("; check connections.shop in logdriven.yaml, and that the server runs")
+    assert "\n" not in error
+
+
+def test_an_audit_needs_what_the_windows_need(shop):
+    shop.write("logdriven.yaml", PROJECT % NOBODY)
+    with pytest.raises(UnmetNeedError, match="connection shop: its database cannot be opened"):
+        shop.runner.audit("shop.t1", NOW)
 
 
 def test_a_window_that_is_asked_for_is_refused_before_it_is_claimed(shop):
