@@ -22,7 +22,7 @@ from logdriven_dagster.errors import UsageError
 
 _JDBC = {
     "postgresql": ("postgresql", "org.postgresql.Driver"),
-    # MariaDB's own scheme makes Spark read column names as values (DESIGN §9).
+    # MariaDB's own scheme makes Spark read column names as values.
     "mysql": ("mysql", "org.mariadb.jdbc.Driver"),
     "mariadb": ("mysql", "org.mariadb.jdbc.Driver"),
 }

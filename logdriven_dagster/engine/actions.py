@@ -71,7 +71,7 @@ class Action(Generic[Result]):
     """Spark work in a thread of its own, found again by its mark.
 
     PySpark does not notice signals while it waits for Java, so the caller's thread only polls; when
-    it is interrupted, by whatever exception, the jobs are cancelled by their mark (DESIGN §8).
+    it is interrupted, by whatever exception, the jobs are cancelled by their mark.
     """
 
     def __init__(self, spark: "SparkSession", label: str, work: Callable[[], Result]) -> None:

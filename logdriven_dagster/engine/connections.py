@@ -29,7 +29,7 @@ _WRITER = {
     # SQLite has one writer at a time; the others would fail as busy.
     "org.sqlite.JDBC": {"numPartitions": "1"},
 }
-"""Several rows per statement: four to five times as fast (DESIGN §9)."""
+"""Several rows per statement: four to five times as fast."""
 
 
 def reader_options(connection: Connection) -> dict[str, str]:

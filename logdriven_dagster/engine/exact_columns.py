@@ -185,7 +185,7 @@ class _Look:
 def _sqlite(field: "StructField") -> Exact | None:
     """By the declared type, since values may be anything. Source: sqlite.org/datatype3, affinity.
 
-    Integers have 64 bits, of which Spark reads 32, or makes decimals of them (DESIGN §9).
+    Integers have 64 bits, of which Spark reads 32, or makes decimals of them.
     """
     kind, guessed = declared(field), field.dataType.simpleString()
     if kind == "DATE":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 
+from logdriven_dagster.config.driver_errors import driver_words
 from logdriven_dagster.config.secrets import redact_start
 from logdriven_dagster.engine.deaths import cause_of_death
 from logdriven_dagster.engine.kafka_clients import is_transient as is_transient_kafka
@@ -182,23 +183,11 @@ def _is_transient_java(thrown: Thrown) -> bool:
 
 def _sentence(error: Exception) -> str:
     """The error in one line, for people."""
-    if said := said_by_database(error):
+    if said := driver_words(getattr(error, "orig", None)):
         return f"{getattr(error, 'database', 'the database')} says: {said}"
     chain = thrown_by(error)
     text = " ".join((sentence_of(chain) if chain else _text(error).partition("\n")[0]).split())
     return text if _HAS_PLACE.search(text) else text + _place(error)
-
-
-def said_by_database(error: Exception) -> str:
-    """The first line of what a database or its driver says; empty if the error is none of theirs.
-
-    Drivers for MariaDB put a number before it.
-    """
-    origin = getattr(error, "orig", None)
-    if origin is None:
-        return ""
-    numbered = len(origin.args) == 2 and isinstance(origin.args[0], int)
-    return str(origin.args[1] if numbered else origin).strip().partition("\n")[0]
 
 
 def _text(error: Exception) -> str:

@@ -1,6 +1,6 @@
 """Iceberg tables: Spark writes Parquet files, one PyIceberg commit makes them the table's.
 
-A killed commit leaves the old rows or the new ones, never both (DESIGN §9).
+A killed commit leaves the old rows or the new ones, never both.
 """
 
 import random

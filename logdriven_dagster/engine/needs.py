@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.config.driver_errors import driver_words
 from logdriven_dagster.config.needs import Need, refuse_unmet_here
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.engine.failures import said_by_database, step_error
+from logdriven_dagster.engine.failures import step_error
 from logdriven_dagster.engine.spark_settings import given_settings, refuse_missing_driver
 from logdriven_dagster.errors import UnmetNeedError, UsageError, in_brief
 
@@ -57,7 +58,9 @@ def _refuse_unreachable(need: Need, url: "URL") -> None:
     except ImportError as error:
         raise UnmetNeedError(str(need), f"its driver is not installed: {error}") from None
     except Exception as error:  # noqa: BLE001 - drivers raise whatever they like
-        said = redact(said_by_database(error)) or in_brief(str(step_error(error)))
+        said = redact(driver_words(getattr(error, "orig", None))) or in_brief(
+            str(step_error(error))
+        )
         place = "catalog" if need.kind == "catalog" else f"connections.{need.name}"
         problem = f"its database cannot be opened: {said}"
         fix = f"check {place} in {PROJECT_FILE}, and that the server runs"

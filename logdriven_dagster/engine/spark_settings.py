@@ -71,7 +71,7 @@ def session_settings(project: Project, *, few_rows: bool = False) -> dict[str, s
     FEW_ROWS as far as anybody knows.
     """
     own = {
-        # INT96 has no statistics, and Iceberg refuses files with it (DESIGN §9).
+        # INT96 has no statistics, and Iceberg refuses files with it.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Published files are listed by name: a Spark job to list them costs ten times as much.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",

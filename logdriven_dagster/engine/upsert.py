@@ -1,6 +1,6 @@
 """Upsert into an Iceberg table: files that hold a matching key are written anew, the rest stay.
 
-A row that a newer window wrote wins over this window's, in whatever order they run (DESIGN §7).
+A row that a newer window wrote wins over this window's, in whatever order they run.
 Rows that others put there have no `_window_start`: any window is newer than they are. Columns that
 the result lacks keep their values.
 """

@@ -11,6 +11,7 @@ from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
+from logdriven_dagster.config.driver_errors import driver_words
 from logdriven_dagster.config.secrets import redact, remember
 from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.errors import RunLogError
@@ -21,6 +22,7 @@ HEAD = "0006"
 VERSION_TABLE = "logdriven_version"
 """Not Alembic's default name: the log may share a database with Dagster's own storage."""
 
+_DATABASES = ("sqlite", "postgresql", "mysql", "mariadb")
 _EXTRAS = {"psycopg": "postgres", "pymysql": "mysql", "MySQLdb": "mysql"}
 _UNDONE_STATES = ("40001", "40P01", "55P03", "25P03", "25P04")
 """PostgreSQL's serialization failure, deadlock, lock that could not be had in time, and the ends of
@@ -131,7 +133,7 @@ class RunLog:
             shown = self.engine.url.render_as_string(hide_password=True)
             kind = UnreachableError if _is_unreachable(error) else RunLogError
             kind = UndoneError if _is_undone(cause) else kind
-            raise kind(redact(f"cannot use the run log {shown}: {cause}")) from None
+            raise kind(redact(f"cannot use the run log {shown}: {driver_words(cause)}")) from None
 
     def upgrade(self) -> str:
         """Bring the schema up to date, one process at a time; the version it has then."""
@@ -189,6 +191,8 @@ def _is_undone(cause: BaseException | None) -> bool:
 
 
 def _engine(url: URL) -> Engine:
+    if url.get_backend_name() not in _DATABASES:
+        raise _no_place(url)
     try:
         if url.get_backend_name() == "sqlite":
             return _sqlite_engine(url)
@@ -205,8 +209,12 @@ def _engine(url: URL) -> Engine:
         problem = f"the run log needs the package {error.name}; {fix}"
         raise RunLogError(problem) from None
     except NoSuchModuleError:
-        known = "sqlite, postgresql, mysql and mariadb"
-        raise RunLogError(f"the run log cannot be kept in {url.drivername}; use {known}") from None
+        raise _no_place(url) from None
+
+
+def _no_place(url: URL) -> RunLogError:
+    known = f"{', '.join(_DATABASES[:-1])} or {_DATABASES[-1]}"
+    return RunLogError(f"the run log cannot be kept in {url.drivername}; use {known}")
 
 
 def _sqlite_engine(url: URL) -> Engine:

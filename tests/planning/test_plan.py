@@ -1,4 +1,4 @@
-"""Readiness and running order over several tables. Source: Sharp ETL, dependencies; DESIGN §7."""
+"""Readiness and running order over several tables. Source: Sharp ETL, dependencies."""
 
 import pytest
 

@@ -65,6 +65,18 @@ def test_an_unreachable_log_is_one_clear_error_without_the_password():
     assert "topsecret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("url", ["mssql://h/d", "oracle://h/d", "postgresql+nothing://h/d"])
+def test_a_database_that_cannot_hold_the_log_is_refused_whatever_is_installed(url):
+    with pytest.raises(RunLogError, match="use sqlite, postgresql, mysql or mariadb"):
+        RunLog.open(url)
+
+
+def test_what_the_server_says_is_one_line():
+    with pytest.raises(RunLogError) as caught:
+        RunLog.open("postgresql+psycopg://me@127.0.0.1:1/none")
+    assert str(caught.value).endswith("Connection refused")
+
+
 def test_a_log_that_goes_away_is_one_clear_error(log):
     with pytest.raises(RunLogError, match="cannot use the run log"):
         rows(log, "SELECT * FROM nowhere")
