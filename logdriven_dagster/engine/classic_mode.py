@@ -75,6 +75,15 @@ class ClassicMode:
         found: list[str] = python_value(frame.sparkSession._jvm, frame._jdf.inputFiles())  # noqa: SLF001
         return found
 
+    def query(
+        self,
+        spark: "SparkSession",
+        sql: str,
+        values: Mapping[str, Any],
+        frames: "Mapping[str, DataFrame]",  # noqa: ARG002 - as SparkMode has it
+    ) -> "DataFrame":
+        return spark.sql(sql, args=dict(values)) if values else spark.sql(sql)
+
     def observed(self, observation: "Observation") -> Mapping[str, Any]:
         """Without the wait of `get`: what the optimizer has left out never comes."""
         java: Any = observation._jo  # noqa: SLF001 - whether it is there has no public door

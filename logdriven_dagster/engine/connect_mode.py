@@ -79,6 +79,18 @@ class ConnectMode:
     def input_files(self, frame: "DataFrame") -> list[str]:
         return frame.inputFiles()
 
+    def query(
+        self,
+        spark: "SparkSession",
+        sql: str,
+        values: Mapping[str, Any],
+        frames: "Mapping[str, DataFrame]",
+    ) -> "DataFrame":
+        from logdriven_dagster.engine.connect_queries import watched_query
+
+        watched = watched_query(spark, sql, values, frames)
+        return spark.sql(sql, args=dict(values)) if watched is None else watched
+
     def observed(self, observation: "Observation") -> Mapping[str, Any]:
         return observation.get
 

@@ -65,10 +65,14 @@ class Suspect:
 
     def refusal(self, error: Exception) -> str | None:
         """What is wrong with which record, if it was one; else None."""
-        text = "\n".join(thrown.message for thrown in thrown_by(error))
+        thrown = thrown_by(error)
+        text = "\n".join(each.message for each in thrown)
         if problem := self._of_header(text):
             return f"{problem}; {_FIX_OF_HEADERS}"
         problem = self._of_values(text) or self._of_records(text)
+        if problem is None and len(thrown) == 1 and (known := _FILE.search(text)):
+            # A file that cannot be read has a cause; Connect loses it where one has no message.
+            problem = self._of_record(unquote(known[1]), text)
         return f"{problem}; {_FIX}" if problem else None
 
     def is_decodable(self) -> bool:
@@ -101,9 +105,11 @@ class Suspect:
         if found := _QUOTE.search(text):
             told = f"a quote after {_short(found[1])} neither ends the value nor is it doubled"
             return self._placed([file], told, lambda line: f'"{found[1]}"' in line)
-        return self._of_record(file, text) if "MALFORMED_RECORD_IN_PARSING" in text else None
+        if "MALFORMED_RECORD_IN_PARSING" not in text:
+            return None
+        return self._of_record(file, text) or f"{_shown(file)}: a record does not fit the columns"
 
-    def _of_record(self, file: str, text: str) -> str:
+    def _of_record(self, file: str, text: str) -> str | None:
         """What Spark tells of the value, or of the record, says which one it was."""
         columns = self._columns(file)
         found = [
@@ -114,7 +120,7 @@ class Suspect:
         for record, told, _ in blamed or found:
             first = record.strip().partition("\n")[0].strip()
             return self._placed([file], told, lambda line, first=first: line.strip() == first)  # type: ignore[misc]
-        return f"{_shown(file)}: a record does not fit the columns"
+        return None
 
     def _columns(self, file: str) -> "StructType":
         given = declared(self.source)

@@ -81,6 +81,16 @@ class SparkMode(Protocol):
         """The locations of the files that the frame reads."""
         ...
 
+    def query(
+        self,
+        spark: "SparkSession",
+        sql: str,
+        values: Mapping[str, Any],
+        frames: "Mapping[str, DataFrame]",
+    ) -> "DataFrame":
+        """The result of a query; `frames` are the views that it may name."""
+        ...
+
     def observed(self, observation: "Observation") -> Mapping[str, Any]:
         """What an `observe` found; nothing if no query has come by it, and nobody waits for one."""
         ...

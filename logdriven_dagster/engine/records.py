@@ -152,7 +152,8 @@ def tolerated(
     changes = {
         d.name: sf.expr(f"CASE WHEN {d.bad} THEN {d.instead} ELSE {d.value} END") for d in found
     }
-    return observed.withColumns(changes).select(*map(quoted, names)), counts
+    observed = observed.withColumns(changes) if changes else observed
+    return observed.select(*map(quoted, names)), counts
 
 
 @dataclass(frozen=True, slots=True)

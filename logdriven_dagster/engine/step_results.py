@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_UNCOUNTED = (
+    "malformed records are not counted: the step's query does not read its source, or by spark.sql "
+    "in Python on Spark Connect, which tells nothing of it"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """What a step makes, and nobody has computed yet."""
@@ -117,6 +123,10 @@ class StepResults:
         return (
             [sum(map(int, each)) for each in zip(*told, strict=True)] if told else [None] * number
         )
+
+    def uncounted(self, step: StepConfig) -> str:
+        """What the log says where nobody knows how many malformed records a step has read."""
+        return _UNCOUNTED if self._malformed.get(step.step) else ""
 
     def _of(self, step: StepConfig) -> StepResult:
         if step.loop_over is not None:

@@ -4,7 +4,6 @@ Every window gets rows of its own, with its own stamp, so that whatever comes af
 treat it alone: take it over, publish it again, remove it.
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,16 +15,15 @@ from logdriven_dagster.config.steps import CheckConfig, StepConfig, Target
 from logdriven_dagster.config.stretching import counting
 from logdriven_dagster.engine.checks import refuse_violations
 from logdriven_dagster.engine.failures import step_errors
-from logdriven_dagster.engine.schemas import WINDOW_START, columns_of
+from logdriven_dagster.engine.schemas import WINDOW_START
+from logdriven_dagster.engine.staged_steps import noted, viewed, with_source_rows, written
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, in_few_files
 from logdriven_dagster.engine.step_results import StepResult, StepResults
 from logdriven_dagster.engine.stores import store
 from logdriven_dagster.engine.stretch_index import count_by_window, placed_in_windows
 from logdriven_dagster.engine.stretch_staging import Pass, StretchStore
 from logdriven_dagster.engine.views import Views
-from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
-from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Reads, TimeWindow
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ class StretchSession:
         self._table: TableConfig = place.project.table(whole.table)
         tables = frozenset(place.project.tables)
         self._counting = counting(place.project, self._table)
-        self._observed: list[Callable[[], list[int]]] = []
+        self._observed: list[Callable[[], list[int] | None]] = []
 
         def table(name: str, part: Reads) -> "DataFrame":
             frame = read(place, name, part)
@@ -71,8 +69,7 @@ class StretchSession:
             rows = self._results.source_rows(step)
             if step.target is None:
                 self._views.register(step.step, made.frame)
-                columns = columns_of(made.frame.schema)
-                view = Staged(step.step, Counts(), source_type, None, columns, made.files)
+                view = viewed(step, made, source_type)
                 return (with_source_rows(view, rows), *(view,) * (len(self._runs) - 1))
             first, *others = self._write(step, step.target, made, source_type)
             return (with_source_rows(first, rows), *others)
@@ -124,7 +121,10 @@ class StretchSession:
         self._staged[step.step] = rows = self._counted(done)
         self._views.offer(step.step, lambda: keeper.windows_frame(rows).drop(WINDOW_START))
         told = zip(rows, self._results.malformed(), strict=True)
-        return tuple(_told(each, target, source_type, made.files, bad) for each, bad in told)
+        note = self._results.uncounted(step)
+        return tuple(
+            noted(written(each, target, source_type, made.files, bad), note) for each, bad in told
+        )
 
     def _seen(self, column: str | None, frame: "DataFrame") -> "DataFrame":
         """Count on the way what a query reads window by window."""
@@ -140,9 +140,11 @@ class StretchSession:
         rows = done.rows
         if self._counting == "results" and done.source_rows == sum(each.rows or 0 for each in rows):
             return tuple(replace(each, source_rows=each.rows) for each in rows)
-        if not self._observed or done.source_rows is None:
+        found = [counts() for counts in self._observed]
+        known = [each for each in found if each is not None]
+        if not found or len(known) < len(found) or done.source_rows is None:
             return rows
-        by_window = [sum(each) for each in zip(*(c() for c in self._observed), strict=True)]
+        by_window = [sum(each) for each in zip(*known, strict=True)]
         # What all windows share was read once here, and is read for each that runs by itself.
         shared = done.source_rows - sum(by_window)
         if shared < 0:
@@ -159,13 +161,6 @@ class StretchSession:
             for step in self._table.steps
             if step.target is not None
         }
-
-
-def with_source_rows(staged: Staged, rows: SourceRows | None) -> Staged:
-    """What was staged, with what was found out about the source on the way."""
-    told = "" if rows is None else rows.told
-    output = "; ".join(filter(None, [told, staged.output]))
-    return replace(staged, source_rows=rows, output=output)
 
 
 def stretch_store(place: Place, table: str, target: Target) -> StretchStore:
@@ -194,32 +189,6 @@ def _union(reads: Iterable[Reads]) -> Reads:
             else:
                 spans.append(span)
     return tuple(spans)
-
-
-def _told(
-    staged: StagedRows,
-    target: Target,
-    source_type: str | None,
-    files: tuple[str, ...],
-    malformed: int | None,
-) -> Staged:
-    state = {
-        "rows": staged.state(),
-        "source_type": source_type,
-        "current_files": list(files),
-        "malformed": malformed,
-    }
-    return Staged(
-        staged.stamp.step_id,
-        Counts(staged.source_rows, staged.rows, staged.rows, 0, malformed=malformed),
-        source_type,
-        target.type,
-        columns_of(staged.schema),
-        files,
-        staged.output,
-        staged.location,
-        json.dumps(state),
-    )
 
 
 def _stamp(run: WindowRun, step_id: str) -> Stamp:

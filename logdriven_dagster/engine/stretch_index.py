@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.steps import Target
 from logdriven_dagster.engine.instants import instant
+from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.placing import placed
 from logdriven_dagster.engine.schemas import WINDOW_START, window_column
 from logdriven_dagster.model.windows import TimeWindow
@@ -103,13 +104,21 @@ def _search(moment: "Column", windows: Sequence[TimeWindow], low: int, high: int
 
 def count_by_window(
     frame: "DataFrame", column: str, windows: Sequence[TimeWindow]
-) -> "tuple[DataFrame, Callable[[], list[int]]]":
-    """The frame, and how many of its rows each window had, once a query has read them."""
+) -> "tuple[DataFrame, Callable[[], list[int] | None]]":
+    """The frame, and how many of its rows each window had, once a query has read them.
+
+    None if Spark does not tell.
+    """
     from pyspark.sql import Observation
 
-    observation = Observation()
+    observation, session = Observation(), frame.sparkSession
     observed = frame.observe(observation, bins_by_window(frame, column, windows).alias("bins"))
-    return observed, lambda: counts_of_bins(observation.get["bins"], len(windows))
+
+    def counts() -> list[int] | None:
+        told = mode_of(session).observed(observation)
+        return counts_of_bins(told["bins"], len(windows)) if "bins" in told else None
+
+    return observed, counts
 
 
 def bins_by_window(

@@ -9,6 +9,7 @@ from logdriven_dagster.config.references import (
     replace_tables,
     table_references,
 )
+from logdriven_dagster.engine.modes import mode_of
 from logdriven_dagster.engine.rendering import parameters, render, with_instants
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
@@ -73,7 +74,7 @@ class Views:
         except UnreadableSqlError as error:
             raise TerminalStepError(f"the query cannot be read: {error}") from None
         text, values = with_instants(text, self._run), parameters(text, self._run)
-        return self._spark.sql(text, args=values) if values else self._spark.sql(text)
+        return mode_of(self._spark).query(self._spark, text, values, self._frames)
 
     def parameters(self) -> "dict[str, Callable[[], DataFrame]]":
         """What a Python transform can ask for by name, besides the fixed names.

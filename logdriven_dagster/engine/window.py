@@ -26,17 +26,17 @@ from logdriven_dagster.engine.parquet_staging import kept_for_a_while
 from logdriven_dagster.engine.placing import placed
 from logdriven_dagster.engine.quality import Inspector
 from logdriven_dagster.engine.rendering import render_for_database
-from logdriven_dagster.engine.schemas import WINDOW_START, columns_of
+from logdriven_dagster.engine.schemas import WINDOW_START
 from logdriven_dagster.engine.session import fresh_session, quieten
 from logdriven_dagster.engine.source_rows import Looks, Recall, count_rows
 from logdriven_dagster.engine.sources import Reading
+from logdriven_dagster.engine.staged_steps import noted, viewed, with_source_rows, written
 from logdriven_dagster.engine.staging import Place, StagedRows, Stamp, Store, in_few_files
 from logdriven_dagster.engine.step_results import StepResult, StepResults
 from logdriven_dagster.engine.stores import store
-from logdriven_dagster.engine.stretch import StretchSession, with_source_rows
+from logdriven_dagster.engine.stretch import StretchSession
 from logdriven_dagster.engine.views import Views
 from logdriven_dagster.errors import NotPublishedError
-from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
@@ -169,7 +169,7 @@ class WindowSession:
                 if not self._results.may_pass(error):
                     raise
                 staged = self._stage(step)
-            return replace(staged, output="; ".join(filter(None, [*before, staged.output])))
+            return noted(staged, *before)
 
     def _stage(self, step: StepConfig) -> Staged:
         self._views.opened.clear()
@@ -177,9 +177,7 @@ class WindowSession:
         rows = self._results.source_rows(step)
         if step.target is None:
             self._views.register(step.step, made.frame)
-            columns = columns_of(made.frame.schema)
-            view = Staged(step.step, Counts(), source_type, None, columns, made.files)
-            return with_source_rows(view, rows)
+            return with_source_rows(viewed(step, made, source_type), rows)
         return with_source_rows(self._write(step, step.target, made, source_type), rows)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
@@ -250,9 +248,8 @@ class WindowSession:
                 return None
             files = tuple(told["current_files"])
             malformed = told.get("malformed")
-            return self._keep(
-                keeper, staged, step.target, told["source_type"], files, malformed=malformed
-            )
+            self._keep(keeper, staged)
+            return written(staged, step.target, told["source_type"], files, malformed)
 
     def discard(self) -> None:
         """Remove what is staged and not published."""
@@ -283,45 +280,19 @@ class WindowSession:
         else:
             staged = keeper.stage(ready, stamp)
         (malformed,) = self._results.malformed()
-        return self._keep(keeper, staged, target, source_type, made.files, malformed=malformed)
+        self._keep(keeper, staged)
+        done = written(staged, target, source_type, made.files, malformed)
+        return noted(done, self._results.uncounted(step))
 
     def _finished(self, frame: "DataFrame", target: Target, *, chosen: bool = False) -> "DataFrame":
         return in_few_files(placed(frame, target, self._run.window, chosen=chosen))
 
-    def _keep(
-        self,
-        keeper: Store,
-        staged: StagedRows,
-        target: Target,
-        source_type: str | None,
-        files: tuple[str, ...],
-        *,
-        malformed: int | None = None,
-    ) -> Staged:
+    def _keep(self, keeper: Store, staged: StagedRows) -> None:
         """Remember what is staged, and let later steps and checks see it."""
         step_id = staged.stamp.step_id
-        rejected = staged.quality.rejected if staged.quality else 0
         self._staged[step_id] = (keeper, staged)
         self.had_few_rows &= staged.were_few
-        state = {
-            "rows": staged.state(),
-            "source_type": source_type,
-            "current_files": list(files),
-            "malformed": malformed,
-        }
         self._views.offer(step_id, lambda: keeper.staged_frame(staged).drop(WINDOW_START))
-        return Staged(
-            step_id,
-            Counts(staged.source_rows, staged.rows, staged.rows, rejected, malformed=malformed),
-            source_type,
-            target.type,
-            columns_of(staged.schema),
-            files,
-            staged.output,
-            staged.location,
-            json.dumps(state),
-            staged.quality,
-        )
 
     def _store(self, step: StepConfig, target: Target) -> Store:
         """The store of a step's target, its statements with the values of the window."""

@@ -237,11 +237,8 @@ def test_an_option_that_is_a_field_has_one_place(lab: Lab, kind: str, option: st
         load(lab, {"type": kind, "path": "in", "options": {option: ";"}})
 
 
-# On Connect it is refused, too, but without its line.
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(c, marks=[] if c == "no object" else pytest.mark.connect) for c in JSON],
-)
+@pytest.mark.connect
+@pytest.mark.parametrize("case", JSON)
 def test_json_that_does_not_fit_is_refused_with_its_place(lab: Lab, case: str):
     text, told = JSON[case]
     lab.file("in/f.json", text)
@@ -274,7 +271,7 @@ def test_a_permissive_source_counts_what_is_malformed(lab: Lab, target: str):
     assert (None, "y", 3) in lab.rows("ods.t")
 
 
-# On Connect the count of records that are left out is not known (NULL).
+@pytest.mark.connect
 def test_malformed_records_are_left_out_and_counted(lab: Lab):
     lab.file("in/f.csv", BAD)
     ran = load(lab, csv(mode="DROPMALFORMED"), "SELECT a FROM source")
@@ -300,20 +297,47 @@ def test_a_source_that_is_read_by_a_later_step_is_counted_there(lab: Lab):
     assert [each.counts.malformed for each in staged] == [None, None, 3]
 
 
+@pytest.mark.connect
+def test_records_that_queries_of_queries_read_are_counted(lab: Lab):
+    lab.file("in/f.csv", BAD)
+    name = lab.table(
+        "ods.t",
+        {
+            "source": csv(mode="DROPMALFORMED"),
+            "sql": "SELECT source.a FROM Source WHERE a > :least",
+        },
+        {"sql": "WITH s AS (SELECT a FROM step_1 x) SELECT a FROM s", "target": TARGET},
+        variables={"least": 0},
+    )
+    staged = lab.run(name, day(1)).staged
+    assert [each.counts.malformed for each in staged] == [None, 3]
+
+
+@pytest.mark.connect
+def test_the_log_says_where_malformed_records_are_not_counted(lab: Lab):
+    lab.file("in/f.csv", BAD)
+    ran = load(lab, csv(mode="PERMISSIVE"), "SELECT 1 AS one")
+    assert ran.counts.malformed is None
+    assert "malformed records are not counted" in ran.staged[0].output
+
+
 def test_strict_sources_count_nothing(lab: Lab):
     lab.file("in/f.csv", "a,b,c\n1,x,2\n")
     assert load(lab, csv()).counts.malformed is None
 
 
-# On Connect such a stretch fails with an AssertionError, whose cause is not known yet.
-def test_each_window_of_a_stretch_counts_its_own(lab: Lab):
+@pytest.mark.connect
+@pytest.mark.parametrize("sql", [None, "SELECT at, count(n) AS n FROM source GROUP BY at"])
+def test_each_window_of_a_stretch_counts_its_own(lab: Lab, sql: str | None):
     lab.file("in/f.csv", "at,n\n2022-01-01,1\n2022-01-02,x\n2022-01-02,y\n2022-01-03,z\n")
     source = csv("at TIMESTAMP, n INT", mode="PERMISSIVE", window_column="at")
-    lab.table("ods.t", {"source": source, "target": {**TARGET, "window_column": "at"}})
+    step = {"source": source, "target": {**TARGET, "window_column": "at"}}
+    lab.table("ods.t", step | ({"sql": sql} if sql else {}))
     runs = [lab.window_run("ods.t", days(n, n + 1)) for n in (1, 2, 3)]
     with lab.engine.stretch(runs) as session:
         staged = session.stage(lab.project.table("ods.t").steps[0])
     assert [each.counts.malformed for each in staged] == [0, 2, 1]
+    assert [each.counts.source for each in staged] == [1, 2, 1]
 
 
 def test_another_windows_bad_record_is_another_windows_matter(lab: Lab):
