@@ -119,6 +119,11 @@ class JsonSource(RecordsSource):
 
     type: Literal["json"]
     multiline: bool = False
+    unknown_fields: Literal["refuse", "ignore"] = Field(
+        "refuse",
+        description="what becomes of fields that columns does not name: the window fails, or they "
+        "are left out",
+    )
 
 
 class JdbcSource(_Source):

@@ -51,7 +51,7 @@ class KnownSources:
 
     def __init__(self) -> None:
         self._known: OrderedDict[Key, _Known] = OrderedDict()
-        self._decodable: dict[str, Hashable] = {}
+        self._trusted: OrderedDict[tuple[Hashable, str], Hashable] = OrderedDict()
         self._adding = Lock()
 
     def load(
@@ -80,14 +80,17 @@ class KnownSources:
         known = self._known.get(key)
         return fingerprint(key.path) if known is None else known.found
 
-    def trust(self, path: str, files: Hashable) -> None:
-        """Every byte of these files below a path is known to be text."""
+    def trust(self, what: Hashable, path: str, files: Hashable) -> None:
+        """Remember that something is true of files: `files`, or all below the path."""
         if (found := files or fingerprint(path)) is not None:
-            self._decodable[path] = found
+            with self._adding:
+                self._trusted[what, path] = found
+                if len(self._trusted) > _MOST_SOURCES:
+                    self._trusted.popitem(last=False)
 
-    def are_trusted(self, path: str, files: Hashable) -> bool:
-        """Whether these files are, `files` or all below the path, as they are now."""
-        known = self._decodable.get(path)
+    def are_trusted(self, what: Hashable, path: str, files: Hashable) -> bool:
+        """Whether it is known to be true of these files as they are now."""
+        known = self._trusted.get((what, path))
         return known is not None and known == (files or fingerprint(path))
 
     def names(self, key: Key, ask: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ Spark names the file, and a row in which the bad value is missing. So the file i
 more, after the failure and only then.
 """
 
-import codecs
 import csv
 import io
 import json
@@ -28,6 +27,7 @@ from logdriven_dagster.engine.records import (
     read_as,
     record_options,
 )
+from logdriven_dagster.engine.text_files import decodes, encoding_of, placed, short, shown
 from logdriven_dagster.engine.thrown import thrown_by
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -44,9 +44,7 @@ _MISFIT = re.compile(
     r"[a-z0-9(),_<>:]+( that the clocks show)?"
 )
 _UNDECODABLE = re.compile(rf"column [^\n]* {UNDECODABLE}")
-_LONGEST = 200
 _MOST_RECORDS = 100
-_CHUNK = 1 << 20
 _FIX = "mend the file, or let it through by mode: PERMISSIVE, which counts what is malformed"
 _FIX_OF_HEADERS = (
     "name the columns as all files do, or go by their position with options: {enforceSchema: true}"
@@ -77,7 +75,7 @@ class Suspect:
 
     def is_decodable(self) -> bool:
         """Whether every byte of the files is text in their encoding."""
-        return all(_decodes(file, self._encoding) for file in self.files())
+        return all(decodes(file, encoding_of(self.source)) for file in self.files())
 
     def _of_values(self, text: str) -> str | None:
         """What `records.checked` has found, which knows the value but not its place."""
@@ -90,7 +88,7 @@ class Suspect:
     def _of_header(self, text: str) -> str | None:
         if (known := _FILE.search(text)) is None:
             return None
-        place = f"{_shown(unquote(known[1]))}, line 1"
+        place = f"{shown(unquote(known[1]))}, line 1"
         if found := _HEADER.search(text):
             return f"{place}: the header is {found[1]}, the columns are {found[2]}"
         if found := _HEADER_LENGTH.search(text):
@@ -103,11 +101,11 @@ class Suspect:
             return None
         file = unquote(known[1])
         if found := _QUOTE.search(text):
-            told = f"a quote after {_short(found[1])} neither ends the value nor is it doubled"
+            told = f"a quote after {short(found[1])} neither ends the value nor is it doubled"
             return self._placed([file], told, lambda line: f'"{found[1]}"' in line)
         if "MALFORMED_RECORD_IN_PARSING" not in text:
             return None
-        return self._of_record(file, text) or f"{_shown(file)}: a record does not fit the columns"
+        return self._of_record(file, text) or f"{shown(file)}: a record does not fit the columns"
 
     def _of_record(self, file: str, text: str) -> str | None:
         """What Spark tells of the value, or of the record, says which one it was."""
@@ -135,7 +133,7 @@ class Suspect:
         frame = frame.where(f"{quoted(CORRUPT)} IS NOT NULL")
         if name := self.source.window_column:
             frame = frame.where(f"coalesce({lies_within(reference(name), self.window)}, true)")
-        label = f"{_shown(file)}: what is malformed"
+        label = f"{shown(file)}: what is malformed"
         for row in run_action(self.spark, label, frame.limit(_MOST_RECORDS).collect):
             values = row.asDict()
             yield values.pop(CORRUPT), values
@@ -158,10 +156,10 @@ class Suspect:
             if value in (None, empty) or row.get(field.name) is not None:
                 continue
             if value != "":
-                return f"column {field.name} holds {_short(value)}, which is no {kind}", value
+                return f"column {field.name} holds {short(value)}, which is no {kind}", value
         if any(value == "" for value in values.values()) and empty is None:
             return 'an empty text in quotes is no value; null_value: "" makes it NULL', None
-        return f"{_short(record)} does not fit the columns", None
+        return f"{short(record)} does not fit the columns", None
 
     def _values(self, record: str, names: Sequence[str]) -> Mapping[str, str | None]:
         """The texts of a record by column; ValueError says why there are none."""
@@ -175,7 +173,7 @@ class Suspect:
         tokens = self._tokens(record)
         if len(tokens) != len(names):
             numbers = f"{len(tokens)} values for {len(names)} columns"
-            raise ValueError(f"{_short(record.rstrip())} has {numbers}")
+            raise ValueError(f"{short(record.rstrip())} has {numbers}")
         return dict(zip(names, tokens, strict=True))
 
     def _tokens(self, record: str) -> Sequence[str]:
@@ -185,20 +183,7 @@ class Suspect:
         return next(csv.reader(io.StringIO(record), delimiter=self.source.sep), [])
 
     def _placed(self, files: Sequence[str], told: str, is_it: Callable[[str], bool]) -> str:
-        """The problem with the file and the line, as far as this process can read the files."""
-        for file in files:
-            try:
-                for number, line in enumerate(_lines(file, self._encoding), 1):
-                    if is_it(line):
-                        return f"{_shown(file)}, line {number}: {told}"
-            except (OSError, ImportError, LookupError, ValueError):
-                continue
-        return f"{_shown(files[0])}: {told}" if len(files) == 1 else told
-
-    @property
-    def _encoding(self) -> str:
-        given = {name.lower(): str(value) for name, value in self.source.options.items()}
-        return given.get("encoding") or given.get("charset") or "utf-8"
+        return placed(files, told, encoding_of(self.source), is_it)
 
 
 def _parsed(record: str) -> Mapping[str, Any]:
@@ -206,33 +191,10 @@ def _parsed(record: str) -> Mapping[str, Any]:
         told = json.loads(record)
     except json.JSONDecodeError as error:
         problem = f"{error.msg} at character {error.pos + 1}"
-        raise ValueError(f"{_short(record)} is no JSON: {problem}") from None
+        raise ValueError(f"{short(record)} is no JSON: {problem}") from None
     if not isinstance(told, dict):
-        raise ValueError(f"{_short(record)} is no JSON object")
+        raise ValueError(f"{short(record)} is no JSON object")
     return told
-
-
-def _lines(file: str, encoding: str) -> Iterator[str]:
-    with _opened(file) as stream, io.TextIOWrapper(stream, encoding, "replace") as text:
-        yield from text
-
-
-def _decodes(file: str, encoding: str) -> bool:
-    try:
-        decoder = codecs.getincrementaldecoder(encoding)("strict")
-        with _opened(file) as stream:
-            while chunk := stream.read(_CHUNK):
-                decoder.decode(chunk)
-        decoder.decode(b"", final=True)
-    except (OSError, ImportError, LookupError, ValueError):
-        return False
-    return True
-
-
-def _opened(file: str) -> Any:
-    import fsspec
-
-    return fsspec.open(file, "rb", compression="infer")
 
 
 def _holds(text: str | None, shown: str) -> Callable[[str], bool]:
@@ -250,12 +212,3 @@ def _numbers(line: str) -> Iterator[Decimal]:
             yield Decimal(text)
         except InvalidOperation:
             continue
-
-
-def _shown(file: str) -> str:
-    """The path of a local file, else its URL."""
-    return re.sub("^file:/+", "/", file)
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")

@@ -11,6 +11,12 @@ def reference(name: str) -> str:
     return name if "`" in name else ".".join(map(quoted, name.split(".")))
 
 
+def text_literal(text: str) -> str:
+    """The text as a value in SQL of Spark."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 def plain(name: str) -> str:
     """The name within a text, whatever the parser makes of quotes and backslashes there.
 

@@ -119,7 +119,7 @@ def _settled(reading: Reading, source: Source, frame: "DataFrame") -> "DataFrame
         return frame
     if source.is_strict:
         path = _known_as(reading, source).path
-        trusted = reading.sources.are_trusted(path, reading.run.files)
+        trusted = reading.sources.are_trusted(UNDECODABLE, path, reading.run.files)
         return checked(frame, source, decodable=trusted)
     frame, malformed = tolerated(frame, source, reading.windows or (reading.run.window,))
     reading.malformed.append(malformed)
@@ -136,7 +136,7 @@ def _read_files(reading: Reading, source: FileSource) -> "DataFrame":
         names = columns_of_ddl(source.columns).fieldNames() if source.columns else ()
         if reading.table.missing_columns == "allow" or columns_differ(found, source.type, names):
             source = source.model_copy(update={"options": {"mergeSchema": True, **source.options}})
-    return _load(reading, source, source.columns)
+    return load_files(reading, source, source.columns)
 
 
 def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:
@@ -152,11 +152,12 @@ def _read_records(reading: Reading, source: RecordsSource) -> "DataFrame":
     columns = declared(source)
     if columns is None and not source.is_strict and not isinstance(source, TextSource):
         # Spark finds out about the columns, but gives the corrupt one only where it found some.
-        columns = _load(reading, source, None).schema
-    return _load(reading, source, read_as(source, columns) if columns else None)
+        columns = load_files(reading, source, None).schema
+    return load_files(reading, source, read_as(source, columns) if columns else None)
 
 
-def _load(reading: Reading, source: Any, columns: "str | StructType | None") -> "DataFrame":
+def load_files(reading: Reading, source: Any, columns: "str | StructType | None") -> "DataFrame":
+    """The files of a source, or those of the window, read with these columns."""
     reader = reading.spark.read.format(source.type).options(**_options(source))
     if columns is not None:
         reader = reader.schema(columns)
@@ -221,10 +222,10 @@ def may_pass(reading: Reading, source: Source, error: Exception) -> bool:
     suspect = Suspect(reading.spark, source, reading.run.window, lambda: _files(reading, source))
     if (problem := suspect.refusal(error)) is None:
         return False
-    trusted = reading.sources.are_trusted(path, reading.run.files)
+    trusted = reading.sources.are_trusted(UNDECODABLE, path, reading.run.files)
     if UNDECODABLE in problem and not trusted and suspect.is_decodable():
         # The very character that Java puts for such bytes stands in the file.
-        reading.sources.trust(path, reading.run.files)
+        reading.sources.trust(UNDECODABLE, path, reading.run.files)
         return True
     raise TerminalStepError(problem)
 

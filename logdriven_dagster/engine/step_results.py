@@ -9,6 +9,7 @@ from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.engine.actions import run_action, run_checks
 from logdriven_dagster.engine.database_scripts import run_script
+from logdriven_dagster.engine.json_keys import refuse_keys
 from logdriven_dagster.engine.looping import loop_rows, union
 from logdriven_dagster.engine.placing import chosen_by_source
 from logdriven_dagster.engine.records import Malformed
@@ -156,6 +157,7 @@ class StepResults:
             return None
         reading = self._reading
         frame = read_source(reading, step.source)
+        refuse_keys(reading, step.source)
         self._malformed[step.step] += reading.malformed
         source = self._seen(step.source.window_column, frame)
         self._views.offer("source", lambda: source)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine import known_sources, window
+from logdriven_dagster.engine import json_keys, known_sources, window
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
 from tests.builders import day
 from tests.engine.laboratory import Lab, Ran
@@ -124,3 +124,22 @@ def test_only_the_partitions_of_a_window_are_read(lab: Lab):
     run = windows(lab, {"source": source, "target": TARGET})
     assert [told(run(n))[:2] for n in (1, 2, 3)] == [(1, 1)] * 3
     assert [row[0] for row in lab.rows("ods.t")] == [0, 1, 2]
+
+
+def test_keys_of_json_are_looked_at_once_for_each_state_of_the_files(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+):
+    looks: list[str] = []
+    action = json_keys.run_action
+    monkeypatch.setattr(
+        json_keys, "run_action", lambda spark, *rest: looks.append("") or action(spark, *rest)
+    )
+    run = windows(
+        lab, {"source": {"type": "json", "path": "in", "columns": "a INT"}, "target": TARGET}
+    )
+    lab.file("in/a.json", '{"a": 1}\n')
+    run(1), run(2)
+    assert len(looks) == 1
+    lab.file("in/b.json", '{"a": 2}\n')
+    run(3), run(4)
+    assert len(looks) == 2
