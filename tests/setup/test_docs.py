@@ -1,0 +1,94 @@
+"""Documentation that goes wrong by itself: links, commands, options and examples in YAML."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from logdriven_dagster.cli.app import app
+from logdriven_dagster.config import load_project
+from logdriven_dagster.errors import ConfigError, InvalidProjectError
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
+OF_A_TABLE = "table: a\nperiod: 1 day\ndefault_start: 2022-01-01\n"
+AROUND = {"source": f"{OF_A_TABLE}steps:\n- step: load\n  target: {{type: iceberg}}\n  "}
+AROUND |= {"target": f"{OF_A_TABLE}steps:\n- step: load\n  sql: SELECT 1\n  ", "steps": OF_A_TABLE}
+"""The first field of a part of a table's file → what stands before it."""
+ELSEWHERE = re.compile(
+    r"unknown (table|connection|recipient|layer)|no such file|no step has a target|missing"
+    "|needs a first window"
+)
+"""Mistakes that an example has because other files are not shown."""
+OF_OTHERS = frozenset({"telemetry", "notify"})
+"""First fields of examples that are no files of a project."""
+
+
+def commands() -> dict[str, set[str]]:
+    """Every command, with its group before it, → its options."""
+    found: dict[str, set[str]] = {}
+
+    def walk(command: Any, path: str) -> None:
+        found[path] = {name for p in command.params for name in [*p.opts, *p.secondary_opts]}
+        for name, below in getattr(command, "commands", {}).items():
+            walk(below, f"{path} {name}".strip())
+
+    walk(typer.main.get_command(app), "")
+    return found
+
+
+def examples() -> list[Any]:
+    """Each example in YAML with the name of its page."""
+    return [
+        pytest.param(text, id=f"{page.name}-{n}")
+        for page in PAGES
+        for n, text in enumerate(re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL))
+        if next(iter(yaml.safe_load(text))) not in OF_OTHERS
+    ]
+
+
+def mistakes(folder: Path) -> Sequence[ConfigError]:
+    try:
+        load_project(folder)
+    except InvalidProjectError as error:
+        return error.errors
+    return ()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_that_is_shown_exists_with_its_options(page: Path) -> None:
+    known = commands()
+    shown = re.findall(r"(?:`|\$ )logdriven ([^`\n#&|]+)", page.read_text())
+    for line in shown:
+        words = re.findall(r"[a-z][a-z-]+", re.split(r"[^a-z -]| -", line)[0])
+        name = next((n for n in (" ".join(words[:2]), *words[:1]) if n in known), None)
+        assert name is not None or not words, f"logdriven {line}"
+        options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", line))
+        assert options <= known[name or ""] | known[""], f"logdriven {line}"
+
+
+@pytest.mark.parametrize("text", examples())
+def test_every_example_of_a_file_is_valid(tmp_path: Path, text: str) -> None:
+    first = next(iter(yaml.safe_load(text)))
+    files = {"logdriven.yaml": "project: shop\n"}
+    if first in AROUND:
+        indented = text.replace("\n", "\n  ") if first != "steps" else text
+        files["tables/a.yaml"] = AROUND[first] + indented.strip()
+    elif first in ("table", "job", "for_each"):
+        files["jobs/a.yaml" if first == "job" else "tables/a.yaml"] = text
+    else:
+        files["logdriven.yaml"] = text if first == "project" else f"project: shop\n{text}"
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    assert [str(each) for each in mistakes(tmp_path) if not ELSEWHERE.search(str(each))] == []
