@@ -70,7 +70,8 @@ TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.installed-dev check ## install what the tests need and run them all
 	scripts/test_packages.sh
 	$(BIN)/python -m pytest $(TWO) --durations=25
-	LOGDRIVEN_TEST_SPARK=connect $(BIN)/python -m pytest $(TWO) -m connect
+	LOGDRIVEN_TEST_SPARK=connect $(BIN)/python -m pytest $(TWO) -m connect \
+		$$(grep -rl --include='test_*.py' mark.connect tests)
 
 N ?= 200
 SEED ?= 1

@@ -1,12 +1,14 @@
 """Fixtures that several suites share."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from logdriven_dagster.config import secrets
+from tests.memory import temporary_folder
 
 _LONG = {"setup", "faults", "examples", "ui", "security", "test_kills.py", "test_crashes.py"}
 """Folders and files whose tests start whole processes: few tests that take long."""
@@ -14,8 +16,12 @@ _LONG = {"setup", "faults", "examples", "ui", "security", "test_kills.py", "test
 pytest_plugins = ["tests.servers"]
 
 os.environ.pop("COLUMNS", None)  # workers of xdist have it, and no terminal
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(temporary_folder()))
 # Of every JVM: the first compiler alone starts fastest, and tests end before the second pays off.
 os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1"
+# A JVM that makes an archive of its classes works for 20 s more, and a new machine has none.
+if shutil.which("java"):  # or ours is kept there
+    os.environ["XDG_CACHE_HOME"] = os.devnull
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

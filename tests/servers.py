@@ -1,7 +1,6 @@
 """Fixtures: an empty database on each kind of server that a run log may live on."""
 
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,10 +13,9 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
 
 from scripts import servers
+from tests.memory import temporary_folder
 
 _NAMES = {"postgresql": "LOGDRIVEN_TEST_POSTGRES", "mariadb": "LOGDRIVEN_TEST_MARIADB"}
-_ROOM_BYTES = 4 << 30
-"""More than the servers of two workers take."""
 Started = TypeVar("Started")
 
 
@@ -53,14 +51,11 @@ def _private(name: str, start: Callable[[Path], Started]) -> Iterator[tuple[Path
 
 
 def server_folder(name: str) -> Path:
-    """Where a private server's data lie: in memory, where that has room, or in `/tmp`.
+    """Where a private server's data lie.
 
-    To make and drop a database takes six times as long on a disk, and tests do it a thousand times.
     Not below pytest's folder: the servers' own accounts may not enter it.
     """
-    memory = Path("/dev/shm")
-    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM_BYTES
-    return (memory if roomy else Path("/tmp")) / f"logdriven-{name}-{os.getpid()}"
+    return temporary_folder() / f"logdriven-{name}-{os.getpid()}"
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 from logdriven_dagster.engine import class_sharing, spark_settings
+from logdriven_dagster.engine.java import ensure_java
 from logdriven_dagster.engine.java_noise import java_noise_hidden
 from tests.builders import day
 from tests.engine.laboratory import Lab, held
@@ -110,6 +111,19 @@ def test_an_older_java_writes_its_archive_apart_and_a_later_start_uses_it(monkey
     assert (
         class_sharing.archive_options("spark", "other.jar")[0] != f"-XX:SharedArchiveFile={archive}"
     )
+
+
+def test_java_makes_an_archive_and_starts_with_it(monkeypatch, tmp_path):
+    ensure_java()
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else "java"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for _ in range(2):
+        options = class_sharing.archive_options("spark", "")
+        subprocess.run([java, *options, "-version"], capture_output=True, check=True)
+        for made in (tmp_path / "logdriven").glob("*.jsa*"):
+            os.utime(made, (0, 0))
+    assert any(option.startswith("-XX:SharedArchiveFile=") for option in options)
 
 
 def test_half_an_archive_is_thrown_away(monkeypatch, tmp_path):
