@@ -24,7 +24,10 @@ class OpenWindow:
     failures: int = 0
     """How often in a row the window has failed, not counting a RUNNING attempt."""
     quiet_for: timedelta | None = None
-    """How long ago the attempt ended or had its last heartbeat, by the database's clock."""
+    """How long ago the attempt ended or had its last heartbeat, by the database's clock.
+
+    None if that lies in the future of a clock that was set back.
+    """
     presumed: bool = False
     """Whether the log still says RUNNING: it may be taken over, and may as well come back."""
     stands: bool = False

@@ -41,7 +41,8 @@ from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.records import report_failed, report_past, report_planned
 from logdriven_dagster.orchestration.whole_tables import table_shown
 from logdriven_dagster.runlog import RunLog, quality
-from logdriven_dagster.runlog.mirror import ended_since
+from logdriven_dagster.runlog.clock import SET_BACK
+from logdriven_dagster.runlog.mirror import ended_since, present
 from logdriven_dagster.runlog.slices import window_of
 
 MIRROR = "run_log_mirror"
@@ -73,10 +74,10 @@ def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
         description="Shows windows that were run outside of this Dagster.",
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
-        seen = Seen.of(context.cursor)
         runner = open_runner(project)
         run_log = runner.run_log
         with run_log.read() as conn:
+            seen = Seen.of(context.cursor).at(present(conn))
             rows = ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
         window = _Shown(context.instance, project, job, run_log, rows)
         looked_at = shown = 0
@@ -116,6 +117,12 @@ class Seen:
             return cls(values["until"], recent)
         except (AttributeError, TypeError, ValueError, KeyError):
             return cls()
+
+    def at(self, now: datetime) -> "Seen":
+        """The cursor at a moment; it begins anew there if the log's clock was set back."""
+        if self.until is None or _moment(self.until) - SET_BACK <= _moment(now.isoformat()):
+            return self
+        return Seen(now.isoformat())
 
     @property
     def since(self) -> datetime | None:

@@ -3,13 +3,16 @@
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from sqlalchemy import DateTime, Float, literal
+from sqlalchemy import ColumnElement, DateTime, Float, literal
 from sqlalchemy.dialects import mysql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
 
 Moment = DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 """A naive UTC time with microseconds (milliseconds on SQLite)."""
+
+SET_BACK = timedelta(minutes=1)
+"""So far in the future no moment lies by itself: servers of one database differ by less."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -34,6 +37,16 @@ class utc_from_now(FunctionElement[Any]):  # noqa: N801 - as above
 
     def __init__(self, later: timedelta) -> None:
         super().__init__(literal(later.total_seconds(), Float))
+
+
+def not_in_future(moment: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a moment of the log lies behind us; if not, the clock was set back since."""
+    return moment <= utc_from_now(SET_BACK)
+
+
+def since(moment: datetime, now: datetime) -> timedelta | None:
+    """For how long something is over; None if the clock was set back since: nobody knows."""
+    return None if moment - now > SET_BACK else max(now - moment, timedelta(0))
 
 
 @compiles(utc_now, "sqlite")

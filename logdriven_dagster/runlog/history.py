@@ -25,7 +25,7 @@ from logdriven_dagster.runlog import (
     waiting,
 )
 from logdriven_dagster.runlog.chunks import LOOKED_UP, chunks
-from logdriven_dagster.runlog.clock import utc_now
+from logdriven_dagster.runlog.clock import since, utc_now
 from logdriven_dagster.runlog.schema import job_log, step_log
 from logdriven_dagster.runlog.unions import each
 
@@ -158,7 +158,7 @@ def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:
         error,
         bool(row.expired),
         row.failures + (1 if status is Status.FAILURE else 0),
-        row.read_at - (seen or row.last_update_time),
+        since(seen or row.last_update_time, row.read_at),
         stands=row.standing is not None,
     )
 

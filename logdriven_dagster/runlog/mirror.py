@@ -9,7 +9,7 @@ from sqlalchemy import Table, bindparam, or_, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Owner, Status
-from logdriven_dagster.runlog.clock import utc_now
+from logdriven_dagster.runlog.clock import not_in_future, utc_now
 from logdriven_dagster.runlog.failed_refreshes import MARKED
 from logdriven_dagster.runlog.history import attempts_by_id
 from logdriven_dagster.runlog.observation_schema import job_run
@@ -68,12 +68,19 @@ def _unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Seque
     return conn.execute(query).all()
 
 
+def present(conn: Connection) -> datetime:
+    """The log's present moment, naive and UTC."""
+    now: datetime = conn.execute(select(utc_now())).scalar_one()
+    return now
+
+
 def ended_since(
     conn: Connection, moment: datetime | None, leave_out: Collection[int], limit: int
 ) -> list[dict[str, Any]]:
     """The latest attempts and failed refreshes that ended since a moment (naive UTC), in order.
 
-    Rows as `history.attempts` gives them. `job_end_time` is written a little before its transaction
+    Those that ended in the future of a clock that was set back come when it gets there. Rows are as
+    `history.attempts` gives them. `job_end_time` is written a little before its transaction
     is committed, so a reader looks some time back and leaves out what it has seen.
     """
     query = select(job_log.c.job_id).where(
@@ -81,6 +88,7 @@ def ended_since(
         unindexed(job_log.c.status).in_(_ENDED),
         job_log.c.window_start.is_not(None),
         job_log.c.job_end_time.is_not(None),
+        not_in_future(job_log.c.job_end_time),
         job_log.c.job_id.not_in(list(leave_out)),
     )
     if moment is not None:

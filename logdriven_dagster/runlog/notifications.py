@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Table, and_, delete, insert, or_, select, 
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.runlog.clock import utc_from_now, utc_now
+from logdriven_dagster.runlog.clock import SET_BACK, utc_from_now, utc_now
 from logdriven_dagster.runlog.history import plain
 from logdriven_dagster.runlog.observation_schema import job_run, notification_log
 from logdriven_dagster.runlog.schema import job_log, job_log_archive
@@ -28,6 +28,8 @@ OLDEST = timedelta(days=1)
 MOST_TRIES = 10
 _SENDING = timedelta(minutes=2)
 """How long one try may take; the sender of an unfinished one is dead."""
+_LONGEST_PAUSE = timedelta(hours=1)
+"""What is due later than that became so by a clock that has been set back since."""
 _AT_ONCE = 1000
 _ERROR_LENGTH = 2000
 
@@ -172,7 +174,7 @@ def unreached(conn: Connection, parcel: Parcel, error: str) -> None:
     """
     mine = notification_log.c.sending == parcel.sending
     tries = conn.execute(select(notification_log.c.tries).where(mine)).scalars().all()
-    pause = timedelta(minutes=min(2 ** (max(tries, default=1) - 1), 60))
+    pause = min(timedelta(minutes=2 ** (max(tries, default=1) - 1)), _LONGEST_PAUSE)
     told = {"error": stored(error, _ERROR_LENGTH), "due_time": utc_from_now(pause)}
     conn.execute(update(notification_log).where(mine).values(**told))
 
@@ -189,7 +191,11 @@ def _due(project: str, recipients: Collection[str], owner: str) -> ColumnElement
         log.sent_time.is_(None),
         log.create_time > utc_from_now(-OLDEST),
         log.tries < MOST_TRIES,
-        or_(log.owner == owner, log.due_time <= utc_now()),
+        or_(
+            log.owner == owner,
+            log.due_time <= utc_now(),
+            log.due_time > utc_from_now(_LONGEST_PAUSE + SET_BACK),
+        ),
         log.project_name == project,
         log.recipient.in_(list(recipients)),
     )

@@ -9,7 +9,7 @@ from logdriven_dagster.config.models import Dependency, TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import Ended
 from logdriven_dagster.model.windows import TimeWindow, in_zone
-from logdriven_dagster.runlog.clock import utc_from_now, utc_now
+from logdriven_dagster.runlog.clock import not_in_future, utc_from_now, utc_now
 from logdriven_dagster.runlog.schema import job_log
 from logdriven_dagster.runlog.unindexed import unindexed
 
@@ -19,8 +19,9 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
 
     By ascending start, for each of the tables that another one of them waits for in this way;
     nothing is asked where there is none. What is read is the index of the moments of ending, so
-    the cost follows what ended lately, not the length of the history. Archived rows, and those
-    without such a moment, which people have written, count as ended long ago.
+    the cost follows what ended lately, not the length of the history. Archived rows, those
+    without such a moment, which people have written, and those that ended in the future of a clock
+    that was set back count as ended long ago.
     """
     zones = {table.table: table.grid.zone for table in tables}
     delayed = [dependency for dependency in _delayed(tables) if dependency.table in zones]
@@ -36,6 +37,7 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
         .where(
             # As a value: PostgreSQL then knows how few rows that leaves.
             job_log.c.job_end_time > since,
+            not_in_future(job_log.c.job_end_time),
             unindexed(job_log.c.job_name).in_({dependency.table for dependency in delayed}),
             unindexed(job_log.c.latest) == 1,
             job_log.c.status != Status.RUNNING.value,

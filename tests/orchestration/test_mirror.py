@@ -228,6 +228,32 @@ def test_each_window_is_shown_once_even_if_it_ends_late(world: World) -> None:
     assert {job_id for job_id, _ in json.loads(cursor)["recent"]} == {1, 2}
 
 
+def test_a_clock_that_is_set_back_hides_no_window(world: World) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    cursor = tick(world, json.dumps({"until": "2100-01-01T00:00:00", "recent": []}))
+    end(world, claim(world, 2))
+    tick(world, cursor)
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01", "2022-01-02"]}
+
+
+def test_what_ended_in_the_future_is_shown_when_the_clock_gets_there(world: World) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    set_end(world, "+2 hours")
+    cursor = tick(world)
+    assert world.colours("ods.events") == {}
+    set_end(world, "+0 hours")
+    tick(world, cursor)
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
+
+
+def set_end(world: World, later: str) -> None:
+    moment = f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '{later}')"
+    with open_runner(world.project).run_log.begin() as conn:
+        conn.exec_driver_sql(f"UPDATE job_log SET job_end_time = {moment}")
+
+
 def test_windows_of_this_instance_tell_of_themselves(world: World) -> None:
     world.write(EVENTS)
     run = working_run(world.instance)

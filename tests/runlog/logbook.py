@@ -86,3 +86,19 @@ def expire(log):
     """Let every lease run out."""
     over = "UPDATE job_log SET lease_expires_at = '2000-01-01 00:00:00.000000'"
     return execute(log, f"{over} WHERE status = 'RUNNING'")
+
+
+def set_clock(log, hours):
+    """What a log looks like after the database's clock jumped: its moments have, the other way."""
+    shift = {
+        "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', {}, '{} hours')",
+        "postgresql": "{} + INTERVAL '{} hours'",
+        "mysql": "{} + INTERVAL {} HOUR",
+    }[log.engine.dialect.name.replace("mariadb", "mysql")]
+    moments = {
+        "job_log": ("heartbeat_at", "lease_expires_at", "job_start_time", "job_end_time"),
+        "notification_log": ("due_time", "create_time"),
+    }
+    for name, columns in moments.items():
+        changes = ", ".join(f"{column} = {shift.format(column, -hours)}" for column in columns)
+        execute(log, f"UPDATE {name} SET {changes}")

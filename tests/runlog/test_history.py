@@ -1,14 +1,27 @@
 """What planning and people read of the log. Sources: Sharp ETL's tables, Kettle's views."""
 
+from datetime import timedelta
+
 from logdriven_dagster.model.attempts import (
     AttemptOutcome,
     Status,
     StepOutcome,
     Trigger,
 )
+from logdriven_dagster.planning.backoff import resting
 from logdriven_dagster.runlog import attempts, history
 from tests.builders import at, day, days, end_step, hours, table
-from tests.runlog.logbook import ME, execute, fail, request, rows, start, succeed, table_log
+from tests.runlog.logbook import (
+    ME,
+    execute,
+    fail,
+    request,
+    rows,
+    set_clock,
+    start,
+    succeed,
+    table_log,
+)
 
 
 def test_the_error_of_the_step_that_failed_is_the_one_shown(log):
@@ -18,6 +31,13 @@ def test_the_error_of_the_step_that_failed_is_the_one_shown(log):
         end_step(conn, attempt.job_id, "second", StepOutcome(Status.FAILURE, error="real"))
         attempts.finish(conn, attempt, AttemptOutcome(Status.FAILURE))
     assert table_log(log).open[0].error == "real"
+
+
+def test_a_clock_that_is_set_back_keeps_no_failed_window_waiting(log):
+    fail(log, day(1))
+    assert resting(table_log(log).open[0], timedelta(hours=1)) > timedelta(0)
+    set_clock(log, hours=-2)
+    assert resting(table_log(log).open[0], timedelta(hours=1)) == timedelta(0)
 
 
 def test_skipped_windows_are_rows_and_can_run_later(log):

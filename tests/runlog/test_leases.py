@@ -25,6 +25,7 @@ from tests.runlog.logbook import (
     expire,
     fail,
     rows,
+    set_clock,
     start,
     succeed,
     table_log,
@@ -234,18 +235,6 @@ def test_the_schema_knows_no_other_states_y01(log, statement):
     start(log, day(1))
     with pytest.raises((RunLogError, IntegrityError)):
         execute(log, statement)
-
-
-def set_clock(log, hours):
-    """What a log looks like after the database's clock jumped: its moments have, the other way."""
-    shift = {
-        "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', {}, '{} hours')",
-        "postgresql": "{} + INTERVAL '{} hours'",
-        "mysql": "{} + INTERVAL {} HOUR",
-    }[log.engine.dialect.name.replace("mariadb", "mysql")]
-    moments = ("heartbeat_at", "lease_expires_at")
-    changes = ", ".join(f"{name} = {shift.format(name, -hours)}" for name in moments)
-    return execute(log, f"UPDATE job_log SET {changes}")
 
 
 def test_a_clock_that_is_set_back_does_not_prolong_the_lease_of_a_dead_runner(log):

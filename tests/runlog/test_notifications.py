@@ -11,7 +11,7 @@ from logdriven_dagster.model.job_runs import JobRequest
 from logdriven_dagster.runlog import job_runs, leases, notifications
 from logdriven_dagster.runlog.notifications import MOST_TRIES, Notice
 from tests.builders import day
-from tests.runlog.logbook import ME, end, execute, expire, fail, rows, start, succeed
+from tests.runlog.logbook import ME, end, execute, expire, fail, rows, set_clock, start, succeed
 
 NIGHTLY = JobRequest("nightly", "JOB_1", "standard", "shop", ME)
 FAILED = Notice("ops", "table", "ods.t", "failure", 1)
@@ -122,6 +122,12 @@ def test_another_run_leaves_a_notice_to_its_owner_until_that_may_be_dead(log):
     post(log, FAILED)
     assert take(log, owner="other") is None
     hours_pass(log, 1)
+    assert take(log, owner="other").notices == (FAILED,)
+
+
+def test_a_clock_that_is_set_back_holds_up_no_notice(log):
+    post(log, FAILED)
+    set_clock(log, hours=-2)
     assert take(log, owner="other").notices == (FAILED,)
 
 

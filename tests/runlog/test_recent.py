@@ -8,7 +8,7 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.runlog import attempts, recent
 from logdriven_dagster.runlog.schema import job_log
 from tests.builders import day, table
-from tests.runlog.logbook import end, execute, fail, request, start, succeed, table_log
+from tests.runlog.logbook import end, execute, fail, request, set_clock, start, succeed, table_log
 
 DELAYED = table("b", depends_on=[{"table": "ods.t", "condition": "always", "delay": "30 min"}])
 
@@ -43,6 +43,12 @@ def test_only_the_latest_attempt_counts(log):
 def test_what_ended_before_the_delay_is_not_read(log):
     succeed(log, day(1))
     execute(log, "UPDATE job_log SET job_end_time = '2022-01-01 00:00:00.000000'")
+    assert ended_lately(log) == ()
+
+
+def test_what_ended_in_the_future_of_a_clock_that_was_set_back_delays_nothing(log):
+    succeed(log, day(1))
+    set_clock(log, hours=-2)
     assert ended_lately(log) == ()
 
 
