@@ -76,9 +76,11 @@ test: $(VENV)/.installed-dev check ## install what the tests need and run them a
 N ?= 200
 SEED ?= 1
 LOG ?= sqlite
-faults: $(VENV)/.installed-dev ## kill and freeze runners N times, seeded; LOG=postgresql, mariadb: see docs/reliability.md
+WINDOWS ?=
+RATE ?= 0.03
+faults: $(VENV)/.installed-dev ## kill and freeze runners N times, or in RATE of WINDOWS; LOG=postgresql: see docs/reliability.md
 	scripts/test_packages.sh
-	$(BIN)/python -m tests.faults $(N) --seed $(SEED) --log $(LOG)
+	$(BIN)/python -m tests.faults $(if $(WINDOWS),--windows $(WINDOWS) --rate $(RATE),$(N)) --seed $(SEED) --log $(LOG)
 
 ROUNDS ?=
 ONLY ?=

@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 ROOT = Path(__file__).resolve().parent.parent / ".servers"
 URLS = ROOT / "urls.env"
 _PATIENCE_SECONDS = 300
@@ -73,7 +75,7 @@ def restart(root: Path, url: str, kind: signal.Signals = signal.SIGINT) -> None:
     folder = root / ("postgres" if is_postgres else "mariadb")
     pid = int((folder / "server.pid").read_text().split()[0])
     if kind is signal.SIGKILL:
-        os.killpg(pid, kind)
+        _kill(pid)
     _end(pid, kind if is_postgres else signal.SIGTERM)
     launch = _launch_postgres if is_postgres else _launch_mariadb
     launch(folder, int(url.rpartition(":")[2].partition("/")[0]))
@@ -195,6 +197,16 @@ def _end(pid: int, kind: signal.Signals) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+def _kill(pid: int) -> None:
+    """Kill a server and its sessions, which are groups of their own and hold its shared memory."""
+    server = psutil.Process(pid)
+    processes = [server, *server.children(recursive=True)]
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=_PATIENCE_SECONDS)
 
 
 def _reap(pid: int) -> None:

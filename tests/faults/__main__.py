@@ -1,8 +1,11 @@
-"""`python -m tests.faults N --seed S`: N faults over both projects, and a report in Markdown."""
+"""`python -m tests.faults N --seed S`: N faults over both projects, and a report in Markdown.
+
+With `--windows W --rate R` two long projects of W windows together, a share R of which is hurt.
+"""
 
 import argparse
 import itertools
-import platform
+import math
 import sys
 import tempfile
 import time
@@ -10,36 +13,47 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.faults.driver import Report, driving
+from tests.faults.driver import OFTEN, driving
 from tests.faults.peers import STARTS, URL_VARIABLE, Peer, new_peer, private_server
 from tests.faults.projects import Scenario, make_scenario
+from tests.faults.report import Report, markdown
 
 _DAYS = 14
+_TABLES = 5
+"""Of both projects together."""
 
 
 @contextmanager
-def scenarios(log: str, folder: Path) -> Iterator[Iterator[tuple[Scenario, Peer | None]]]:
+def scenarios(
+    log: str, folder: Path, windows: int | None
+) -> Iterator[Iterator[tuple[Scenario, Peer | None]]]:
     """One project after the other; run log, catalog and target are of the named kind."""
-    names = enumerate(itertools.cycle(["lake", "database"]))
+    names = itertools.cycle(["lake", "database"])
+    days = windows // _TABLES if windows else _DAYS
+    turns = enumerate(itertools.islice(names, 2 if windows else None))
     if log == "sqlite":
-        yield ((make_scenario(name, folder / str(turn), _DAYS), None) for turn, name in names)
+        yield ((make_scenario(name, folder / str(turn), days), None) for turn, name in turns)
         return
     with private_server(log) as root:
-        yield (_on_server(root, name, folder / str(turn)) for turn, name in names)
+        yield (_on_server(root, name, folder / str(turn), days) for turn, name in turns)
 
 
-def _on_server(root: Path, name: str, folder: Path) -> tuple[Scenario, Peer]:
+def _on_server(root: Path, name: str, folder: Path, days: int) -> tuple[Scenario, Peer]:
     peer = new_peer(root, f"faults_{folder.name}")
-    return make_scenario(name, folder, _DAYS, f"${{env:{URL_VARIABLE}}}"), peer
+    return make_scenario(name, folder, days, f"${{env:{URL_VARIABLE}}}"), peer
 
 
 def rounds(
-    number: int, seed: int, until: float, given: Iterator[tuple[Scenario, Peer | None]]
+    number: float,
+    seed: int,
+    rate: float,
+    until: float,
+    given: Iterator[tuple[Scenario, Peer | None]],
 ) -> Iterator[tuple[str, Report]]:
     """Scenario after scenario, each hurt until it is done, until there were enough faults."""
     left = number
     for turn, (scenario, peer) in enumerate(given):
-        with driving(scenario, seed * 1000 + turn, peer) as driver:
+        with driving(scenario, seed * 1000 + turn, peer, rate) as driver:
             while driver.pending and sum(driver.report.faults.values()) < left:
                 driver.hurt_at_random()
             driver.finish()
@@ -52,60 +66,34 @@ def rounds(
 def main() -> int:
     """Run and print; 1 if an invariant was violated."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("number", type=int)
+    parser.add_argument("number", type=int, nargs="?", help="of faults; default: no limit")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=240, help="begin no scenario later")
     parser.add_argument("--log", choices=["sqlite", *STARTS], default="sqlite")
+    parser.add_argument("--windows", type=int, help="of two projects that are run to their end")
+    parser.add_argument("--rate", type=float, default=OFTEN, help="share of windows to hurt")
     given = parser.parse_args()
+    if not given.number and not given.windows:
+        parser.error("how many faults, or --windows?")
     began, total = time.monotonic(), Report()
     projects = {"lake": Report(), "database": Report()}
     until = began + 60 * given.minutes
     with (
         tempfile.TemporaryDirectory() as folder,
-        scenarios(given.log, Path(folder)) as projects_in_turn,
+        scenarios(given.log, Path(folder), given.windows) as in_turn,
     ):
-        for name, report in rounds(given.number, given.seed, until, projects_in_turn):
+        number = given.number or math.inf
+        for name, report in rounds(number, given.seed, given.rate, until, in_turn):
             projects[name].add(report)
             total.add(report)
             done = sum(total.faults.values())
             sys.stderr.write(f"{done} faults, {len(total.violations)} violations\n")
             sys.stderr.writelines(f"{text}\n" for text in report.violations)
     minutes = (time.monotonic() - began) / 60
-    heading = (
-        f"`make faults N={given.number} SEED={given.seed} LOG={given.log}`, {minutes:.0f} minutes"
-    )
+    asked = f"N={given.number}" if given.number else f"WINDOWS={given.windows} RATE={given.rate}"
+    heading = f"`make faults {asked} SEED={given.seed} LOG={given.log}`, {minutes:.0f} minutes"
     sys.stdout.write(markdown(heading, projects, total))
     return 1 if total.violations else 0
-
-
-def markdown(heading: str, projects: dict[str, Report], total: Report) -> str:
-    """The report, as `docs/reliability.md` keeps it."""
-    reports = [*projects.values(), total]
-    figures = {
-        "faults": [sum(r.faults.values()) for r in reports],
-        "processes started": [r.runs for r in reports],
-        "windows done": [r.windows for r in reports],
-        "attempts": [r.attempts for r in reports],
-        "steps taken over instead of done again": [r.resumed_steps for r in reports],
-        "zombies woken up": [r.zombies for r in reports],
-        "zombies refused": [r.zombies_refused for r in reports],
-        "longest time from death to takeover, s": [f"{r.slowest_takeover:.1f}" for r in reports],
-        "violations": [len(r.violations) for r in reports],
-    }
-    lines = [
-        f"{heading}, {platform.machine()}, Python {platform.python_version()}.",
-        "",
-        "| | " + " | ".join([*projects, "both"]) + " |",
-        "| --- |" + " ---: |" * len(reports),
-        *(f"| {name} | " + " | ".join(map(str, row)) + " |" for name, row in figures.items()),
-        "",
-        "| fault, point | times |",
-        "| --- | ---: |",
-        *(f"| {name} | {times} |" for name, times in sorted(total.faults.items()) if times),
-        "",
-        *(f"- VIOLATION: {text}" for text in total.violations),
-    ]
-    return "\n".join(lines).rstrip() + "\n"
 
 
 if __name__ == "__main__":

@@ -1,72 +1,66 @@
 """Runs a scenario in processes of its own, hurts them, and checks data and log in the end."""
 
+import math
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+from sqlalchemy import select
 
 from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.runlog.schema import job_log
 from tests.faults.invariants import violations
 from tests.faults.network import wire_to
 from tests.faults.peers import URL_VARIABLE, Peer
 from tests.faults.projects import NOW, Scenario
+from tests.faults.report import Report
 from tests.faults.victim import POINTS
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
+OFTEN = 1 / 3
+"""The share of windows that are hurt, if nobody says otherwise."""
 TICK = 0.25
 """Seconds between two looks at the plan."""
 _AT_A_MOMENT, _OF_A_SERVER = 0.3, 0.15
 """The shares of faults that come at a random moment, or hurt the server, not at a named point."""
-_SWITCH = "between verify and switch"
-_FROZEN = ["claimed", "staged", "persisted", "before publishing", _SWITCH]
-"""Points at which a frozen runner holds no lock of a SQLite run log."""
-_TRANSACTIONS = ["in a transaction of the log", "in a transaction of the catalog"]
-"""Points at which it holds locks that only a server can end."""
+_CATALOG, _TARGET = "in a transaction of the catalog", "before a commit"
+_FROZEN = ["claimed", "staged", "persisted", "before publishing", "between verify and switch"]
+_FROZEN += ["in a transaction of the log", _CATALOG, _TARGET]
+"""Points at which a runner is frozen: before its successor is there, and inside transactions."""
+_FROZEN_SECONDS = 20
+"""Longer than servers let a transaction stand still, and shorter than others wait for SQLite's."""
+_STILL_HELD = 2 * _FROZEN_SECONDS
+"""Seconds after which a frozen runner goes on although nobody could take over what it holds."""
 _OF_SERVERS = ["server killed", "sessions ended", "network cut"]
-
-
-@dataclass
-class Report:
-    """What was done and what came of it."""
-
-    faults: Counter[str] = field(default_factory=Counter)
-    runs: int = 0
-    windows: int = 0
-    attempts: int = 0
-    resumed_steps: int = 0
-    zombies: int = 0
-    zombies_refused: int = 0
-    slowest_takeover: float = 0
-    """Seconds from a death until its window was ready again, by looks every `TICK`."""
-    violations: list[str] = field(default_factory=list)
-
-    def add(self, other: "Report") -> None:
-        """Sum up."""
-        self.faults += other.faults
-        for name in ("runs", "windows", "attempts", "resumed_steps", "zombies", "zombies_refused"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.slowest_takeover = max(self.slowest_takeover, other.slowest_takeover)
-        self.violations += other.violations
+_OF_CLOCKS = {"clock set forward": timedelta(hours=1), "clock set back": -timedelta(minutes=20)}
+Process: TypeAlias = "subprocess.Popen[str]"
+Fault: TypeAlias = tuple[str, str, int]
+"""What happens, at which point, and at which of its calls."""
+NONE: Fault = ("", "", 1)
 
 
 class Driver:
     """One scenario, from its first run until nothing is left to do."""
 
-    def __init__(self, scenario: Scenario, seed: int, peer: Peer | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, seed: int, peer: Peer | None = None, rate: float = OFTEN
+    ) -> None:
+        """`rate` is the share of windows in which a runner is hurt."""
         self.scenario, self.random, self._peer = scenario, random.Random(seed), peer
+        self._rate = rate
         self.report = Report()
         self._runner = open_runner(scenario.project)
         self._hosts = 0
-        self._started: list[subprocess.Popen[str]] = []
+        self._started: list[Process] = []
 
     def end(self) -> None:
         """End what it started, frozen or not."""
@@ -83,32 +77,37 @@ class Driver:
         """One fault of any kind, at a named point or at some moment; kills most of all."""
         draw = self.random.random()
         if draw < _AT_A_MOMENT:
-            self.kill_after(self.random.uniform(2.0, 9.0))
+            self.kill_after(self._some_seconds())
         elif self._peer is not None and draw < _AT_A_MOMENT + _OF_A_SERVER:
-            self.hurt_server(self.random.choice(_OF_SERVERS), self.random.uniform(2.0, 12.0))
+            faults = [*_OF_SERVERS, *(_OF_CLOCKS if self._peer.has_own_clock else ())]
+            self.hurt_server(self.random.choice(faults), self._some_seconds(), self._random_kill())
         else:
-            self.hurt(*self._random_fault())
+            self.hurt(*self._random_fault(), self._random_kill())
 
-    def _random_fault(self) -> tuple[str, str, int]:
+    def _some_seconds(self) -> float:
+        """From a start to some moment; a window takes about a second."""
+        return self.random.uniform(2, 7 + 1 / self._rate)
+
+    def _random_fault(self) -> Fault:
         """A fault, a point, and at which of its calls it happens."""
         frozen = 1 if self._peer is None else 3
         fault = self.random.choices(["kill", "jvm", "full disk", "freeze"], [8, 1, 1, frozen])[0]
-        points = [point for point in POINTS if point != "in the heartbeat"]
-        if fault == "freeze":
-            points = _FROZEN if self._peer is None else [*_FROZEN, *_TRANSACTIONS]
-        if self.scenario.name == "database":
-            points = [point for point in points if point != _TRANSACTIONS[1]]
-        if fault == "freeze" and self.scenario.name == "database" and self._peer is None:
-            points = [point for point in points if point != _SWITCH]  # it holds SQLite's lock
+        return self._random_point(fault, _FROZEN if fault == "freeze" else POINTS)
+
+    def _random_kill(self) -> Fault:
+        return self._random_point("kill", POINTS)
+
+    def _random_point(self, fault: str, points: Iterable[str]) -> Fault:
+        never = {"in the heartbeat", _CATALOG if self.scenario.name == "database" else _TARGET}
         tables = self._runner.plan(NOW).tables.values()
         if not any(table.log.open for table in tables):
-            points = [point for point in points if point != "fenced"]  # there is nothing to fence
-        point = self.random.choice(points)
-        return fault, point, 1 if point == "fenced" else self.random.randint(1, 5)
+            never.add("fenced")  # there is nothing to fence
+        point = self.random.choice([point for point in points if point not in never])
+        # How many times it goes well, if it goes wrong at this rate.
+        well = math.log(1 - self.random.random()) / math.log(1 - self._rate)
+        return fault, point, 1 if point == "fenced" else 1 + int(well)
 
-    def start(
-        self, fault: str = "", point: str = "", call: int = 1, url: str = ""
-    ) -> "subprocess.Popen[str]":
+    def start(self, fault: str = "", point: str = "", call: int = 1, *, url: str = "") -> Process:
         """A runner; each one is on a machine of its own, so that only leases tell of its death.
 
         `url` is its way to the server, if not everybody's.
@@ -128,71 +127,68 @@ class Driver:
         self._started.append(process)
         return process
 
-    def hurt(self, fault: str, point: str, call: int) -> None:
-        """One run that is hurt, if it gets so far, and the wait until its window is free."""
+    def hurt(self, fault: str, point: str, call: int, beside: Fault = NONE) -> None:
+        """One run that is hurt, if it gets so far, and the wait until its window is free.
+
+        While one is frozen another host works, until it is hurt itself.
+        """
         victim = self.start(fault, point, call)
         if fault == "freeze":
-            self._freeze(victim, point)
-            return
-        out, _ = victim.communicate(timeout=PATIENCE)
-        self._await_takeover()
-        _end_group(victim.pid)
-        reached = victim.returncode != 0 or "failed" in out
-        self.report.faults[f"{fault}, {point}"] += reached
-        if fault == "kill" and victim.returncode not in (0, -signal.SIGKILL):
-            self._violation(f"killed at {point}, it ended with {victim.returncode}", out)
+            self._freeze(victim, point, beside)
+        else:
+            self._see_out(victim, fault, point)
 
-    def hurt_server(self, fault: str, seconds: float) -> None:
-        """A run whose server is hurt after some seconds; a cut lasts longer than a lease."""
+    def hurt_server(self, fault: str, seconds: float, beside: Fault = NONE) -> None:
+        """A run whose server is hurt after some seconds; a cut lasts longer than a lease.
+
+        While it is cut off, or its clock is wrong, another host works, until it is hurt itself.
+        """
         assert self._peer is not None
         with wire_to(int(self._peer.url.port or 0)) as wire:
-            running = self.start(url=self._peer.through(wire.port))
+            running, others = self.start(url=self._peer.through(wire.port)), []
             time.sleep(seconds)
             self.report.faults[f"{fault}, at a random moment"] += running.poll() is None
+            held = self._running()
             if fault == "server killed":
                 self._peer.kill()
             elif fault == "sessions ended":
                 self._peer.end_sessions()
+            elif fault in _OF_CLOCKS:
+                self._peer.set_clock(_OF_CLOCKS[fault])
+                self.report.set_back += max(-_OF_CLOCKS[fault], timedelta(0))
+                others = [self._work_beside(held, beside)]
             else:
                 wire.cut()
-                self.run()  # another host, which reaches the server
+                others = [self._work_beside(held, beside)]
                 wire.mend()
-            out, _ = running.communicate(timeout=PATIENCE)
+            out = self._survive(running, beside)
+        for other in others:
+            self._see_out(other, *beside[:2])
         self._await_takeover()
-        if running.returncode not in (0, 2):
+        if running.returncode not in (0, 2, -signal.SIGKILL):
             self._violation(f"after {fault} a runner ended with {running.returncode}", out)
 
     def kill_after(self, seconds: float) -> None:
         """One run that is killed at some moment, with its JVM."""
-        victim = self.start()
-        try:
-            victim.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            self.report.faults["kill, at a random moment"] += 1
-            _end_group(victim.pid)
-            victim.communicate()
+        self._read(self.start(), seconds)
         self._await_takeover()
 
     def run(self) -> None:
         """One run that nobody hurts; it must end well."""
-        done = self.start()
-        out, _ = done.communicate(timeout=PATIENCE)
-        if done.returncode:
-            self._violation(f"an undisturbed run ended with {done.returncode}", out)
-        self._await_takeover()
+        self.hurt(*NONE)
 
     def finish(self) -> None:
         """Run until nothing is left, then check everything."""
         while self.pending and not self.report.violations:
             self.run()
-        checked = violations(self.scenario, self._runner.run_log)
+        checked = violations(self.scenario, self._runner.run_log, self.report.set_back)
         self.report.violations += checked.found
         self.report.windows += checked.windows
         self.report.attempts += checked.attempts
         self.report.resumed_steps += checked.resumed_steps
 
-    def _freeze(self, zombie: "subprocess.Popen[str]", point: str) -> None:
-        """While it stands still others do its work; awake again, it must change nothing."""
+    def _freeze(self, zombie: Process, point: str, beside: Fault) -> None:
+        """While it stands still another one works; awake again, it must lose what that one has."""
         _, status = os.waitpid(zombie.pid, os.WUNTRACED)
         if not os.WIFSTOPPED(status):  # it had too little to do to get so far
             zombie.returncode = os.waitstatus_to_exitcode(status)
@@ -200,21 +196,58 @@ class Driver:
             return
         self.report.faults[f"freeze, {point}"] += 1
         held = self._running()
-        self._await_takeover()
-        while self.pending and not self.report.violations:
-            self.run()  # what is left, the zombie may rightly do
-        before = self.scenario.actual()
+        other = self._work_beside(held, beside)
+        taken = self._ended(held)
         os.kill(zombie.pid, signal.SIGCONT)
-        out, _ = zombie.communicate(timeout=PATIENCE)
+        out = self._survive(zombie, beside)
+        self._see_out(other, *beside[:2])
+        refused = {job_id for job_id in taken if f"lost {job_id}\n" in out}
+        self.report.zombies += len(taken)
+        self.report.zombies_refused += len(refused)
+        if refused != taken and zombie.returncode != -signal.SIGKILL:
+            self._violation(f"zombie {taken - refused}, frozen {point}, was not refused", out)
+
+    def _work_beside(self, held: Sequence[int], beside: Fault) -> Process:
+        """Another host, when it has taken over what is held; at the latest after some time."""
+        other, began = self.start(*beside), time.monotonic()
+        while other.poll() is None and (seconds := time.monotonic() - began) < _STILL_HELD:
+            if seconds > _FROZEN_SECONDS and set(held) == self._ended(held):
+                break
+            time.sleep(TICK)
+        return other
+
+    def _survive(self, process: Process, beside: Fault) -> str:
+        """What one says that goes on after a fault; beside others that die it dies, too."""
+        lives_on = beside == NONE
+        return self._read(process, None if lives_on else _FROZEN_SECONDS + self._some_seconds())
+
+    def _see_out(self, victim: Process, fault: str, point: str) -> None:
+        """Wait for the end of a run that may be hurt at a point."""
+        out = self._read(victim)
         self._await_takeover()
-        self.report.zombies += len(held)
-        for job_id in held:
-            if f"lost {job_id}\n" in out:
-                self.report.zombies_refused += 1
-            else:
-                self._violation(f"zombie {job_id}, frozen at {point}, was not refused", out)
-        if self.scenario.actual() != before:
-            self._violation(f"a zombie that was frozen at {point} changed the data", out)
+        _end_group(victim.pid)
+        if "hurt\n" in out:
+            self.report.faults[f"{fault}, {point}"] += 1
+        if fault in ("", "kill") and victim.returncode not in (0, -signal.SIGKILL):
+            self._violation(f"{fault or 'not hurt'} {point}: exit {victim.returncode}", out)
+
+    def _read(self, process: Process, seconds: float | None = None) -> str:
+        """What a process says until it ends; after so many seconds it is killed, with its JVM."""
+        try:
+            return process.communicate(timeout=seconds or PATIENCE + 5 * self.pending)[0]
+        except subprocess.TimeoutExpired:
+            if seconds is None:
+                raise
+            self.report.faults["kill, at a random moment"] += 1
+            _end_group(process.pid)
+            return process.communicate()[0]
+
+    def _ended(self, jobs: Sequence[int]) -> set[int]:
+        """Those of some attempts that are not RUNNING any more."""
+        query = select(job_log.c.job_id).where(
+            job_log.c.job_id.in_(jobs), job_log.c.status != "RUNNING"
+        )
+        return self._runner.run_log.ask(lambda conn: set(conn.execute(query).scalars()))
 
     def _await_takeover(self) -> None:
         """How long it takes until nothing is held by a runner that is gone."""
@@ -237,9 +270,11 @@ class Driver:
 
 
 @contextmanager
-def driving(scenario: Scenario, seed: int, peer: Peer | None = None) -> Iterator[Driver]:
+def driving(
+    scenario: Scenario, seed: int, peer: Peer | None = None, rate: float = OFTEN
+) -> Iterator[Driver]:
     """A driver whose processes end with the block, however it ends."""
-    driver = Driver(scenario, seed, peer)
+    driver = Driver(scenario, seed, peer, rate)
     try:
         yield driver
     finally:

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -18,6 +19,8 @@ URL_VARIABLE = "FAULTS_URL"
 """Where a runner finds the server; the project names this variable."""
 
 STARTS = {"postgresql": servers.start_postgres, "mariadb": servers.start_mariadb}
+_FAKED = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+_CLOCK = "clock"
 _SESSIONS = {
     "postgresql": "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
     "WHERE datname = '{database}' AND pid <> pg_backend_pid()",
@@ -44,7 +47,18 @@ class Peer:
 
     def kill(self) -> None:
         """Kill the server as a crash does, and start it again."""
-        servers.restart(self.root, self.text, signal.SIGKILL)
+        with _own_clock(self.root):
+            servers.restart(self.root, self.text, signal.SIGKILL)
+
+    @property
+    def has_own_clock(self) -> bool:
+        """Whether the server's clock can be set, which takes libfaketime."""
+        return _FAKED is not None
+
+    def set_clock(self, by: timedelta) -> None:
+        """Set the server's clock forward or back; what measures durations goes on as before."""
+        clock = self.root / _CLOCK
+        clock.write_text(f"{int(clock.read_text()) + by.total_seconds():+.0f}")
 
     def end_sessions(self) -> None:
         """End all sessions of the database from the server's side."""
@@ -59,11 +73,29 @@ class Peer:
 
 
 @contextmanager
+def _own_clock(root: Path) -> Iterator[None]:
+    """Let a server that is started here ask the file `clock` by how many seconds to be wrong."""
+    clock = root / _CLOCK
+    if not clock.exists():
+        root.mkdir(exist_ok=True)
+        clock.write_text("+0")
+    added = {"FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_CACHE_DURATION": "1"}
+    added |= {"LD_PRELOAD": str(_FAKED), "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    os.environ.update(added if _FAKED else {})
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+@contextmanager
 def private_server(kind: str) -> Iterator[Path]:
     """The folder of a private server, which ends with the block; its URL is in `url.txt`."""
     root = server_folder("faults")
     try:
-        url = STARTS[kind](root)
+        with _own_clock(root):
+            url = STARTS[kind](root)
         (root / "url.txt").write_text(url)
         yield root
     finally:

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -23,7 +23,7 @@ SETTINGS = """
     run_log: "{run_log}"
     {catalog}
     connections: {{db: {{url: "{database}"}}}}
-    defaults: {{period: 1 day, default_start: 2022-01-01, end: 2022-01-{end:02}, retries: 1}}
+    defaults: {{period: 1 day, default_start: 2022-01-01, end: {end}, retries: 1}}
     spark:
       master: local[1]
       config:
@@ -80,7 +80,8 @@ DATABASE = {
             target: {{type: jdbc, connection: db, table: history}}
     """,
 }
-NOW = datetime(2022, 2, 1, tzinfo=UTC)
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+_FIRST = date(2022, 1, 1)
 Rows = list[tuple[Any, ...]]
 
 
@@ -99,7 +100,8 @@ class Scenario:
     @property
     def numbers(self) -> list[tuple[date, int]]:
         """Three rows a day."""
-        return [(date(2022, 1, d), d * 10 + n) for d in range(1, self.days + 1) for n in (1, 2, 3)]
+        days = [(_FIRST + timedelta(d), d) for d in range(self.days)]
+        return [(day, (d + 1) * 10 + n) for day, d in days for n in (1, 2, 3)]
 
     def expected(self) -> dict[str, Rows]:
         """Target → its rows, in order."""
@@ -178,7 +180,7 @@ def make_scenario(name: str, folder: Path, days: int, server: str = "") -> Scena
         run_log=server or "sqlite:///run_log.db",
         catalog=f'catalog: "{server}"' if server else "",
         database=server or "sqlite:///target.db",
-        end=days + 1,
+        end=_FIRST + timedelta(days),
     )
     _write(folder / "logdriven.yaml", settings)
     for table, text in (LAKE if name == "lake" else DATABASE).items():

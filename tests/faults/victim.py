@@ -1,7 +1,8 @@
 """A runner that is hurt at a named point: `victim.py FOLDER FAULT POINT CALL HOST [TABLE KEY]`.
 
-It catches up as the command line does, or refreshes a window of a table, and prints `lost JOB` for
-every attempt that somebody else ended, and `failed JOB` for every one that failed.
+It catches up as the command line does, or refreshes a window of a table, and prints `hurt` when the
+fault happens, `lost JOB` for every attempt that somebody else ended, and `failed JOB` for every one
+that failed.
 """
 
 import os
@@ -9,20 +10,19 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from threading import RLock
 from typing import Any
 
 import psutil
 from sqlalchemy.orm import Session
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.engine import WindowSession
+from logdriven_dagster.engine import WindowSession, jdbc
 from logdriven_dagster.execution import owners
 from logdriven_dagster.execution.chain import Chain
 from logdriven_dagster.execution.events import WindowFailed, WindowLost
 from logdriven_dagster.execution.leases import HeldLease
 from logdriven_dagster.execution.local import open_runner
-from logdriven_dagster.runlog import RunLog, attempts
+from logdriven_dagster.runlog import attempts
 from tests.builders import day
 from tests.faults.projects import NOW
 
@@ -38,6 +38,7 @@ POINTS: dict[str, tuple[Any, str, str]] = {
     "in the heartbeat": (HeldLease, "_renewed", "after"),
     "in a transaction of the log": (attempts, "claim", "after"),
     "in a transaction of the catalog": (Session, "commit", "before"),
+    "before a commit": (jdbc, "mark", "after"),
 }
 
 
@@ -54,27 +55,8 @@ def kill_jvm() -> None:
 
 
 def freeze() -> None:
-    """The process stands still until somebody continues it; on SQLite outside of transactions.
-
-    Nobody can end one there while it stands still, as docs/reliability.md says.
-    """
-    with IN_TRANSACTION:
-        os.kill(os.getpid(), signal.SIGSTOP)
-
-
-IN_TRANSACTION = RLock()
-"""Held by the thread, be it the heartbeat's, that writes to an SQLite run log."""
-
-
-def note_transactions() -> None:
-    """Hold `IN_TRANSACTION` during each write to the run log."""
-    original = RunLog.write
-
-    def noted(*args: Any) -> Any:
-        with IN_TRANSACTION:
-            return original(*args)
-
-    RunLog.write = noted  # type: ignore[method-assign]
+    """The process stands still until somebody continues it."""
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def fill_disk() -> None:
@@ -98,15 +80,20 @@ def hurt_at(point: str, call: int, fault: Callable[[], None]) -> None:
     original: Callable[..., Any] = getattr(owner, name)
     calls = 0
 
+    def hurt() -> None:
+        sys.stdout.write("hurt\n")
+        sys.stdout.flush()
+        fault()
+
     def hurting(*args: Any, **kwargs: Any) -> Any:
         nonlocal calls
         calls += 1
         now = calls == call
         if now and moment == "before":
-            fault()
+            hurt()
         result = original(*args, **kwargs)
         if now and moment == "after":
-            fault()
+            hurt()
         return result
 
     setattr(owner, name, hurting)
@@ -120,8 +107,6 @@ def main(folder: str, fault: str, point: str, call: str, host: str, *refresh: st
     if fault:
         hurt_at(point, int(call), FAULTS[fault])
     runner = open_runner(load_project(folder))
-    if fault == "freeze" and runner.run_log.engine.dialect.name == "sqlite":
-        note_transactions()
     events = runner.catch_up(NOW)
     if refresh:
         table, key = refresh
