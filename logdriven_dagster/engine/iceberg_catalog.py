@@ -39,7 +39,7 @@ def open_catalog(project: Project) -> Any:
     A runner that is frozen inside a commit loses its transaction to the server's limits, so that
     its successor goes on and its own late COMMIT fails. SQLite has no such limits.
     """
-    from pyiceberg.catalog.sql import SqlCatalog
+    from logdriven_dagster.engine.iceberg_clock import OrderedCatalog
 
     project.warehouse.mkdir(parents=True, exist_ok=True)
     url = project.catalog_url
@@ -51,7 +51,7 @@ def open_catalog(project: Project) -> Any:
     }
     name = f"the Iceberg catalog {url.render_as_string(hide_password=True)}"
     with database_named(name):
-        catalog = create(lambda: SqlCatalog(_NAME, **properties))
+        catalog = create(lambda: OrderedCatalog(_NAME, **properties))
     name_database(catalog.engine, name)
     return catalog
 

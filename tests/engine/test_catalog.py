@@ -1,5 +1,6 @@
 """The Iceberg catalog under fault: a runner that is frozen inside a commit, or cut off."""
 
+import json
 import threading
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.iceberg import IcebergTable
-from logdriven_dagster.engine.iceberg_catalog import open_catalog
+from logdriven_dagster.engine.iceberg_catalog import open_catalog, remove_snapshots
 from logdriven_dagster.engine.staging import Place, Stamp
 from logdriven_dagster.errors import StepError, TransientStepError
 from tests.builders import day
@@ -153,3 +154,39 @@ def test_the_limits_keep_what_the_url_says_already():
     arguments = limits(given)
     assert arguments["options"].endswith("lock_timeout=30s -c lock_timeout=5s")  # the last counts
     assert "connect_timeout" not in arguments
+
+
+def test_a_host_whose_clock_is_behind_leaves_a_table_that_other_engines_read(
+    tmp_path: Path,
+) -> None:
+    """Iceberg for Java refuses one whose history goes back by more than a minute."""
+    project = project_at(tmp_path)
+    create_table(project)
+    fence(project, 1)
+    an_hour_ahead(project)
+    fence(project, 2)
+    assert is_ordered(project)
+    table = open_catalog(project).load_table(("ods", "t"))
+    assert remove_snapshots(table, [table.metadata.snapshots[0].snapshot_id])
+    assert is_ordered(project)
+
+
+def an_hour_ahead(project: Project) -> None:
+    """The last commit becomes one of a host whose clock is an hour ahead."""
+    table = open_catalog(project).load_table(("ods", "t"))
+    path = Path(table.metadata_location.removeprefix("file://"))
+    metadata = json.loads(path.read_text())
+    for moment in (metadata["snapshots"][-1], metadata["snapshot-log"][-1]):
+        moment["timestamp-ms"] += 3_600_000
+    metadata["last-updated-ms"] += 3_600_000
+    path.write_text(json.dumps(metadata))
+
+
+def is_ordered(project: Project) -> bool:
+    """Whether the history of the table goes forward, its present moment included."""
+    metadata = open_catalog(project).load_table(("ods", "t")).metadata
+    return all(
+        moments == sorted(moments)
+        for log in (metadata.snapshot_log, metadata.metadata_log)
+        for moments in [[*(entry.timestamp_ms for entry in log), metadata.last_updated_ms]]
+    )
