@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import psutil
 from dagster import DagsterRun, DagsterRunStatus
@@ -27,6 +28,7 @@ from logdriven_dagster.model.attempts import Owner
 
 PROCESS_TAG = "logdriven/process"
 """The tag of a run that tells its process, as `job_log.owner` does."""
+_AGAIN_SECONDS = 5.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -107,7 +109,16 @@ class WarmRunLauncher(DefaultRunLauncher):
             del self._working[run_id]
             if not self._disposed and self._spare is None and not self._working:
                 self._spare = self._started()
-        run = self._instance.get_run_by_id(run_id) if self.has_instance else None
+        while self.has_instance and not self._disposed:
+            try:
+                self._tell_end(run_id, code)
+            except Exception:  # noqa: BLE001 - a storage may raise anything while it is full or away
+                time.sleep(_AGAIN_SECONDS)
+            else:
+                return
+
+    def _tell_end(self, run_id: str, code: int) -> None:
+        run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
             return
         if run.status is DagsterRunStatus.CANCELING:

@@ -1,16 +1,15 @@
 """The sensor that shows in Dagster what was run outside of it, by the CLI or another deployment."""
 
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 from dagster import (
     AssetMaterialization,
     AssetObservation,
     DagsterInstance,
+    DagsterRun,
     DefaultSensorStatus,
     JobDefinition,
     RunsFilter,
@@ -31,6 +30,7 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.asset_keys import asset_key
 from logdriven_dagster.orchestration.catch_up import add_first_partitions
 from logdriven_dagster.orchestration.checks import Found, evaluations
+from logdriven_dagster.orchestration.cursors import Seen, moment_of
 from logdriven_dagster.orchestration.metadata import (
     identity_shown,
     merged_metadata,
@@ -39,10 +39,10 @@ from logdriven_dagster.orchestration.metadata import (
 )
 from logdriven_dagster.orchestration.partitions import table_partitions
 from logdriven_dagster.orchestration.records import report_failed, report_past, report_planned
+from logdriven_dagster.orchestration.untold import Broken
 from logdriven_dagster.orchestration.whole_tables import table_shown
 from logdriven_dagster.runlog import RunLog, quality
-from logdriven_dagster.runlog.clock import SET_BACK
-from logdriven_dagster.runlog.mirror import ended_since, present
+from logdriven_dagster.runlog.mirror import ended_in, ended_since, present
 from logdriven_dagster.runlog.slices import window_of
 
 MIRROR = "run_log_mirror"
@@ -54,8 +54,6 @@ _AT_ONCE = 2000
 _LONGEST_TICK = 30.0
 """Seconds after which a tick leaves the rest to the next one: Dagster gives up on one after 60."""
 _LONGEST_INTERVAL = timedelta(seconds=10)
-_LOOK_BACK = timedelta(minutes=1)
-"""Longer than a transaction that ends an attempt takes."""
 
 
 def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
@@ -76,11 +74,15 @@ def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         runner = open_runner(project)
         run_log = runner.run_log
+        seen = Seen.of(context.cursor)
+        broken = Broken.since(context.instance, seen.broken)
         with run_log.read() as conn:
-            seen = Seen.of(context.cursor).at(present(conn))
+            seen = seen.at(present(conn))
             rows = ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
+            untold = ended_in(conn, broken.ids)
         window = _Shown(context.instance, project, job, run_log, rows)
-        looked_at = shown = 0
+        shown = sum(window.untold(row, broken) for row in untold)
+        looked_at = 0
         until = time.monotonic() + _LONGEST_TICK
         for row in rows:
             shown += window.of(row)
@@ -90,66 +92,14 @@ def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
         if new_tables:  # behind those that were run: Dagster lists partitions as they come
             add_first_partitions(context.instance, runner, datetime.now(project.zone), new_tables)
             new_tables.clear()
-        told = f"{shown} windows that were run elsewhere are shown"
+        told = f"{shown} windows that were run elsewhere, or not told by their runs, are shown"
         if looked_at < len(rows):
             told += "; the next tick goes on"
-        return SensorResult(skip_reason=SkipReason(told), cursor=seen.then(rows[:looked_at]))
+        return SensorResult(
+            skip_reason=SkipReason(told), cursor=seen.then(rows[:looked_at], broken.until)
+        )
 
     return evaluate
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The cursor: up to when attempts that ended were seen, and which of the last minute."""
-
-    until: str | None = None
-    recent: tuple[tuple[int, str], ...] = ()
-    """Job id and end of the attempts seen in the minute before `until`."""
-
-    @classmethod
-    def of(cls, cursor: str | None) -> "Seen":
-        """What a cursor says; one that cannot be read says nothing."""
-        try:
-            values = json.loads(cursor or "{}")
-            recent = tuple((int(n), str(t)) for n, t in values["recent"])
-            for moment in filter(None, [values["until"], *(end for _, end in recent)]):
-                _moment(moment)
-            return cls(values["until"], recent)
-        except (AttributeError, TypeError, ValueError, KeyError):
-            return cls()
-
-    def at(self, now: datetime) -> "Seen":
-        """The cursor at a moment; it begins anew there if the log's clock was set back."""
-        if self.until is None or _moment(self.until) - SET_BACK <= _moment(now.isoformat()):
-            return self
-        return Seen(now.isoformat())
-
-    @property
-    def since(self) -> datetime | None:
-        """From which moment on the log is asked: naive and UTC, as its own are."""
-        if self.until is None:
-            return None
-        return (_moment(self.until) - _LOOK_BACK).replace(tzinfo=None)
-
-    @property
-    def job_ids(self) -> list[int]:
-        return [job_id for job_id, _ in self.recent]
-
-    def then(self, rows: Sequence[dict[str, Any]]) -> str:
-        """The cursor after these rows."""
-        together = [*self.recent, *((row["job_id"], row["job_end_time"]) for row in rows)]
-        ends = [_moment(end) for _, end in together]
-        until = max([*ends, *([_moment(self.until)] if self.until else [])], default=None)
-        if until is None:
-            return json.dumps({"until": None, "recent": []})
-        recent = [
-            item for item, end in zip(together, ends, strict=True) if end >= until - _LOOK_BACK
-        ]
-        return json.dumps({"until": until.isoformat(), "recent": recent})
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
 
 
 class _Shown:
@@ -170,12 +120,13 @@ class _Shown:
         self._newest = set({row["job_name"]: row["job_id"] for row in done}.values())
         """What the whole table holds is told with the newest window of each."""
 
-        self._add_partitions(rows)
+        self._add_partitions([row for row in rows if row["dagster_run_id"] not in self._own])
 
     def of(self, row: dict[str, Any]) -> bool:
         """Report one attempt; False for what this instance has told itself, or cannot show."""
         found = self._partition(row)
-        if found is None:
+        told = row["dagster_run_id"] in self._own and not _died_in_refresh(row)
+        if found is None or told:
             return False
         table, window, partition = found
         if _is_failed_refresh(row):
@@ -188,12 +139,24 @@ class _Shown:
         self._checked(table, partition, row)
         return True
 
+    def untold(self, row: dict[str, Any], broken: Broken) -> bool:
+        """Report what a run of this instance has finished and not told before it ended badly."""
+        found, run = self._partition(row), broken.runs[row["dagster_run_id"]]
+        if found is None or row["status"] != Status.SUCCESS.value:
+            return False  # Dagster shows as failed what a run meant to do, and did not
+        table, window, partition = found
+        if broken.has_told(run.run_id, asset_key(table.table), partition):
+            return False
+        self._add_partitions([row])
+        self._materialized(table, window, partition, row, run)
+        self._checked(table, partition, row)
+        return True
+
     def _partition(self, row: dict[str, Any]) -> tuple[TableConfig, TimeWindow, str] | None:
         table = self._project.tables.get(row["job_name"])
         # A discarded window is pending again: nothing is wrong with it.
         discarded = row["status"] == Status.DISCARDED.value
-        told = row["dagster_run_id"] in self._own and not _died_in_refresh(row)
-        if table is None or discarded or told:
+        if table is None or discarded:
             return None
         partitions, window = table_partitions(table), window_of(table, row)
         return (table, window, partitions.key(window)) if partitions.holds(window) else None
@@ -208,14 +171,19 @@ class _Shown:
             self._instance.add_dynamic_partitions(name, partitions)
 
     def _materialized(
-        self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
+        self,
+        table: TableConfig,
+        window: TimeWindow,
+        partition: str,
+        row: dict[str, Any],
+        run: DagsterRun | None = None,
     ) -> None:
         metadata = _metadata(row, window)
         if row["job_id"] in self._newest:
             metadata |= table_shown(self._project, table, self._run_log)
         key = asset_key(table.table)
         event = AssetMaterialization(key, partition=partition, metadata=metadata)
-        report_past(self._instance, event, _moment(row["job_end_time"]))
+        report_past(self._instance, event, moment_of(row["job_end_time"]), run)
 
     def _observed(
         self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
@@ -228,7 +196,7 @@ class _Shown:
         event = AssetObservation(
             key, partition=partition, description=told, metadata=_identity(row, window)
         )
-        report_past(self._instance, event, _moment(row["job_end_time"]))
+        report_past(self._instance, event, moment_of(row["job_end_time"]))
 
     def _failed(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
         report_failed(
@@ -236,8 +204,8 @@ class _Shown:
             self._job,
             asset_key(table.table),
             partition,
-            began=_moment(row["job_start_time"]),
-            ended=_moment(row["job_end_time"]),
+            began=moment_of(row["job_start_time"]),
+            ended=moment_of(row["job_end_time"]),
             tags={JOB_TAG: str(row["job_id"])},
             text=_end_told(row),
         )
@@ -257,7 +225,7 @@ class _Shown:
         found = Found(row["job_id"], reports, checks)
         key = asset_key(table.table)
         for shown in evaluations(self._project, table, found, key, partition):
-            report_past(self._instance, shown, _moment(row["job_end_time"]))
+            report_past(self._instance, shown, moment_of(row["job_end_time"]))
 
 
 def _own_runs(instance: DagsterInstance, rows: Sequence[dict[str, Any]]) -> set[str]:

@@ -42,21 +42,29 @@ def report_past(
     instance: DagsterInstance,
     event: AssetMaterialization | AssetObservation | AssetCheckEvaluation,
     moment: datetime,
+    run: DagsterRun | None = None,
 ) -> None:
-    """Report what was written, observed or checked as of a moment that is over."""
+    """Report what was written, observed or checked as of a moment that is over, by a run."""
+    job_name, run_id = _identity(run)
+    kind, data = _told(event)
+    stored = DagsterEvent(kind.value, job_name, event_specific_data=data)
+    instance.report_dagster_event(stored, run_id, timestamp=moment.timestamp())
+
+
+def _told(
+    event: AssetMaterialization | AssetObservation | AssetCheckEvaluation,
+) -> tuple[DagsterEventType, Any]:
     match event:
         case AssetMaterialization():
-            data = StepMaterializationData(event)
-            stored = _runless(DagsterEventType.ASSET_MATERIALIZATION, data)
+            return DagsterEventType.ASSET_MATERIALIZATION, StepMaterializationData(event)
         case AssetObservation():
-            stored = _runless(DagsterEventType.ASSET_OBSERVATION, AssetObservationData(event))
+            return DagsterEventType.ASSET_OBSERVATION, AssetObservationData(event)
         case _:
-            stored = _runless(DagsterEventType.ASSET_CHECK_EVALUATION, event)
-    instance.report_dagster_event(stored, RUNLESS_RUN_ID, timestamp=moment.timestamp())
+            return DagsterEventType.ASSET_CHECK_EVALUATION, event
 
 
-def _runless(kind: DagsterEventType, data: Any) -> DagsterEvent:
-    return DagsterEvent(kind.value, RUNLESS_JOB_NAME, event_specific_data=data)
+def _identity(run: DagsterRun | None) -> tuple[str, str]:
+    return (run.job_name, run.run_id) if run else (RUNLESS_JOB_NAME, RUNLESS_RUN_ID)
 
 
 def report_planned(
@@ -70,7 +78,7 @@ def report_planned(
 
     Without a run, nobody means to: Dagster forgets what an earlier event of this kind said.
     """
-    job_name, run_id = (run.job_name, run.run_id) if run else (RUNLESS_JOB_NAME, RUNLESS_RUN_ID)
+    job_name, run_id = _identity(run)
     data = AssetMaterializationPlannedData(key, partition=partition)
     step_key = "__".join(key.path)
     event = DagsterEvent.build_asset_materialization_planned_event(job_name, step_key, data)

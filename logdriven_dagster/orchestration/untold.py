@@ -1,0 +1,59 @@
+"""What runs of this Dagster did and could not tell it, because they died or its storage was full.
+
+A window is finished in the run log first and told to Dagster a moment later. What lies between is
+found when its run has ended badly: its attempts are in the log, its events are not in Dagster. They
+are reported as events of that run, so that nothing is told twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from dagster import (
+    AssetKey,
+    DagsterEventType,
+    DagsterInstance,
+    DagsterRun,
+    DagsterRunStatus,
+    RunsFilter,
+)
+
+_BADLY = [DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
+_AT_ONCE = 100
+
+
+@dataclass
+class Broken:
+    """Runs that ended badly, and what they told before that."""
+
+    instance: DagsterInstance
+    runs: dict[str, DagsterRun] = field(default_factory=dict)
+    until: str | None = None
+    """The moment of the last end that was seen, by Dagster's clock."""
+    _told: dict[str, set[tuple[AssetKey, str | None]]] = field(default_factory=dict)
+
+    @classmethod
+    def since(cls, instance: DagsterInstance, moment: str | None) -> "Broken":
+        """The next runs that ended after a moment; the first ones if nothing was looked at yet."""
+        now = datetime.now(timezone.utc)  # a clock that was set back is not waited for
+        after = None if moment is None else min(datetime.fromisoformat(moment), now)
+        filters = RunsFilter(statuses=_BADLY, updated_after=after)
+        records = instance.get_run_records(filters, _AT_ONCE, "update_timestamp", ascending=True)
+        ends = [record.update_timestamp.isoformat() for record in records]
+        runs = {record.dagster_run.run_id: record.dagster_run for record in records}
+        return cls(instance, runs, max(ends, default=moment))
+
+    @property
+    def ids(self) -> Sequence[str]:
+        return list(self.runs)
+
+    def has_told(self, run_id: str, key: AssetKey, partition: str) -> bool:
+        """Whether a run has said that it materialized a partition."""
+        if run_id not in self._told:
+            events = self.instance.all_logs(run_id, DagsterEventType.ASSET_MATERIALIZATION)
+            self._told[run_id] = {
+                (made.asset_key, made.partition)
+                for entry in events
+                if (made := entry.asset_materialization) is not None
+            }
+        return (key, partition) in self._told[run_id]
