@@ -35,14 +35,13 @@ def limits(url: URL, *, idle: int = IDLE_SECONDS, lock: int = LOCK_SECONDS) -> d
         locks = f"innodb_lock_wait_timeout = {lock}, SESSION lock_wait_timeout = {lock}"
         ours = f"SET SESSION {locks} {of_mariadb}"
         return keep_alive(url) | _unsaid(url, read_timeout=_ANSWER_SECONDS, init_command=ours)
-    if url.get_backend_name() == "sqlite":
-        return _unsaid(url, timeout=lock)
-    return {}
+    return keep_alive(url)
 
 
 def keep_alive(url: URL) -> dict[str, Any]:
     """Arguments with which a connection notices that the server's host is gone.
 
+    SQLite's waits for whoever writes to the file, as statements wait for the locks of a server.
     PostgreSQL's does within a minute. PyMySQL leaves it to the system's keep-alive, since it cannot
     tell a lost host from a statement that takes long.
     """
@@ -55,6 +54,8 @@ def keep_alive(url: URL) -> dict[str, Any]:
             keepalives_count=4,
             tcp_user_timeout=_SILENCE_SECONDS * 1000,
         )
+    if url.get_backend_name() == "sqlite":
+        return _unsaid(url, timeout=LOCK_SECONDS)
     return _unsaid(url, connect_timeout=_CONNECT_SECONDS) if _is_mysql(url) else {}
 
 

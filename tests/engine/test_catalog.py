@@ -13,7 +13,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from logdriven_dagster.config import Project, load_project
-from logdriven_dagster.config.server_limits import limits
+from logdriven_dagster.config.server_limits import LOCK_SECONDS, limits
+from logdriven_dagster.engine.connections import database
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.iceberg import IcebergTable
 from logdriven_dagster.engine.iceberg_catalog import open_catalog, remove_snapshots
@@ -154,6 +155,16 @@ def test_the_limits_keep_what_the_url_says_already():
     arguments = limits(given)
     assert arguments["options"].endswith("lock_timeout=30s -c lock_timeout=5s")  # the last counts
     assert "connect_timeout" not in arguments
+
+
+def test_on_sqlite_a_publication_waits_as_long_for_the_file_as_the_catalog(tmp_path: Path):
+    project = project_at(tmp_path, connections={"lite": {"url": "sqlite:///lite.db"}})
+    catalog = open_catalog(project)
+    with database(project.connection("lite")) as target:
+        for engine in (catalog.engine, target):
+            with engine.connect() as conn:
+                assert conn.exec_driver_sql("PRAGMA busy_timeout").scalar() == LOCK_SECONDS * 1000
+    catalog.engine.dispose()
 
 
 def test_a_host_whose_clock_is_behind_leaves_a_table_that_other_engines_read(
