@@ -153,7 +153,7 @@ def is_transient(error: Exception) -> bool:
 
 
 def _is_transient_database(error: Exception) -> bool:
-    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.exc import DBAPIError, OperationalError
 
     if not isinstance(error, DBAPIError):
         return False
@@ -164,7 +164,7 @@ def _is_transient_database(error: Exception) -> bool:
         return True  # by number: a lock wait has SQLSTATE HY000, as any other error
     if "sqlstate" in dir(origin):
         # psycopg knows no state where it got no answer from a server.
-        unreachable = origin.sqlstate is None and type(origin).__name__ == "OperationalError"
+        unreachable = origin.sqlstate is None and isinstance(error, OperationalError)
         return unreachable or str(origin.sqlstate).startswith(_TRANSIENT_SQL_STATES)
     return getattr(origin, "sqlite_errorcode", 0) & 0xFF in _SQLITE_BUSY
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
+from sqlalchemy.engine import Connection
+
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.column_lineage import lineage_of
 from logdriven_dagster.config.queries import queries, written_places
@@ -80,15 +82,16 @@ class LineageRecorder:
         return self._known[digest]
 
     def _stored(self, digest: str) -> tuple[int, QueryLineage] | None:
-        with self.run_log.read() as conn:
+        def read(conn: Connection) -> dict[int, QueryLineage]:
             query_id = lineage.find(conn, digest)
-            stored = {} if query_id is None else lineage.read(conn, [query_id])
-        return next(iter(stored.items()), None)
+            return {} if query_id is None else lineage.read(conn, [query_id])
+
+        return next(iter(self.run_log.ask(read).items()), None)
 
     def _computed(self, digest: str, query: Query, results: _Columns) -> tuple[int, QueryLineage]:
         """The lineage by what is known of the tables that it reads; now the log has it."""
-        with self.run_log.read() as conn:
-            columns = lineage.known_columns(conn, list(dict.fromkeys(query.names.values())))
+        names = list(dict.fromkeys(query.names.values()))
+        columns = self.run_log.ask(lambda conn: lineage.known_columns(conn, names))
         made = lineage_of(query, {**columns, **results})
         made = replace(made, text=redact(made.text), absent=made.absent and redact(made.absent))
         if made.absent:
@@ -104,9 +107,11 @@ class LineageRecorder:
         raise AssertionError("the last try returns or raises")
 
     def _write(self, job_ids: Sequence[int], query_ids: list[int]) -> None:
-        with self.run_log.begin() as conn:
+        def write(conn: Connection) -> None:
             for job_id in job_ids:
                 lineage.add_runs(conn, job_id, query_ids)
+
+        self.run_log.write(write)
 
     @cached_property
     def _writers(self) -> dict[str, str]:

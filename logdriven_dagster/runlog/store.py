@@ -1,6 +1,7 @@
 """Opening the run log: engine, transactions, schema."""
 
 import itertools
+import logging
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,13 @@ from typing import Any, TypeVar
 
 from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+)
 
 from logdriven_dagster.config.driver_errors import driver_words
 from logdriven_dagster.config.secrets import redact, remember
@@ -31,9 +38,11 @@ _MYSQL_AWAY = {1053, 2002, 2003, 2006, 2013, 2055}
 """Shutting down, and the ways of not reaching the server."""
 _WRITES = "logdriven_writes"
 _BUSY_SECONDS = 60
+_ANSWER_SECONDS = 2
 _FROZEN_SECONDS = 5.0
 """A transaction that takes longer may have been ended by the server."""
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -50,6 +59,7 @@ class RunLog:
     def open(cls, url: URL | str) -> "RunLog":
         """Open a log, creating or migrating its schema on first use.
 
+        A server that is away may come back within `patience`, one that says no is not asked again.
         RunLogError if it cannot be reached, its driver is missing, or a newer version wrote it.
         """
         try:
@@ -58,7 +68,7 @@ class RunLog:
             raise RunLogError("the run log's URL is not an SQLAlchemy URL") from None
         remember(url.password)
         log = cls(_engine(url))
-        if log._version() != HEAD:
+        if log._first_look() != HEAD:
             log.upgrade()
         return log
 
@@ -95,9 +105,11 @@ class RunLog:
                 return once()
             except UndoneError:
                 time.sleep(pause * random.random())  # noqa: S311 - spreads the victims
-            except UnreachableError:
+            except UnreachableError as error:
                 # From the first failure on: a process that was frozen has had no time to try.
-                until = until or time.monotonic() + self.patience
+                if until is None:
+                    until = time.monotonic() + self.patience
+                    logger.warning("run_log_away: %s; tried for %g s", error, self.patience)
                 if time.monotonic() + pause > until:
                     raise
                 time.sleep(pause)
@@ -139,9 +151,21 @@ class RunLog:
         """Bring the schema up to date, one process at a time; the version it has then."""
         from logdriven_dagster.runlog.migrating import upgrade
 
-        with self._connected({_WRITES: True}) as conn:
-            upgrade(conn)
-        return HEAD
+        def once() -> str:
+            with self._connected({_WRITES: True}) as conn:
+                upgrade(conn)
+            return HEAD
+
+        return self._again(once)
+
+    def _first_look(self) -> str | None:
+        """The version of the schema; a server that answers is not waited for, whatever it says."""
+        try:
+            return self._version()
+        except UnreachableError:
+            if _answers(self.engine):
+                return self._version()  # it has just come back, or does not let us in
+        return self._again(self._version)
 
     def _version(self) -> str | None:
         with self.read() as conn:
@@ -180,8 +204,20 @@ def _is_unreachable(error: SQLAlchemyError) -> bool:
         # psycopg knows no state where it got no answer; 57P is a server that stops or starts.
         state = cause.sqlstate
         away = state is None or str(state).startswith(("08", "57P"))
-        return away and type(cause).__name__ in ("OperationalError", "AdminShutdown")
+        return away and isinstance(error, OperationalError)
     return bool(cause is not None and cause.args) and cause.args[0] in _MYSQL_AWAY
+
+
+def _answers(engine: Engine) -> bool:
+    """Whether PostgreSQL takes connections; why it did not take ours, libpq has no code for."""
+    if engine.dialect.driver != "psycopg":
+        return False
+    from psycopg import conninfo, pq
+
+    _, arguments = engine.dialect.create_connect_args(engine.url)
+    given = {name: arguments[name] for name in ("host", "hostaddr", "port") if name in arguments}
+    asked = conninfo.make_conninfo(**given, connect_timeout=_ANSWER_SECONDS)
+    return pq.PGconn.ping(asked.encode()) == pq.Ping.OK
 
 
 def _is_undone(cause: BaseException | None) -> bool:

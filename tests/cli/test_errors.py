@@ -2,6 +2,8 @@
 
 import pytest
 
+from logdriven_dagster.runlog import RunLog
+
 SECRET = "hunter2-sesame"
 
 
@@ -96,6 +98,7 @@ def test_a_refresh_off_the_bounds_of_windows_names_the_nearest(shop, logdriven):
 def test_a_password_never_shows(shop, logdriven, monkeypatch, debug):
     monkeypatch.setenv("RUN_LOG_PASSWORD", SECRET)
     monkeypatch.setenv("LOGDRIVEN_DEBUG", debug)
+    monkeypatch.setattr(RunLog, "patience", 0)
     url = "postgresql://me:${env:RUN_LOG_PASSWORD}@127.0.0.1:1/log"
     project = shop / "logdriven.yaml"
     project.write_text(project.read_text() + f"\nrun_log: {url}\n")

@@ -207,6 +207,15 @@ def test_a_locked_sqlite_database_is_transient(tmp_path):
     assert is_transient(caught.value)
 
 
+def test_a_server_that_does_not_answer_is_transient():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port, limit = silent.getsockname()[1], {"connect_timeout": 2}
+        engine = sa.create_engine(f"postgresql+psycopg://u@127.0.0.1:{port}/x", connect_args=limit)
+        with pytest.raises(sa.exc.OperationalError) as caught:
+            engine.connect()
+    assert is_transient(caught.value)
+
+
 def test_an_unknown_sqlite_table_is_terminal(tmp_path):
     engine = sa.create_engine(f"sqlite:///{tmp_path / 'a.db'}")
     with pytest.raises(sa.exc.OperationalError) as caught, engine.begin() as conn:

@@ -6,13 +6,14 @@ from contextlib import suppress
 from functools import partial
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, inspect, text
 
 from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.errors import RunLogError
-from logdriven_dagster.runlog import RunLog, attempts
+from logdriven_dagster.runlog import RunLog, attempts, migrating
 from logdriven_dagster.runlog.store import UnreachableError
 from tests.builders import day
+from tests.faults.network import wire_to
 from tests.patience import PATIENCE, within
 from tests.runlog.logbook import request, rows
 
@@ -21,8 +22,13 @@ END = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
 
 
 @pytest.fixture(params=["postgres_url", "mariadb_url"])
-def log(request):
-    opened = RunLog.open(request.getfixturevalue(request.param))
+def url(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def log(url):
+    opened = RunLog.open(url)
     yield opened
     opened.engine.dispose()
 
@@ -67,6 +73,61 @@ def test_a_server_that_stays_away_is_an_error_after_some_patience(log, monkeypat
     with within(5), pytest.raises(UnreachableError):
         log.write(lambda conn: None)
     assert time.monotonic() - began > 0.1
+
+
+def test_a_connection_that_is_lost_when_a_runner_opens_the_log_is_had_again(log, monkeypatch):
+    looks = []
+
+    def look(conn):
+        looks.append(1)
+        if len(looks) == 1:
+            kill_session(log, conn)
+        return inspect(conn)
+
+    monkeypatch.setattr("logdriven_dagster.runlog.store.inspect", look)
+    assert rows(RunLog.open(log.engine.url), "SELECT * FROM job_log") == []
+    assert len(looks) == 2
+
+
+def test_a_schema_whose_making_was_cut_off_is_made_again(url, monkeypatch):
+    create, tries = migrating._create, []
+
+    def made(conn):
+        tries.append(1)
+        if len(tries) == 1:
+            kill_session(RunLog(create_engine(url)), conn)
+        create(conn)
+
+    monkeypatch.setattr(migrating, "_create", made)
+    assert rows(RunLog.open(url), "SELECT * FROM job_log") == []
+    assert len(tries) == 2
+
+
+def test_a_network_that_is_cut_when_a_runner_opens_the_log_may_come_back(log, monkeypatch):
+    monkeypatch.setattr("logdriven_dagster.config.server_limits._CONNECT_SECONDS", 1)
+    with wire_to(log.engine.url.port) as wire:
+        wire.cut()
+        healing = threading.Timer(3, wire.mend)
+        healing.start()
+        opened = RunLog.open(log.engine.url.set(port=wire.port))
+        assert not healing.is_alive()
+        assert rows(opened, "SELECT * FROM job_log") == []
+        opened.engine.dispose()
+
+
+def test_a_network_that_stays_cut_is_an_error_after_some_patience(log, monkeypatch):
+    for limit in ("_CONNECT_SECONDS", "_ANSWER_SECONDS"):  # PyMySQL waits for an answer, too
+        monkeypatch.setattr(f"logdriven_dagster.config.server_limits.{limit}", 1)
+    monkeypatch.setattr(RunLog, "patience", 0.3)
+    with wire_to(log.engine.url.port) as wire:
+        wire.cut()
+        with within(30), pytest.raises(UnreachableError, match="cannot use the run log"):
+            RunLog.open(log.engine.url.set(port=wire.port))
+
+
+def test_a_server_that_says_no_is_not_asked_again(log):
+    with within(5), pytest.raises(RunLogError, match="nowhere"):
+        RunLog.open(log.engine.url.set(database="nowhere"))
 
 
 def test_a_runner_that_was_frozen_in_a_transaction_does_it_again_when_it_wakes(log, monkeypatch):

@@ -59,7 +59,8 @@ def test_opening_again_changes_nothing(log):
     assert len(rows(log, "SELECT * FROM job_log")) == 1
 
 
-def test_an_unreachable_log_is_one_clear_error_without_the_password():
+def test_an_unreachable_log_is_one_clear_error_without_the_password(monkeypatch):
+    monkeypatch.setattr(RunLog, "patience", 0)
     with pytest.raises(RunLogError, match="cannot use the run log") as caught:
         RunLog.open("postgresql+psycopg://me:topsecret@127.0.0.1:1/none")
     assert "topsecret" not in str(caught.value)
