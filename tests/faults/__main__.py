@@ -54,7 +54,11 @@ def rounds(
     left = number
     for turn, (scenario, peer) in enumerate(given):
         with driving(scenario, seed * 1000 + turn, peer, rate) as driver:
-            while driver.pending and sum(driver.report.faults.values()) < left:
+            while (
+                driver.pending
+                and sum(driver.report.faults.values()) < left
+                and time.monotonic() < until
+            ):
                 driver.hurt_at_random()
             driver.finish()
         left -= sum(driver.report.faults.values())
@@ -68,10 +72,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("number", type=int, nargs="?", help="of faults; default: no limit")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=240, help="begin no scenario later")
+    parser.add_argument("--minutes", type=float, default=240, help="hurt nothing later")
     parser.add_argument("--log", choices=["sqlite", *STARTS], default="sqlite")
     parser.add_argument("--windows", type=int, help="of two projects that are run to their end")
     parser.add_argument("--rate", type=float, default=OFTEN, help="share of windows to hurt")
+    parser.add_argument("--out", type=Path, help="a file that holds the report so far")
     given = parser.parse_args()
     if not given.number and not given.windows:
         parser.error("how many faults, or --windows?")
@@ -89,11 +94,20 @@ def main() -> int:
             done = sum(total.faults.values())
             sys.stderr.write(f"{done} faults, {len(total.violations)} violations\n")
             sys.stderr.writelines(f"{text}\n" for text in report.violations)
+            if given.out:
+                given.out.write_text(told(given, began, projects, total))
+    sys.stdout.write(told(given, began, projects, total))
+    return 1 if total.violations else 0
+
+
+def told(
+    given: argparse.Namespace, began: float, projects: dict[str, Report], total: Report
+) -> str:
+    """The report so far, with the command that makes it again."""
     minutes = (time.monotonic() - began) / 60
     asked = f"N={given.number}" if given.number else f"WINDOWS={given.windows} RATE={given.rate}"
     heading = f"`make faults {asked} SEED={given.seed} LOG={given.log}`, {minutes:.0f} minutes"
-    sys.stdout.write(markdown(heading, projects, total))
-    return 1 if total.violations else 0
+    return markdown(heading, projects, total)
 
 
 if __name__ == "__main__":

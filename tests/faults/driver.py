@@ -30,16 +30,15 @@ OFTEN = 1 / 3
 """The share of windows that are hurt, if nobody says otherwise."""
 TICK = 0.25
 """Seconds between two looks at the plan."""
-_AT_A_MOMENT, _OF_A_SERVER = 0.3, 0.15
+_AT_A_MOMENT, _OF_A_SERVER = 0.2, 0.3
 """The shares of faults that come at a random moment, or hurt the server, not at a named point."""
+_AT_THE_START = 0.2
+"""The share of them that may come before a runner has begun a window; a start takes long."""
 _CATALOG, _TARGET = "in a transaction of the catalog", "before a commit"
+_TRANSACTIONS = ["in a transaction of the log", _CATALOG, _TARGET]
 _FROZEN = ["claimed", "staged", "persisted", "before publishing", "between verify and switch"]
-_FROZEN += ["in a transaction of the log", _CATALOG, _TARGET]
+_FROZEN += _TRANSACTIONS
 """Points at which a runner is frozen: before its successor is there, and inside transactions."""
-_FROZEN_SECONDS = 20
-"""Longer than servers let a transaction stand still, and shorter than others wait for SQLite's."""
-_STILL_HELD = 2 * _FROZEN_SECONDS
-"""Seconds after which a frozen runner goes on although nobody could take over what it holds."""
 _OF_SERVERS = ["server killed", "sessions ended", "network cut"]
 _OF_CLOCKS = {"clock set forward": timedelta(hours=1), "clock set back": -timedelta(minutes=20)}
 Process: TypeAlias = "subprocess.Popen[str]"
@@ -50,6 +49,14 @@ NONE: Fault = ("", "", 1)
 
 class Driver:
     """One scenario, from its first run until nothing is left to do."""
+
+    frozen_seconds = 20.0
+    """Longer than servers let a transaction stand still, and shorter than others wait for SQLite's.
+
+    It becomes twice as long where nobody could take over what the frozen one holds.
+    """
+    brief_seconds = 8.0
+    """Longer than a lease and a start of Spark: for what holds no transaction, once taken over."""
 
     def __init__(
         self, scenario: Scenario, seed: int, peer: Peer | None = None, rate: float = OFTEN
@@ -85,8 +92,14 @@ class Driver:
             self.hurt(*self._random_fault(), self._random_kill())
 
     def _some_seconds(self) -> float:
-        """From a start to some moment; a window takes about a second."""
-        return self.random.uniform(2, 7 + 1 / self._rate)
+        """To some moment; a window takes about a second."""
+        return self.random.uniform(0, 7 + 1 / self._rate)
+
+    def _await_claim(self, process: Process) -> None:
+        """Mostly wait until a runner has begun a window, or has ended."""
+        if self.random.random() > _AT_THE_START:
+            while process.poll() is None and not self._running():
+                time.sleep(TICK)
 
     def _random_fault(self) -> Fault:
         """A fault, a point, and at which of its calls it happens."""
@@ -136,16 +149,17 @@ class Driver:
         if fault == "freeze":
             self._freeze(victim, point, beside)
         else:
-            self._see_out(victim, fault, point)
+            self._see_out(victim, fault, point, beside)
 
     def hurt_server(self, fault: str, seconds: float, beside: Fault = NONE) -> None:
-        """A run whose server is hurt after some seconds; a cut lasts longer than a lease.
+        """A run whose server is hurt at some moment; a cut lasts longer than a lease.
 
         While it is cut off, or its clock is wrong, another host works, until it is hurt itself.
         """
         assert self._peer is not None
         with wire_to(int(self._peer.url.port or 0)) as wire:
             running, others = self.start(url=self._peer.through(wire.port)), []
+            self._await_claim(running)
             time.sleep(seconds)
             self.report.faults[f"{fault}, at a random moment"] += running.poll() is None
             held = self._running()
@@ -156,21 +170,23 @@ class Driver:
             elif fault in _OF_CLOCKS:
                 self._peer.set_clock(_OF_CLOCKS[fault])
                 self.report.set_back += max(-_OF_CLOCKS[fault], timedelta(0))
-                others = [self._work_beside(held, beside)]
+                others = [self._work_beside(held, beside, self.brief_seconds)]
             else:
                 wire.cut()
-                others = [self._work_beside(held, beside)]
+                others = [self._work_beside(held, beside, self.brief_seconds)]
                 wire.mend()
             out = self._survive(running, beside)
         for other in others:
-            self._see_out(other, *beside[:2])
+            self._see_out(other, *beside[:2], beside)
         self._await_takeover()
         if running.returncode not in (0, 2, -signal.SIGKILL):
             self._violation(f"after {fault} a runner ended with {running.returncode}", out)
 
     def kill_after(self, seconds: float) -> None:
         """One run that is killed at some moment, with its JVM."""
-        self._read(self.start(), seconds)
+        victim = self.start()
+        self._await_claim(victim)
+        self._read(victim, seconds)
         self._await_takeover()
 
     def run(self) -> None:
@@ -179,7 +195,9 @@ class Driver:
 
     def finish(self) -> None:
         """Run until nothing is left, then check everything."""
-        while self.pending and not self.report.violations:
+        left = math.inf
+        while (pending := self.pending) and pending < left:
+            left = pending
             self.run()
         checked = violations(self.scenario, self._runner.run_log, self.report.set_back)
         self.report.violations += checked.found
@@ -196,34 +214,36 @@ class Driver:
             return
         self.report.faults[f"freeze, {point}"] += 1
         held = self._running()
-        other = self._work_beside(held, beside)
+        least = self.frozen_seconds if point in _TRANSACTIONS else self.brief_seconds
+        other = self._work_beside(held, beside, least)
         taken = self._ended(held)
         os.kill(zombie.pid, signal.SIGCONT)
         out = self._survive(zombie, beside)
-        self._see_out(other, *beside[:2])
+        self._see_out(other, *beside[:2], beside)
         refused = {job_id for job_id in taken if f"lost {job_id}\n" in out}
         self.report.zombies += len(taken)
         self.report.zombies_refused += len(refused)
         if refused != taken and zombie.returncode != -signal.SIGKILL:
             self._violation(f"zombie {taken - refused}, frozen {point}, was not refused", out)
 
-    def _work_beside(self, held: Sequence[int], beside: Fault) -> Process:
+    def _work_beside(self, held: Sequence[int], beside: Fault, least: float) -> Process:
         """Another host, when it has taken over what is held; at the latest after some time."""
         other, began = self.start(*beside), time.monotonic()
-        while other.poll() is None and (seconds := time.monotonic() - began) < _STILL_HELD:
-            if seconds > _FROZEN_SECONDS and set(held) == self._ended(held):
+        while other.poll() is None:
+            seconds, taken = time.monotonic() - began, set(held) == self._ended(held)
+            if seconds > (least if taken else self.frozen_seconds * 2):
                 break
             time.sleep(TICK)
         return other
 
     def _survive(self, process: Process, beside: Fault) -> str:
-        """What one says that goes on after a fault; beside others that die it dies, too."""
-        lives_on = beside == NONE
-        return self._read(process, None if lives_on else _FROZEN_SECONDS + self._some_seconds())
+        """What one says that goes on after a fault; where others die it is killed later."""
+        seconds = self.brief_seconds + self._some_seconds() + 1 / self._rate
+        return self._read(process, None if beside == NONE else seconds)
 
-    def _see_out(self, victim: Process, fault: str, point: str) -> None:
-        """Wait for the end of a run that may be hurt at a point."""
-        out = self._read(victim)
+    def _see_out(self, victim: Process, fault: str, point: str, beside: Fault) -> None:
+        """Wait for the end of a run that may be hurt at a point, or of what survives that."""
+        out = self._survive(victim, beside)
         self._await_takeover()
         _end_group(victim.pid)
         if "hurt\n" in out:

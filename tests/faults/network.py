@@ -20,6 +20,8 @@ class Wire:
     def __init__(self, port: int) -> None:
         self._to, self._whole, self._over = port, threading.Event(), threading.Event()
         self._whole.set()
+        self._servers: list[socket.socket] = []
+        self._deaf: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(_LOOK_SECONDS)
         self.port: int = self._listener.getsockname()[1]
@@ -32,6 +34,10 @@ class Wire:
     def mend(self) -> None:
         """Let through what waits, and all that follows."""
         self._whole.set()
+
+    def deafen(self) -> None:
+        """Let no answer through any more on the connections that are open."""
+        self._deaf = set(self._servers)
 
     def close(self) -> None:
         """End all connections."""
@@ -53,6 +59,7 @@ class Wire:
         except OSError:
             near.close()
             return
+        self._servers.append(far)
         for source, sink in ((near, far), (far, near)):
             threading.Thread(target=self._forward, args=[source, sink], daemon=True).start()
 
@@ -60,7 +67,8 @@ class Wire:
         with contextlib.suppress(OSError):
             while not self._over.is_set() and (data := source.recv(_CHUNK)):
                 self._whole.wait()
-                sink.sendall(data)
+                if source not in self._deaf:
+                    sink.sendall(data)
         for end in (source, sink):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

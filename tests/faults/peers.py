@@ -19,7 +19,8 @@ URL_VARIABLE = "FAULTS_URL"
 """Where a runner finds the server; the project names this variable."""
 
 STARTS = {"postgresql": servers.start_postgres, "mariadb": servers.start_mariadb}
-_FAKED = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+_LIBRARIES = Path(os.environ.get("FAULTS_LIBRARIES", "/usr/lib"))
+_FAKED = next(_LIBRARIES.glob("*/faketime/libfaketime.so.1"), None)
 _CLOCK = "clock"
 _SESSIONS = {
     "postgresql": "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "

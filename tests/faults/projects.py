@@ -170,16 +170,19 @@ def _pointed(folder: Path, zone: ZoneInfo) -> Iterator[tuple[Any, ...]]:
             yield from _tuples(read_table(folder / "data" / pointer.folder / name))
 
 
-def make_scenario(name: str, folder: Path, days: int, server: str = "") -> Scenario:
+def make_scenario(
+    name: str, folder: Path, days: int, server: str = "", target: str = ""
+) -> Scenario:
     """Write a project; its run log, catalog and target are SQLite files or one server's database.
 
-    It may be `${env:FAULTS_URL}`, so that each runner has a way of its own to it.
+    The target alone may be on a server. That may be `${env:FAULTS_URL}`, so that each runner has a
+    way of its own to it.
     """
     scenario = Scenario(name, folder, days)
     settings = SETTINGS.format(
         run_log=server or "sqlite:///run_log.db",
         catalog=f'catalog: "{server}"' if server else "",
-        database=server or "sqlite:///target.db",
+        database=target or server or "sqlite:///target.db",
         end=_FIRST + timedelta(days),
     )
     _write(folder / "logdriven.yaml", settings)

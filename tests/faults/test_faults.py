@@ -5,13 +5,17 @@ what costs time here.
 """
 
 import os
+import signal
 import time
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
 
 from logdriven_dagster.execution.local import open_runner
 from scripts.servers import MissingServerError
 from tests.faults.driver import driving
+from tests.faults.network import wire_to
 from tests.faults.peers import URL_VARIABLE, new_peer, private_server
 from tests.faults.projects import NOW, make_scenario
 from tests.patience import PATIENCE
@@ -37,6 +41,22 @@ def test_hurt_at_the_points_of_a_windows_life_nothing_is_lost_or_doubled_y13_y15
     assert driver.report.resumed_steps >= 2
     assert driver.report.slowest_takeover <= 2 + 1.5  # the lease, and one look
     assert (driver.report.zombies, driver.report.zombies_refused) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "point"),
+    [
+        ("lake", "in a transaction of the log"),
+        ("lake", "in a transaction of the catalog"),
+        ("database", "before a commit"),
+    ],
+)
+def test_a_runner_frozen_inside_a_transaction_of_sqlite_loses_nothing(tmp_path, name, point):
+    with driving(make_scenario(name, tmp_path, days=3), seed=1) as driver:
+        driver.hurt("freeze", point, 2)
+        driver.finish()
+    assert driver.report.violations == []
+    assert driver.report.faults == {f"freeze, {point}": 1}
 
 
 def test_postgres_restarted_in_the_middle_of_a_catch_up(tmp_path, restartable_postgres):
@@ -65,6 +85,39 @@ def peer(request, monkeypatch):
         if os.environ.get("CI"):
             raise
         pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("answer", ["rolled back", "committed, and nobody was told"])
+def test_a_target_that_is_killed_in_the_middle_of_a_publication(tmp_path, peer, answer):
+    variable = f"${{env:{URL_VARIABLE}}}"
+    scenario = make_scenario("database", tmp_path, days=3, target=variable)
+    with driving(scenario, seed=1, peer=peer) as driver:
+        with wire_to(peer.url.port) as wire:
+            url = peer.through(wire.port)
+            running = driver.start("freeze", "before a commit", 3, url=url)
+            assert os.WIFSTOPPED(os.waitpid(running.pid, os.WUNTRACED)[1])
+            if answer == "rolled back":
+                peer.kill()
+                os.kill(running.pid, signal.SIGCONT)
+            else:
+                before = publications(peer)
+                wire.deafen()
+                os.kill(running.pid, signal.SIGCONT)
+                while publications(peer) == before:
+                    time.sleep(0.05)
+                peer.kill()
+            running.communicate(timeout=PATIENCE)
+        driver.finish()
+    assert running.returncode == 0
+    assert driver.report.violations == []
+
+
+def publications(peer):
+    """How many windows are published, as the target's own transactions say."""
+    engine = sa.create_engine(peer.url, poolclass=NullPool)
+    with engine.connect() as conn:
+        count = "SELECT count(*) FROM logdriven_commit WHERE staging <> ''"
+        return conn.execute(sa.text(count)).scalar()
 
 
 def test_a_server_that_goes_and_a_runner_frozen_in_its_transaction_lose_nothing(tmp_path, peer):

@@ -2,7 +2,7 @@
 
 It catches up as the command line does, or refreshes a window of a table, and prints `hurt` when the
 fault happens, `lost JOB` for every attempt that somebody else ended, and `failed JOB` for every one
-that failed.
+that failed. What is broken ends it with code 2.
 """
 
 import os
@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.engine import WindowSession, jdbc
+from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.execution import owners
 from logdriven_dagster.execution.chain import Chain
 from logdriven_dagster.execution.events import WindowFailed, WindowLost
@@ -122,4 +123,8 @@ def main(folder: str, fault: str, point: str, call: str, host: str, *refresh: st
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except LogdrivenError as broken:
+        sys.stdout.write(f"{broken}\n")
+        sys.exit(2)
