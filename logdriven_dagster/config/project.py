@@ -3,10 +3,11 @@
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from sqlalchemy.engine import URL
@@ -46,6 +47,8 @@ class Project:
     """Code → version in the registry; none before the project is registered."""
     other_versions: Mapping[str, str] = field(default_factory=dict)
     """Table → which version runs where it is not that of its file, in words."""
+    registering: "Callable[[Any], Project] | None" = field(default=None, compare=False, repr=False)
+    """Puts the files into the registry of a run log before anything runs; None: that is done."""
 
     @property
     def name(self) -> str:

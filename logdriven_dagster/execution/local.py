@@ -1,6 +1,7 @@
 """A runner for this process, built from a project."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -46,9 +47,11 @@ def open_runner(
     """A runner with the project's run log and, at the first window, a Spark session.
 
     `spark` gives the session to use; by default the project's own is started or reused. `run_log`
-    is the project's where it is open already.
+    is the project's where it is open already. What a code location has read is registered first.
     """
     starting, log = Lock(), run_log or RunLog.open(project.run_log_url)
+    if project.registering is not None:
+        project = replace(project.registering(log), config=project.config)
 
     def recall(table: str) -> list[SourceRows]:
         return log.ask(lambda conn: audits.found(conn, [table]))

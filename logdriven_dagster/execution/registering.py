@@ -7,6 +7,7 @@ not undoes neither a rollback nor an import. Settings that an operator has chang
 import atexit
 import getpass
 import json
+import logging
 import os
 import platform
 import shutil
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeAlias
 
 from sqlalchemy.engine import Connection
@@ -24,7 +26,7 @@ from logdriven_dagster.config.declaring import declared, derived, in_place_of
 from logdriven_dagster.config.jobs import with_enabled_steps
 from logdriven_dagster.config.loading import Sources, build_project, read_sources
 from logdriven_dagster.config.settings import with_settings
-from logdriven_dagster.errors import ConfigError, InvalidProjectError
+from logdriven_dagster.errors import ConfigError, InvalidProjectError, RunLogError
 from logdriven_dagster.model.definitions import Change, Declared, Derived, Kind, code_of
 from logdriven_dagster.runlog import RunLog, definitions
 from logdriven_dagster.runlog.definition_rows import Author, lock
@@ -74,8 +76,12 @@ class Folder:
     @classmethod
     def _of(cls, sources: Sources) -> "Folder":
         project = build_project(sources)
-        items = tuple(declared(sources, project))
-        return cls(sources, project, RunLog.open(project.run_log_url), items)
+        return cls.read(sources, project, RunLog.open(project.run_log_url))
+
+    @classmethod
+    def read(cls, sources: Sources, project: Project, run_log: RunLog) -> "Folder":
+        """The folder whose files have been read."""
+        return cls(sources, project, run_log, tuple(declared(sources, project)))
 
     def apply(self, conn: Connection, author: Author) -> list[Change]:
         """Write what changed in files."""
@@ -139,7 +145,12 @@ def register(
     `by` is who does it, as in `author`.
     InvalidProjectError and RunLogError; nothing is written then.
     """
-    folder = Folder.to_run(root)
+    return _register(Folder.to_run(root), reason, by, writing)
+
+
+def _register(
+    folder: Folder, reason: str, by: str | None = None, writing: Writing = RunLog.write
+) -> Registered:
     found = folder.survey()
     if not found.waits and not found.strays:
         return _registered(folder, found, found.changes)
@@ -150,6 +161,41 @@ def register(
         return changes + (standing.derive(conn, changed_by) if changes else [])
 
     return change(folder, work, writing=writing)
+
+
+def located(root: Path | str) -> Project:
+    """The project as a code location shows it: reading the run log, and writing nothing.
+
+    `open_runner` applies the files, as they were read here, before the first run or tick of the
+    process. Until then, and where the run log is out of reach, its definitions are those of the
+    files; `InvalidProjectError` if they are not valid.
+    """
+    sources = read_sources(root)
+    project = build_project(sources)
+    applied: list[Project] = []
+    applying = Lock()
+
+    def registering(run_log: RunLog) -> Project:
+        with applying:
+            if not applied:
+                folder = Folder.read(sources, project, run_log)
+                applied.append(_register(folder, "code location").project)
+            return applied[0]
+
+    return replace(_looked_at(sources, project), registering=registering)
+
+
+def _looked_at(sources: Sources, project: Project) -> Project:
+    try:
+        run_log = RunLog.open_to_look(project.run_log_url)
+        if run_log is None:
+            return project
+        private = replace(sources, recorded_in=_private_folder())
+        folder = Folder.read(private, project, run_log)
+        return in_force(folder, folder.survey()).project
+    except RunLogError as error:
+        logging.getLogger(__name__).warning("definitions_not_read: %s", error)
+        return project
 
 
 def consult(root: Path | str) -> Registered:

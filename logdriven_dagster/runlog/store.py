@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import create_engine, event, inspect, text
@@ -62,15 +63,22 @@ class RunLog:
         A server that is away may come back within `patience`, one that says no is not asked again.
         RunLogError if it cannot be reached, its driver is missing, or a newer version wrote it.
         """
-        try:
-            url = make_url(url)
-        except ArgumentError:
-            raise RunLogError("the run log's URL is not an SQLAlchemy URL") from None
-        remember(url.password)
-        log = cls(_engine(url))
+        log = cls(_engine(_valid(url)))
         if log._first_look() != HEAD:
             log.upgrade()
         return log
+
+    @classmethod
+    def open_to_look(cls, url: URL | str) -> "RunLog | None":
+        """Open a log and write nothing; None if there is none yet, or not in the present schema.
+
+        RunLogError if it cannot be reached, or its driver is missing.
+        """
+        url = _valid(url)
+        if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
+            return None
+        log = cls(_engine(url))
+        return log if log._version() == HEAD else None
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
@@ -226,6 +234,15 @@ def _is_undone(cause: BaseException | None) -> bool:
     return number in (1205, 1213) or getattr(cause, "sqlstate", None) in _UNDONE_STATES
 
 
+def _valid(url: URL | str) -> URL:
+    try:
+        url = make_url(url)
+    except ArgumentError:
+        raise RunLogError("the run log's URL is not an SQLAlchemy URL") from None
+    remember(url.password)
+    return url
+
+
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() not in _DATABASES:
         raise _no_place(url)
@@ -254,8 +271,6 @@ def _no_place(url: URL) -> RunLogError:
 
 
 def _sqlite_engine(url: URL) -> Engine:
-    from pathlib import Path
-
     if url.database and url.database != ":memory:":
         try:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
