@@ -26,6 +26,7 @@ from logdriven_dagster.config.steps import (
     JdbcTarget,
     KafkaSource,
     KafkaTarget,
+    Option,
     StepConfig,
     Target,
 )
@@ -33,6 +34,7 @@ from logdriven_dagster.errors import ConfigError
 
 T = TypeVar("T")
 
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _NAMES = re.compile(r"[a-z_]\w*(?:\s*\.\s*[a-z_]\w*)*")
 
 
@@ -174,6 +176,7 @@ def _broken_steps(
     for n, step in enumerate(table.steps):
         for place, name, kind in _connections(step):
             yield from _broken_connection(name, kind, document, ("steps", n, *place), config)
+        yield from _unknown_in_paths(step, document, ("steps", n), config.variables)
         file = (step.python or "").partition(":")[0]
         if file.endswith(".py") and (problem := absence(folder / file)):
             yield document.error(("steps", n, "python"), problem)
@@ -190,6 +193,25 @@ def _broken_steps(
         yield from _undeclared_reads(table, check.sql, document, ("checks", n, "sql"), names)
     for location, query in rule_queries(table, config):
         yield from _undeclared_reads(table, query, document, location, names)
+
+
+def _unknown_in_paths(
+    step: StepConfig,
+    document: Document,
+    place: tuple[str | int, ...],
+    variables: Mapping[str, Option],
+) -> Iterator[ConfigError]:
+    """Each `${name}` in the path of a folder to write to that no variable of the project has."""
+    folders = {
+        ("target", "path"): step.target.path if isinstance(step.target, FileTarget) else None,
+        ("source", "move_to"): getattr(step.source, "move_to", None),
+    }
+    for place_of, path in folders.items():
+        for name in _VARIABLE.findall(path or ""):
+            if name not in variables:
+                known = "a path has the variables of logdriven.yaml, and ${env:NAME}"
+                hint = _suggestion(name, variables) or known
+                yield document.error((*place, *place_of), f"unknown variable ${{{name}}}", hint)
 
 
 def _query(

@@ -234,3 +234,18 @@ ZoneField = Annotated[
     PlainSerializer(str),
     WithJsonSchema({"type": "string", "description": "an IANA time zone, such as Europe/Berlin"}),
 ]
+
+
+def local_folder(text: str) -> str:
+    """The folder that a path or `file:` URL names; ValueError for a URL of another file system."""
+    if text.startswith("file:"):
+        return text.removeprefix("file:").replace("//", "/")
+    if url := re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", text):
+        raise ValueError(
+            f"must be a folder of this machine, also of a file system mounted on it;"
+            f" {url[1]}:// is not supported"
+        )
+    return text
+
+
+LocalFolder: TypeAlias = Annotated[str, AfterValidator(local_folder)]

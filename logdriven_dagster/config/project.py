@@ -19,6 +19,7 @@ from logdriven_dagster.config.connections import (
     kafka_settings,
     open_connection,
 )
+from logdriven_dagster.config.fields import local_folder
 from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models import TableConfig
 from logdriven_dagster.config.project_models import ConnectionConfig, ProjectConfig
@@ -69,8 +70,12 @@ class Project:
 
     @cached_property
     def warehouse(self) -> Path:
-        """The folder below which tables are stored."""
-        return (self.root / self._resolved("warehouse", self.config.warehouse)).resolve()
+        """The folder below which tables are stored; UsageError for a URL from the environment."""
+        try:
+            folder = local_folder(self._resolved("warehouse", self.config.warehouse))
+        except ValueError as error:
+            raise UsageError(f"warehouse: {error}") from None
+        return (self.root / folder).resolve()
 
     @property
     def staging(self) -> Path:

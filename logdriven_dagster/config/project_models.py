@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 from logdriven_dagster.config.fields import (
     DatabaseUrl,
     DurationField,
+    LocalFolder,
     Model,
     MomentField,
     PeriodField,
@@ -128,7 +129,9 @@ class ProjectConfig(Model):
     run_log: DatabaseUrl = Field(
         "sqlite:///.logdriven/run_log.db", description="SQLAlchemy URL; relative to the project"
     )
-    warehouse: str = Field(".logdriven/warehouse", description="folder; relative to the project")
+    warehouse: LocalFolder = Field(
+        ".logdriven/warehouse", description="folder; relative to the project"
+    )
     catalog: DatabaseUrl | None = Field(
         None, description="SQLAlchemy URL of the Iceberg catalog; a SQLite file in the warehouse"
     )

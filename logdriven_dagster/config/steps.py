@@ -4,7 +4,14 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from logdriven_dagster.config.fields import Model, PercentField, StepName, TableName, as_tuple
+from logdriven_dagster.config.fields import (
+    LocalFolder,
+    Model,
+    PercentField,
+    StepName,
+    TableName,
+    as_tuple,
+)
 from logdriven_dagster.config.looping import LoopField
 from logdriven_dagster.config.quality import QualityConfig
 
@@ -224,7 +231,9 @@ class FileTarget(_Target):
 
     type: Literal["parquet", "orc", "csv", "json"]
     mode: Literal["append", "overwrite_window", "overwrite"] = "overwrite_window"
-    path: str | None = Field(None, description="a folder; `<warehouse>/<layer>/<name>` by default")
+    path: LocalFolder | None = Field(
+        None, description="a folder; `<warehouse>/<layer>/<name>` by default"
+    )
     existing_rows: Literal["refuse", "keep"] = Field(
         "refuse",
         description="when the folder holds files of others before the first window: it is refused; "

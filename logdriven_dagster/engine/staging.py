@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from zoneinfo import ZoneInfo
 
+from logdriven_dagster.config.fields import local_folder
 from logdriven_dagster.config.models import MissingColumns
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.actions import Action
@@ -235,13 +236,10 @@ def new_folder(parent: Path, job_id: int, what: str) -> Path:
 
 def local_path(text: str, field: str) -> Path:
     """The folder of a target; TerminalStepError for a URL of another file system."""
-    if text.startswith("file:"):
-        text = text.removeprefix("file:").replace("//", "/")
-    elif "://" in text:
-        scheme = text.split("://")[0]
-        raise TerminalStepError(
-            f"{field}: {scheme}:// is not supported here; targets of files need a local folder"
-        )
+    try:
+        text = local_folder(text)
+    except ValueError as error:
+        raise TerminalStepError(f"{field}: {error}") from None
     return Path(os.path.normpath(text))
 
 

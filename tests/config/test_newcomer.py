@@ -68,6 +68,8 @@ IN_A_TABLE = {
         "8: steps[0].source.path: missing; add `path: data/orders.csv`\n"
         "10: steps[0].source.pth: unknown field; did you mean 'path'?"
     ),
+    ("type: iceberg", "type: parquet, path: 's3://lake/t'"): "12: steps[0].target.path: must be a folder of this machine, also of a file system mounted on it; s3:// is not supported",
+    ("type: iceberg", "type: parquet, path: '${lake}/t'"): "12: steps[0].target.path: unknown variable ${lake}; a path has the variables of logdriven.yaml, and ${env:NAME}",
     ("type: csv", "type: cvs"): "8: steps[0].source: unknown type 'cvs'; did you mean 'csv'?",
     ("      type: csv\n", ""): "8: steps[0].source: no type given; add `type: …`, which is one of parquet, orc, text, csv, json, jdbc, table, kafka",
     ("type: csv", "type: [csv]"): "8: steps[0].source: unknown type ['csv']; did you mean 'csv'?",
@@ -230,6 +232,7 @@ IN_THE_PROJECT = {
     ("project: shop", "project: my shop"): "1: project: must be a name of letters, digits and underscores that begins with a letter, not 'my shop'",
     ("project: shop\n", ""): "1: project: missing; add `project: shop`",
     ("project: shop", "project: on"): '1: project: YAML takes on for true; write "on" in quotes',
+    ("", "warehouse: s3://lake/shop\n"): "5: warehouse: must be a folder of this machine, also of a file system mounted on it; s3:// is not supported",
     ("", "conections: {}\n"): "5: conections: unknown field; did you mean 'connections'?",
     ("{url: 'sqlite:///crm.db'}", "{}"): "4: connections.crm: write either url or kafka",
     ("sqlite:///crm.db", "postgresql://me:secret@h/d"): "4: connections.crm.url: a password in plain text; write ${env:PASSWORD} and set PASSWORD in the environment",
