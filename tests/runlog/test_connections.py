@@ -90,15 +90,15 @@ def test_a_connection_that_is_lost_when_a_runner_opens_the_log_is_had_again(log,
 
 
 def test_a_schema_whose_making_was_cut_off_is_made_again(url, monkeypatch):
-    create, tries = migrating._create, []
+    drop, tries = migrating.drop_views, []
 
-    def made(conn):
+    def dropped(conn):
         tries.append(1)
         if len(tries) == 1:
             kill_session(RunLog(create_engine(url)), conn)
-        create(conn)
+        drop(conn)
 
-    monkeypatch.setattr(migrating, "_create", made)
+    monkeypatch.setattr(migrating, "drop_views", dropped)
     assert rows(RunLog.open(url), "SELECT * FROM job_log") == []
     assert len(tries) == 2
 
