@@ -1,8 +1,9 @@
 """What plain files cannot hold: refused by the name of its column, since Spark writes other values.
 
 Spark writes of bytes in CSV what it shows of them, reads the keys of JSON's maps as text whatever
-they are, and ORC's own arithmetic loses the sign of a time within a second before 1970 and the ten
-days that were left out in 1582. Found by `tests/engine/test_round_trips.py`.
+they are, makes a VARIANT that is null of NULL, and ORC's own arithmetic loses the sign of a time
+within a second before 1970 and the ten days that were left out in 1582. Found by
+`tests/engine/test_round_trips.py` and `test_file_values.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -31,9 +32,9 @@ def storable(frame: "DataFrame", form: str) -> "DataFrame":
         if form == "csv" and kind.typeName() == "binary":
             fix = f"write it as text, as in base64({name}) AS {name}"
             raise TerminalStepError(f"column {name}: a CSV file cannot hold binary; {fix}")
-        if form == "json" and _has_other_keys(kind):
-            told = f"a JSON file cannot hold {kind.simpleString()}, whose keys are no texts"
-            raise TerminalStepError(f"column {name}: {told}; cast the keys to STRING")
+        if form == "json" and (problem := _problem_in_json(kind)):
+            told = f"a JSON file cannot hold {kind.simpleString()}"
+            raise TerminalStepError(f"column {name}: {told}, {problem}")
         if form == "orc" and (changed := _changed_by_orc(quoted(name), kind)):
             told = f"column {plain(name)}: an ORC file cannot hold this time; write it as text"
             v = quoted(name)
@@ -41,14 +42,22 @@ def storable(frame: "DataFrame", form: str) -> "DataFrame":
     return frame.withColumns(changes) if changes else frame
 
 
-def _has_other_keys(kind: "DataType") -> bool:
-    from pyspark.sql.types import ArrayType, MapType, StructType
+def _problem_in_json(kind: "DataType") -> str | None:
+    """What is wrong with a type, and what to do about it."""
+    from pyspark.sql import types as ty
 
-    if isinstance(kind, MapType):
-        return kind.keyType.typeName() != "string" or _has_other_keys(kind.valueType)
-    if isinstance(kind, ArrayType):
-        return _has_other_keys(kind.elementType)
-    return isinstance(kind, StructType) and any(_has_other_keys(f.dataType) for f in kind.fields)
+    if isinstance(kind, ty.VariantType):
+        return "whose null and NULL are one there; write it as text by to_json"
+    if isinstance(kind, ty.MapType) and kind.keyType.typeName() != "string":
+        return "whose keys are no texts; cast the keys to STRING"
+    inner: list[DataType] = []
+    if isinstance(kind, ty.MapType):
+        inner = [kind.valueType]
+    if isinstance(kind, ty.ArrayType):
+        inner = [kind.elementType]
+    if isinstance(kind, ty.StructType):
+        inner = [field.dataType for field in kind.fields]
+    return next(filter(None, map(_problem_in_json, inner)), None)
 
 
 def _changed_by_orc(v: str, kind: "DataType", depth: int = 0) -> str | None:
