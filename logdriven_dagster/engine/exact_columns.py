@@ -15,18 +15,8 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.connections import Connection
-from logdriven_dagster.engine.exact_times import as_given, time_of_server
-from logdriven_dagster.engine.exact_values import (
-    DATE,
-    EXISTS,
-    MOMENT,
-    NO_TIME,
-    ZONED,
-    Exact,
-    checked,
-    declared,
-    matches,
-)
+from logdriven_dagster.engine.exact_times import as_given, time_of_server, time_of_sqlite
+from logdriven_dagster.engine.exact_values import Exact, checked, declared, matches
 from logdriven_dagster.engine.quoting import quoted
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -115,7 +105,7 @@ class ExactFrame:
             where = within(_name(name, self.quote), window)
             asked = _asked(self.given, self.exact, self.raw.columns, self.quote, where)
             return _load(self.raw.sparkSession, asked)
-        if name is None or not _is_moment(self.exact[name]):
+        if name is None or not self.exact[name].has_days:
             return self.raw
         text = self.raw[quoted(name)]
         first, last = window.start - timedelta(days=2), window.end + timedelta(days=2)
@@ -178,7 +168,7 @@ class _Look:
         if kind is not None:
             return as_given(field, kind, self.backend)
         if self.backend == "sqlite":
-            return _sqlite(field)
+            return time_of_sqlite(field) or _sqlite(field)
         return time_of_server(field, self.backend, self.zone, self.window) or _server(field)
 
 
@@ -188,11 +178,6 @@ def _sqlite(field: "StructField") -> Exact | None:
     Integers have 64 bits, of which Spark reads 32, or makes decimals of them.
     """
     kind, guessed = declared(field), field.dataType.simpleString()
-    if kind == "DATE":
-        return Exact("STRING", checked(field, "DATE", matches(DATE), "no day like 2022-01-31"))
-    if kind.startswith(("DATETIME", "TIMESTAMP")):
-        exists = f"{matches(MOMENT)} AND {EXISTS}"
-        return Exact("STRING", checked(field, "TIMESTAMP", exists, NO_TIME, ZONED))
     if guessed == "boolean":
         return Exact("STRING", checked(field, "BOOLEAN", "true", "neither true nor false"))
     if guessed in ("int", "smallint", "tinyint", "decimal(20,0)"):
@@ -248,7 +233,3 @@ def _lost_scale(field: "StructField") -> int | None:
     if scale >= _NEGATIVE_SCALES:
         return 0
     return int(scale) if 0 < scale <= _DIGITS else int(kind.scale)
-
-
-def _is_moment(exact: Exact) -> bool:
-    return exact.converted is not None and (MOMENT in exact.converted or DATE in exact.converted)

@@ -1,11 +1,11 @@
-"""Reading times of PostgreSQL and MariaDB exactly, where their drivers do not.
+"""Reading times of databases exactly, where their drivers do not.
 
-Drivers make moments of wall times by the clocks of Java: times that these skip are moved, and
-October of 1582 lacks ten days. Spark's filters name moments by wall times, of which some exist
-twice. Such columns become texts in a query of ours, with the window's filter in it, so that the
-database can use its indexes. With everything in UTC, and for days, the drivers are right, but for
-values that Spark has not (infinity, zero dates) and those ten days (measured): these make a
-condition of our query fail.
+SQLite's times are texts of any form. Drivers of servers make moments of wall times by the clocks of
+Java: times that these skip are moved, and October of 1582 lacks ten days. Spark's filters name
+moments by wall times, of which some exist twice. Such columns become texts in a query of ours, with
+the window's filter in it, so that the database can use its indexes. With everything in UTC, and for
+days, the drivers are right, but for values that Spark has not (infinity, zero dates) and those ten
+days (measured): these make a condition of our query fail.
 """
 
 from datetime import timezone
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.engine.exact_values import (
+    DATE,
     DAY,
     EXISTS,
     MOMENT,
@@ -67,6 +68,16 @@ def as_given(field: "StructField", kind: str, backend: str) -> Exact | None:
     return Exact("STRING", converted, _SELECTED_WALL[declared(field)], _wall_within)
 
 
+def time_of_sqlite(field: "StructField") -> Exact | None:
+    """A column of days or times by its declared type, whatever its values are; None for others."""
+    if declared(field) == "DATE":
+        day = checked(field, "DATE", matches(DATE), "no day like 2022-01-31")
+        return Exact("STRING", day, has_days=True)
+    if declared(field).startswith(("DATETIME", "TIMESTAMP")):
+        return Exact("STRING", _moment(field), has_days=True)
+    return None
+
+
 def time_of_server(
     field: "StructField", backend: str, zone: ZoneInfo, window: TimeWindow | None
 ) -> Exact | None:
@@ -74,9 +85,8 @@ def time_of_server(
     if _holds_wall_times(field, backend):
         if str(zone) == "UTC":
             return _native(field, backend)
-        exists = f"{matches(MOMENT)} AND {EXISTS}"
-        converted = checked(field, "TIMESTAMP", exists, NO_TIME, ZONED)
-        return Exact("STRING", converted, _SELECTED_WALL[declared(field)], _wall_within)
+        selected = _SELECTED_WALL[declared(field)]
+        return Exact("STRING", _moment(field), selected, _wall_within)
     if backend == "postgresql" and declared(field) == "TIMESTAMPTZ":
         if window is None or not has_doubled_bound(window):
             return _native(field, backend)
@@ -91,6 +101,11 @@ def time_of_server(
     if declared(field) in ("DATE", "_DATE", "_TIMESTAMP", "_TIMESTAMPTZ"):
         return _native(field, backend)
     return None
+
+
+def _moment(field: "StructField") -> str:
+    exists = f"{matches(MOMENT)} AND {EXISTS}"
+    return checked(field, "TIMESTAMP", exists, NO_TIME, ZONED)
 
 
 def _native(field: "StructField", backend: str) -> Exact | None:

@@ -47,6 +47,8 @@ class Exact:
 
     As a condition it leaves the column to Spark's own filters, which the database then uses.
     """
+    has_days: bool = False
+    """Whether it is read as texts that begin with a day, so that Spark can filter it by these."""
 
 
 def checked(
