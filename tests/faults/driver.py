@@ -227,12 +227,19 @@ class Driver:
             self._violation(f"zombie {taken - refused}, frozen {point}, was not refused", out)
 
     def _work_beside(self, held: Sequence[int], beside: Fault, least: float) -> Process:
-        """Another host, when it has taken over what is held; at the latest after some time."""
+        """Another host, when it has taken over what is held; at the latest after some time.
+
+        One that is there before the lease has ended finds nothing to do, and comes again.
+        """
         other, began = self.start(*beside), time.monotonic()
-        while other.poll() is None:
-            seconds, taken = time.monotonic() - began, set(held) == self._ended(held)
-            if seconds > (least if taken else self.frozen_seconds * 2):
+        while (seconds := time.monotonic() - began) <= self.frozen_seconds * 2:
+            taken, ended = set(held) == self._ended(held), other.poll() is not None
+            if taken and (ended or seconds > least):
                 break
+            if ended and other.returncode not in (0, -signal.SIGKILL):
+                break  # `_see_out` tells of it
+            if ended:
+                other = self.start(*beside)
             time.sleep(TICK)
         return other
 
