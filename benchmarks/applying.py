@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.big_projects import Shape, make_project
-from logdriven_dagster.execution.registering import register
+from logdriven_dagster.execution.definitions.registering import register
 
 
 def main(tables: int = 5_000, rounds: int = 5) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from benchmarks.big_projects import Shape
-from logdriven_dagster.runlog.schema import (
+from logdriven_dagster.runlog.schema.attempts import (
     batch_archive,
     job_log,
     job_log_archive,

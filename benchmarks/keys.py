@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.engine import spark_session
-from logdriven_dagster.engine.connections import reader_options
+from logdriven_dagster.engine.databases.connections import reader_options
 from logdriven_dagster.execution.events import WindowSucceeded
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from scripts import servers
 
 NOW = datetime(2022, 1, 1, 12, tzinfo=timezone.utc)

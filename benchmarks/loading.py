@@ -35,7 +35,7 @@ print(json.dumps([ended, ended - began, peak]))
 _OURS = {
     "imports": """
 from pathlib import Path
-from logdriven_dagster.execution.registering import register
+from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.orchestration.code_location import build_definitions
 """,
     "build": """

@@ -25,8 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
 from logdriven_dagster.model.attempts import AttemptOutcome, Claim, Owner, Status, Trigger
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import RunLog, attempts
-from logdriven_dagster.runlog.schema import job_log
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.schema.attempts import job_log
 from scripts import servers
 
 START = datetime(2000, 1, 1, tzinfo=timezone.utc)

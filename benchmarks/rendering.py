@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.figures import Spread, ratios
 from benchmarks.results import Results, Scenario, Times
 from benchmarks.targets import TARGETS, Limit, Target
-from logdriven_dagster.engine.spark_settings import LARGE_REGIONS
+from logdriven_dagster.engine.spark.settings import LARGE_REGIONS
 
 _BASES = ("plain-pass", "plain-loop", "logdriven")
 """Whom a scenario's ratios compare with: the first that has times."""

@@ -24,17 +24,19 @@ from dagster import DagsterInstance, build_sensor_context
 from benchmarks.big_logs import fill, shape_of
 from benchmarks.big_projects import Shape, make_project
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.processes import registry_of
-from logdriven_dagster.execution.claiming import claim_window
-from logdriven_dagster.execution.local import open_runner
-from logdriven_dagster.execution.orders import Order
-from logdriven_dagster.execution.registering import register
+from logdriven_dagster.config.derived.processes import registry_of
+from logdriven_dagster.execution.definitions.registering import register
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.execution.window.claiming import claim_window
+from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.planning import PlannedWindow
-from logdriven_dagster.runlog import RunLog, history, reports
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.observed import reports
 from scripts import servers
 
 

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from logdriven_dagster.config import load_project
 from logdriven_dagster.engine import spark_session
 from logdriven_dagster.execution.events import WindowSucceeded
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 
 TABLES = 4
 SLOTS = (1, 2, 4)

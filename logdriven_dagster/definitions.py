@@ -8,7 +8,7 @@ import warnings
 
 from dagster import BetaWarning
 
-from logdriven_dagster.execution.registering import located
+from logdriven_dagster.execution.definitions.registering import located
 from logdriven_dagster.orchestration.code_location import build_definitions
 
 # Dagster warns of its own defaults for sensors, which nobody here could change.

@@ -6,11 +6,12 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Attempt, Claim, Owner, Status, StepOutcome
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import attempts, steps
+from logdriven_dagster.runlog.attempts import steps
+from logdriven_dagster.runlog.attempts import writes as attempts
 
 UTC = ZoneInfo("UTC")
 STEP = {"step": "load", "sql": "SELECT 1 AS one", "target": {"type": "iceberg"}}

@@ -6,7 +6,7 @@ from functools import partial
 
 from benchmarks.contestants import dbt, plain, sqlmesh
 from benchmarks.tasks import Command, Contestant, Task
-from logdriven_dagster.engine.spark_settings import LARGE_REGIONS
+from logdriven_dagster.engine.spark.settings import LARGE_REGIONS
 
 
 def _command(task: Task, command: Callable[[Task], Command]) -> Command:

@@ -127,7 +127,7 @@ def _pointed_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _iceberg_files(project: Any) -> tuple[Path, ...]:
-    from logdriven_dagster.engine.iceberg_catalog import open_catalog
+    from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
 
     table = open_catalog(project).load_table(tuple(TABLE.split(".")))
     tasks = table.scan().plan_files()
@@ -137,8 +137,8 @@ def _iceberg_files(project: Any) -> tuple[Path, ...]:
 def windows(task: Task) -> list[float]:
     """Seconds of each window of the last process, by `job_log`."""
     from logdriven_dagster.config import load_project
-    from logdriven_dagster.execution.local import open_runner
-    from logdriven_dagster.runlog import history
+    from logdriven_dagster.execution.opening import open_runner
+    from logdriven_dagster.runlog.history import logs as history
 
     log, number = open_runner(load_project(task.state)).run_log, task.end - task.begin
     rows = log.ask(lambda conn: history.attempts(conn, TABLE, number))

@@ -30,8 +30,9 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
     for name, place in PARTS.items():
         watch.time(name, place)
     from logdriven_dagster.config import load_project
-    from logdriven_dagster.engine import Engine, spark_session, staging
-    from logdriven_dagster.engine.metrics import QueryCounts
+    from logdriven_dagster.engine import Engine, spark_session
+    from logdriven_dagster.engine.spark.metrics import QueryCounts
+    from logdriven_dagster.engine.storage import staging
     from logdriven_dagster.model.runs import WindowRun
 
     task = Task("map", source, folder, 0, days)

@@ -59,7 +59,7 @@ def main(source: Path, folder: Path, days: int) -> dict[str, Any]:
             watch.time(name, place.replace(__spec__.name, "__main__") if __spec__ else place)
     from logdriven_dagster.config import load_project
     from logdriven_dagster.engine import spark_session
-    from logdriven_dagster.execution.local import open_runner
+    from logdriven_dagster.execution.opening import open_runner
 
     task = Task("map", source, folder, 0, days)
     write_project(task, Variant())

@@ -11,25 +11,23 @@ from typing import Annotated, Any
 
 import typer
 
-from logdriven_dagster.cli import (
-    audit_commands,
-    definition_commands,
-    exchange_commands,
-    graph_commands,
-    import_commands,
-    job_commands,
-    lineage_commands,
-    log_commands,
-    plan_commands,
-    project_commands,
-    quality_commands,
-    report_commands,
-    run_commands,
-    spark_commands,
-    ui_commands,
-    upkeep_commands,
-    upkeep_files,
-)
+from logdriven_dagster.cli.commands import audit as audit_commands
+from logdriven_dagster.cli.commands import definitions as definition_commands
+from logdriven_dagster.cli.commands import exchange as exchange_commands
+from logdriven_dagster.cli.commands import graph as graph_commands
+from logdriven_dagster.cli.commands import imports as import_commands
+from logdriven_dagster.cli.commands import jobs as job_commands
+from logdriven_dagster.cli.commands import lineage as lineage_commands
+from logdriven_dagster.cli.commands import log as log_commands
+from logdriven_dagster.cli.commands import plan as plan_commands
+from logdriven_dagster.cli.commands import projects as project_commands
+from logdriven_dagster.cli.commands import quality as quality_commands
+from logdriven_dagster.cli.commands import reports as report_commands
+from logdriven_dagster.cli.commands import run as run_commands
+from logdriven_dagster.cli.commands import spark as spark_commands
+from logdriven_dagster.cli.commands import ui as ui_commands
+from logdriven_dagster.cli.commands import upkeep as upkeep_commands
+from logdriven_dagster.cli.commands import upkeep_files
 from logdriven_dagster.cli.options import GlobalNowOption, GlobalProjectOption
 from logdriven_dagster.errors import (
     AttemptLostError,
@@ -50,7 +48,7 @@ class _Commands(typer.core.TyperGroup):
         except typer.BadParameter as error:
             from pydantic import ValidationError
 
-            from logdriven_dagster.config.wording import plain_problem
+            from logdriven_dagster.config.yaml.wording import plain_problem
 
             if isinstance(error.__cause__, ValidationError):
                 error.message = plain_problem(error.__cause__)
@@ -153,7 +151,7 @@ def main() -> None:
 
 def _report(error: Exception) -> int:
     """Show an error and give the exit code that goes with it."""
-    from logdriven_dagster.cli.rendering import print_error
+    from logdriven_dagster.cli.shown.rendering import print_error
     from logdriven_dagster.config.secrets import redact
 
     if os.environ.get("LOGDRIVEN_DEBUG") == "1":

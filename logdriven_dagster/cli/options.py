@@ -12,10 +12,10 @@ from logdriven_dagster.model.attempts import OnRunning
 
 if TYPE_CHECKING:
     from logdriven_dagster.config import Project
-    from logdriven_dagster.config.models import BatchSize
-    from logdriven_dagster.config.settings import RetryVersion
+    from logdriven_dagster.config.models.settings import RetryVersion
+    from logdriven_dagster.config.models.tables import BatchSize
     from logdriven_dagster.execution.arguments import RunArguments
-    from logdriven_dagster.execution.registering import Registered
+    from logdriven_dagster.execution.definitions.registering import Registered
     from logdriven_dagster.execution.runner import Runner
 
 _PROJECT_HELP = "The project folder; otherwise LOGDRIVEN_PROJECT, otherwise the current folder."
@@ -92,15 +92,15 @@ def open_project(folder: str | None) -> "Project":
 
 def open_in_force(folder: str | None) -> "Registered":
     """The project with what the registry says instead of its files, which stays as it is."""
-    from logdriven_dagster.execution.registering import consult
+    from logdriven_dagster.execution.definitions.registering import consult
 
     return consult(Path(folder or "."))
 
 
 def open_to_run(reason: str, folder: str | None, now: str | None) -> "tuple[Runner, datetime]":
     """A runner of the project, after its files were applied to the registry, and the data clock."""
-    from logdriven_dagster.execution.local import open_runner
-    from logdriven_dagster.execution.registering import register
+    from logdriven_dagster.execution.definitions.registering import register
+    from logdriven_dagster.execution.opening import open_runner
 
     registered = register(Path(folder or "."), reason)
     clock = data_clock(registered.project, now)
@@ -116,7 +116,7 @@ def data_clock(project: "Project", text: str | None) -> datetime:
 
 def parse_time(project: "Project", text: str, option: str) -> datetime:
     """A moment in the project's zone; a usage error that names the option if it is none."""
-    from logdriven_dagster.config.fields import parse_moment
+    from logdriven_dagster.config.models.fields import parse_moment
     from logdriven_dagster.model.windows import on_clock
 
     try:
@@ -128,7 +128,7 @@ def parse_time(project: "Project", text: str, option: str) -> datetime:
 
 def parse_duration(text: str, option: str) -> timedelta:
     """A length of time; a usage error that names the option if it is none."""
-    from logdriven_dagster.config import fields
+    from logdriven_dagster.config.models import fields
 
     try:
         return fields.parse_duration(text)

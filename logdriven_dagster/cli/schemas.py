@@ -23,9 +23,9 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def file_schemas() -> dict[str, dict[str, Any]]:
     """File kind (`project`, `table`, `job`) → its JSON schema."""
-    from logdriven_dagster.config.jobs import MaintenanceJob, StandardJob
-    from logdriven_dagster.config.models import TableConfig
-    from logdriven_dagster.config.project_models import Defaults, ProjectConfig
+    from logdriven_dagster.config.models.jobs import MaintenanceJob, StandardJob
+    from logdriven_dagster.config.models.project import Defaults, ProjectConfig
+    from logdriven_dagster.config.models.tables import TableConfig
 
     table = _template(_schema(TableConfig))
     # What `defaults` in logdriven.yaml may give, a table file need not.

@@ -10,14 +10,14 @@ from typing import Any
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from logdriven_dagster.config.project_models import ConnectionConfig
+from logdriven_dagster.config.models.project import ConnectionConfig
+from logdriven_dagster.config.models.steps import Option
 from logdriven_dagster.config.secrets import (
     names_secret,
     references,
     remember,
     resolve,
 )
-from logdriven_dagster.config.steps import Option
 from logdriven_dagster.errors import UsageError
 
 _JDBC = {

@@ -9,23 +9,23 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ValidationError
 
-from logdriven_dagster.config.checking import Found, mistakes, running_order
-from logdriven_dagster.config.code_files import misplaced_files
-from logdriven_dagster.config.documents import (
+from logdriven_dagster.config.checking.oversights import oversights
+from logdriven_dagster.config.checking.plain_secrets import plain_secrets
+from logdriven_dagster.config.checking.project import Found, mistakes, running_order
+from logdriven_dagster.config.models.code_files import misplaced_files
+from logdriven_dagster.config.models.jobs import JobConfig, job_model
+from logdriven_dagster.config.models.notifications import broken_recipients, unknown_recipients
+from logdriven_dagster.config.models.project import ProjectConfig
+from logdriven_dagster.config.models.tables import SLICED, TableConfig
+from logdriven_dagster.config.project import PROJECT_FILE, Project
+from logdriven_dagster.config.properties import with_properties
+from logdriven_dagster.config.templates import expanded, items_file
+from logdriven_dagster.config.yaml.documents import (
     Document,
     read_document,
     told_once,
 )
-from logdriven_dagster.config.jobs import JobConfig, job_model
-from logdriven_dagster.config.models import SLICED, TableConfig
-from logdriven_dagster.config.notifications import broken_recipients, unknown_recipients
-from logdriven_dagster.config.oversights import oversights
-from logdriven_dagster.config.plain_secrets import plain_secrets
-from logdriven_dagster.config.project import PROJECT_FILE, Project
-from logdriven_dagster.config.project_models import ProjectConfig
-from logdriven_dagster.config.properties import with_properties
-from logdriven_dagster.config.templates import expanded, items_file
-from logdriven_dagster.config.wording import ambiguities, validation_errors
+from logdriven_dagster.config.yaml.wording import ambiguities, validation_errors
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
 _Model = TypeVar("_Model", bound=BaseModel)

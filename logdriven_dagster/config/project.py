@@ -19,13 +19,13 @@ from logdriven_dagster.config.connections import (
     kafka_settings,
     open_connection,
 )
-from logdriven_dagster.config.fields import local_folder
-from logdriven_dagster.config.jobs import JobConfig, MaintenanceJob, StandardJob
-from logdriven_dagster.config.models import TableConfig
-from logdriven_dagster.config.project_models import ConnectionConfig, ProjectConfig
+from logdriven_dagster.config.models.fields import local_folder
+from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
+from logdriven_dagster.config.models.project import ConnectionConfig, ProjectConfig
+from logdriven_dagster.config.models.steps import Option, StepConfig
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.properties import query_of
 from logdriven_dagster.config.secrets import resolve
-from logdriven_dagster.config.steps import Option, StepConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.definitions import Kind, code_of
 

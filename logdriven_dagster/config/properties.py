@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, StringConstraints
 
-from logdriven_dagster.config.documents import Document, Location, text_of
-from logdriven_dagster.config.fields import IDENTIFIER
-from logdriven_dagster.config.steps import Option, StepConfig
+from logdriven_dagster.config.models.fields import IDENTIFIER
+from logdriven_dagster.config.models.steps import Option, StepConfig
+from logdriven_dagster.config.yaml.documents import Document, Location, text_of
 from logdriven_dagster.errors import ConfigError
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config.models import TableConfig
+    from logdriven_dagster.config.models.tables import TableConfig
     from logdriven_dagster.config.project import Project
 
 _REFERENCE = re.compile(r"\$\{(\w+)\.([^}\s]+)\}")

@@ -7,9 +7,9 @@ commands which only plan start quickly.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from logdriven_dagster.engine.session import spark_session
-    from logdriven_dagster.engine.stretch import StretchSession
-    from logdriven_dagster.engine.window import Engine, WindowSession
+    from logdriven_dagster.engine.spark.session import spark_session
+    from logdriven_dagster.engine.window.session import Engine, WindowSession
+    from logdriven_dagster.engine.window.stretch import StretchSession
 
 __all__ = ["Engine", "StretchSession", "WindowSession", "spark_session"]
 
@@ -17,15 +17,15 @@ __all__ = ["Engine", "StretchSession", "WindowSession", "spark_session"]
 def __getattr__(name: str) -> Any:
     """Import what is asked for (PEP 562)."""
     if name == "spark_session":
-        from logdriven_dagster.engine.session import spark_session
+        from logdriven_dagster.engine.spark.session import spark_session
 
         return spark_session
     if name in ("Engine", "WindowSession"):
-        from logdriven_dagster.engine import window
+        from logdriven_dagster.engine.window import session as window
 
         return getattr(window, name)
     if name == "StretchSession":
-        from logdriven_dagster.engine.stretch import StretchSession
+        from logdriven_dagster.engine.window.stretch import StretchSession
 
         return StretchSession
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

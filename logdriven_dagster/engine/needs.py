@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.config.derived.needs import Need, refuse_unmet_here
 from logdriven_dagster.config.driver_errors import driver_words
-from logdriven_dagster.config.needs import Need, refuse_unmet_here
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.failures import step_error
-from logdriven_dagster.engine.spark_settings import given_settings, refuse_missing_driver
+from logdriven_dagster.engine.spark.settings import given_settings, refuse_missing_driver
 from logdriven_dagster.errors import UnmetNeedError, UsageError, in_brief
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from logdriven_dagster.cli.app import app
-from logdriven_dagster.cli.rendering import console, number, table
+from logdriven_dagster.cli.shown.rendering import console, number, table
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.errors import LogdrivenError, UsageError
-from logdriven_dagster.runlog import RunLog, history
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.history import logs as history
 
 EXAMPLE = Path(__file__).parent / "nycflights"
 BAD_DAY = ("2013", "1", "16")

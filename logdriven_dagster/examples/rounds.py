@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, text
 
-from logdriven_dagster.cli.rendering import console, table
+from logdriven_dagster.cli.shown.rendering import console, table
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.examples.demo import logdriven, print_summary, say

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.loading import Sources, build_project
-from logdriven_dagster.config.query_mistakes import Place
-from logdriven_dagster.engine.analysis import Analysed, analyse
+from logdriven_dagster.config.sql.query_mistakes import Place
+from logdriven_dagster.engine.window.analysis import Analysed, analyse
 from logdriven_dagster.errors import ConfigError
 
 if TYPE_CHECKING:

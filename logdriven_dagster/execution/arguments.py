@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from logdriven_dagster.config.models import BatchSize, TableConfig
+from logdriven_dagster.config.models.settings import RetryVersion
+from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.tables import BatchSize, TableConfig
 from logdriven_dagster.config.secrets import has_reference, told
-from logdriven_dagster.config.settings import RetryVersion
-from logdriven_dagster.config.steps import StepConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.job_runs import JobRun, StartedBy

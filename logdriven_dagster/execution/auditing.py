@@ -6,18 +6,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.models import TableConfig
-from logdriven_dagster.config.steps import RecordsSource, StepConfig
-from logdriven_dagster.config.window_keys import OF_A_WINDOW
-from logdriven_dagster.engine.source_rows import can_tell
+from logdriven_dagster.config.models.steps import RecordsSource, StepConfig
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW
+from logdriven_dagster.engine.sources.source_rows import can_tell
 from logdriven_dagster.errors import StepError, UsageError
-from logdriven_dagster.execution.claiming import read_logs
+from logdriven_dagster.execution.window.claiming import read_logs
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning.slices import next_slice
-from logdriven_dagster.runlog import RunLog, audits
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.observed import audits
 
 if TYPE_CHECKING:
     from logdriven_dagster.engine import Engine

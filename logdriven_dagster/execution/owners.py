@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psutil
 
-from logdriven_dagster.engine.processes import living, started_at
+from logdriven_dagster.engine.spark.processes import living, started_at
 from logdriven_dagster.model.attempts import Owner
 
 

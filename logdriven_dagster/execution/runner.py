@@ -8,23 +8,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.models import CatchUp, TableConfig
-from logdriven_dagster.config.processes import registry_of
-from logdriven_dagster.config.relations import project_of_job
-from logdriven_dagster.config.steps import StepConfig
+from logdriven_dagster.config.derived.processes import registry_of
+from logdriven_dagster.config.derived.relations import project_of_job
+from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.tables import CatchUp, TableConfig
 from logdriven_dagster.engine import Engine, WindowSession
 from logdriven_dagster.errors import AttemptLostError, UnmetNeedError, UsageError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.auditing import audit
-from logdriven_dagster.execution.catching_up import CatchingUp
-from logdriven_dagster.execution.chain import Chain, Work, logged_interruption
-from logdriven_dagster.execution.claiming import (
-    claim_stretch,
-    read_logs,
-    record_inapplicable,
-    refuse_unready,
+from logdriven_dagster.execution.catching_up.loop import CatchingUp
+from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
+from logdriven_dagster.execution.catching_up.refreshing import Refreshing, refuse_undue
+from logdriven_dagster.execution.catching_up.running_elsewhere import (
+    refuse_running,
+    with_replaceable,
 )
-from logdriven_dagster.execution.elsewhere import refuse_running, with_replaceable
+from logdriven_dagster.execution.definitions.registering import with_settings_in_force
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
@@ -34,19 +33,23 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
     WindowSucceeded,
 )
-from logdriven_dagster.execution.journal import Journal
-from logdriven_dagster.execution.leases import HeldLease, lease_of, lease_of_stretch
-from logdriven_dagster.execution.lineage import LineageRecorder
-from logdriven_dagster.execution.looking import Lookout, looks_first, window_run
-from logdriven_dagster.execution.needs import Needs
-from logdriven_dagster.execution.notifications import Announcer, Outbox, gathering
-from logdriven_dagster.execution.orders import Order
-from logdriven_dagster.execution.queue import CatchUpQueue
-from logdriven_dagster.execution.refreshing import Refreshing, refuse_undue
-from logdriven_dagster.execution.registering import with_settings_in_force
-from logdriven_dagster.execution.stretches import Part, StretchChain, most_together
-from logdriven_dagster.execution.stretches import logged_interruption as stretch_interruption
-from logdriven_dagster.execution.versions import prepared
+from logdriven_dagster.execution.notifications.rules import Announcer, Outbox, gathering
+from logdriven_dagster.execution.window.chain import Chain, Work, logged_interruption
+from logdriven_dagster.execution.window.claiming import (
+    claim_stretch,
+    read_logs,
+    record_inapplicable,
+    refuse_unready,
+)
+from logdriven_dagster.execution.window.journal import Journal
+from logdriven_dagster.execution.window.leases import HeldLease, lease_of, lease_of_stretch
+from logdriven_dagster.execution.window.lineage import LineageRecorder
+from logdriven_dagster.execution.window.looking import Lookout, looks_first, window_run
+from logdriven_dagster.execution.window.needs import Needs
+from logdriven_dagster.execution.window.orders import Order
+from logdriven_dagster.execution.window.stretches import Part, StretchChain, most_together
+from logdriven_dagster.execution.window.stretches import logged_interruption as stretch_interruption
+from logdriven_dagster.execution.window.versions import prepared
 from logdriven_dagster.model.attempts import Attempt, Owner, Trigger
 from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.logs import TableLog
@@ -55,7 +58,8 @@ from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning import Plan, plan
 from logdriven_dagster.planning.slices import next_slice
-from logdriven_dagster.runlog import RunLog, slices
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.history import slices
 from logdriven_dagster.runlog.lifecycle import Started
 
 if TYPE_CHECKING:

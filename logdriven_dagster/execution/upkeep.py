@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.engine import iceberg_upkeep, spark_session
-from logdriven_dagster.engine.garbage import Garbage, find_garbage
+from logdriven_dagster.engine import spark_session
+from logdriven_dagster.engine.targets.garbage import Garbage, find_garbage
+from logdriven_dagster.engine.targets.iceberg import upkeep as iceberg_upkeep
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import OpenWindow
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
 from logdriven_dagster.model.windows import range_text
-from logdriven_dagster.runlog import (
-    RunLog,
-    archive,
-    history,
-    job_runs,
-    leases,
-    lifecycle,
-    notifications,
-    steps,
-)
+from logdriven_dagster.runlog import RunLog, archive, lifecycle
+from logdriven_dagster.runlog.attempts import leases, steps
+from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.jobs import runs as job_runs
+from logdriven_dagster.runlog.observed import notifications
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.engine.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.importers.reflection import Column
 
 if TYPE_CHECKING:

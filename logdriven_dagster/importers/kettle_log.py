@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.fields import parse_moment
+from logdriven_dagster.config.models.fields import parse_moment
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.importers.drafts import Translation
 from logdriven_dagster.importers.taking_over import Progress

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from logdriven_dagster.config.committing import ending_statement
-from logdriven_dagster.config.references import UnreadableSqlError, named_tables, parse_query
+from logdriven_dagster.config.sql.committing import ending_statement
+from logdriven_dagster.config.sql.references import UnreadableSqlError, named_tables, parse_query
 from logdriven_dagster.importers.drafts import Values
 
 

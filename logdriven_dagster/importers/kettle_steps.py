@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from logdriven_dagster.config.committing import backend_of, script_mistake
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.sql.committing import backend_of, script_mistake
 from logdriven_dagster.importers import ktr
 from logdriven_dagster.importers.drafts import Translation, Values, stub_query
 from logdriven_dagster.importers.kettle_scripts import can_wait, deleting

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from logdriven_dagster.config.fields import parse_moment
+from logdriven_dagster.config.models.fields import parse_moment
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.importers import naming
 from logdriven_dagster.importers.drafts import Draft, Translation, Values, table_path

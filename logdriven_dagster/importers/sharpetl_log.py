@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.fields import parse_moment
+from logdriven_dagster.config.models.fields import parse_moment
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.importers.drafts import Translation

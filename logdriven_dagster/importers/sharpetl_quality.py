@@ -6,10 +6,10 @@ from pathlib import Path
 
 import yaml
 
-from logdriven_dagster.config.bounded_yaml import read_yaml
-from logdriven_dagster.config.notifications import EmailRecipient
+from logdriven_dagster.config.models.notifications import EmailRecipient
+from logdriven_dagster.config.models.rules import ALIASES
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.rules import ALIASES
+from logdriven_dagster.config.yaml.bounds import read_yaml
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.importers.drafts import Values
 from logdriven_dagster.importers.sharpetl_context import Context, Rule

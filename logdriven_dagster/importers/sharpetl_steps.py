@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from logdriven_dagster.config.references import UnreadableSqlError, replace_tables
+from logdriven_dagster.config.sql.references import UnreadableSqlError, replace_tables
 from logdriven_dagster.importers.drafts import Values, stub_query
 from logdriven_dagster.importers.naming import step_name
 from logdriven_dagster.importers.sharpetl_context import (

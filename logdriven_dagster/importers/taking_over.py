@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.importers.drafts import Translation
 from logdriven_dagster.model import offsets
@@ -15,7 +15,9 @@ from logdriven_dagster.model.ranges import uncovered, union
 from logdriven_dagster.model.windows import Along, Slice, TimeWindow, on_clock
 from logdriven_dagster.planning import watermark
 from logdriven_dagster.planning.slices import first_low
-from logdriven_dagster.runlog import RunLog, history, takeovers
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.attempts import takeovers
+from logdriven_dagster.runlog.history import logs as history
 
 Span = tuple[datetime, datetime]
 

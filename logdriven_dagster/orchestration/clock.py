@@ -5,7 +5,7 @@ from datetime import datetime
 from dagster import DagsterRun
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.fields import parse_moment
+from logdriven_dagster.config.models.fields import parse_moment
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.windows import on_clock
 

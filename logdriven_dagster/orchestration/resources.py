@@ -11,7 +11,7 @@ from dagster import (
 )
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.execution import local
+from logdriven_dagster.execution import opening as local
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.runlog import RunLog
 

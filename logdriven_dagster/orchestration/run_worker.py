@@ -8,7 +8,7 @@ from logdriven_dagster.private_files import guard_umask
 
 _NEEDED = (
     "logdriven_dagster.orchestration.code_location",
-    "logdriven_dagster.execution.local",
+    "logdriven_dagster.execution.opening",
     "pyspark.sql.connect.session",
 )
 

@@ -6,7 +6,8 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import PrivateAttr
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.engine import deaths, spark_session
+from logdriven_dagster.engine import spark_session
+from logdriven_dagster.engine.spark import dead_sessions as deaths
 
 
 class ProjectSparkResource(LazyPySparkResource):

@@ -7,7 +7,7 @@ from enum import Enum
 from heapq import merge
 from itertools import dropwhile
 
-from logdriven_dagster.config.models import CatchUp, TableConfig
+from logdriven_dagster.config.models.tables import CatchUp, TableConfig
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow

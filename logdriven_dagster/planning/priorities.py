@@ -6,7 +6,7 @@ Source: DolphinScheduler, priority of a task.
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.models.tables import TableConfig
 
 
 def by_priority(

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TypeAlias
 
-from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import Slice, TimeWindow

@@ -5,7 +5,7 @@ Sources: Kylin, a chain runs its first unfinished step; BDRE, last recoverable s
 
 from collections.abc import Collection, Sequence
 
-from logdriven_dagster.config.steps import StepConfig
+from logdriven_dagster.config.models.steps import StepConfig
 
 
 def resumable_steps(steps: Sequence[StepConfig], staged: Collection[str]) -> list[StepConfig]:

@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from logdriven_dagster.config.models import TableConfig
-from logdriven_dagster.config.processes import most_batches, process_of
+from logdriven_dagster.config.derived.processes import most_batches, process_of
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.logs import LastSlice, TableLog
 from logdriven_dagster.model.offsets import Partition, spans
 from logdriven_dagster.model.windows import Along, Slice

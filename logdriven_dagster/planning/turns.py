@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.dependencies import awaited_range, reads_all
 

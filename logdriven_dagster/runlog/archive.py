@@ -9,16 +9,16 @@ from datetime import timedelta
 from sqlalchemy import ColumnElement, and_, delete, func, or_, select
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.models import TableConfig
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.runlog import coverage, failed_refreshes
-from logdriven_dagster.runlog.clock import utc_from_now
-from logdriven_dagster.runlog.schema import (
+from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
+from logdriven_dagster.runlog.schema.attempts import (
     job_log,
     job_log_archive,
     step_log,
     step_log_archive,
 )
+from logdriven_dagster.runlog.sql.clock import utc_from_now
 
 _AT_ONCE = 1000
 

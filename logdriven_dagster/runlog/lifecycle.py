@@ -38,17 +38,12 @@ from logdriven_dagster.model.batches import (
     union_of,
 )
 from logdriven_dagster.model.windows import Slice, in_zone
-from logdriven_dagster.runlog import (
-    attempts,
-    batches,
-    failed_refreshes,
-    files,
-    leases,
-    offering,
-    slices,
-    steps,
-)
-from logdriven_dagster.runlog.schema import job_log, step_log
+from logdriven_dagster.runlog.attempts import failed_refreshes, leases, steps
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.batches import files, offering
+from logdriven_dagster.runlog.batches import taking as batches
+from logdriven_dagster.runlog.history import slices
+from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 
 Run: TypeAlias = Attempt | str
 """An attempt, or the name of a table: its running attempt."""

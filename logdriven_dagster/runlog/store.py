@@ -157,7 +157,7 @@ class RunLog:
 
     def upgrade(self) -> str:
         """Bring the schema up to date, one process at a time; the version it has then."""
-        from logdriven_dagster.runlog.migrating import upgrade
+        from logdriven_dagster.runlog.schema.migrating import upgrade
 
         def once() -> str:
             with self._connected({_WRITES: True}) as conn:

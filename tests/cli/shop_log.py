@@ -14,7 +14,8 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import RunLog, attempts
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.attempts import writes as attempts
 from tests.builders import at, claimed, end_step
 
 

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from logdriven_dagster.cli import audit_commands
+from logdriven_dagster.cli.commands import audit as audit_commands
 from logdriven_dagster.config import load_project
 from logdriven_dagster.model.source_rows import SourceRows
-from logdriven_dagster.runlog import RunLog, audits
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.observed import audits
 
 ROWS = SourceRows("ods.orders", "load", total=2222, unplaced=2, before=1, after=0, future=0)
 SENTENCE = "3 of 2,222 rows belong to no window: 2 with NULL, 1 before the first window"

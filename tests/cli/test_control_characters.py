@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from logdriven_dagster.cli import rendering
-from logdriven_dagster.cli.control_characters import visible, write_document
+from logdriven_dagster.cli.shown import rendering
+from logdriven_dagster.cli.shown.control_characters import visible, write_document
 from logdriven_dagster.errors import UsageError
 from tests.builders import day
 from tests.cli.shop_log import ShopLog

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 import yaml
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.engine import existing_rows
-from logdriven_dagster.engine.iceberg_catalog import open_catalog
+from logdriven_dagster.engine.targets import existing_rows
+from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
 from tests.builders import day
 from tests.cli.shop_log import ShopLog
 

@@ -4,7 +4,8 @@ import pytest
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.model.lineage import ColumnOrigin, ColumnRef, Container, QueryLineage
-from logdriven_dagster.runlog import RunLog, lineage
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.observed import lineage
 from tests.builders import day
 from tests.runlog.logbook import succeed
 

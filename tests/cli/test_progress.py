@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from logdriven_dagster.cli.progress import display, report, show_line
-from logdriven_dagster.cli.results import Tally
-from logdriven_dagster.cli.run_commands import _only_job
+from logdriven_dagster.cli.commands.run import _only_job
+from logdriven_dagster.cli.shown.progress import display, report, show_line
+from logdriven_dagster.cli.shown.results import Tally
 from logdriven_dagster.config import load_project
 from logdriven_dagster.errors import AlreadyRunningError
 from logdriven_dagster.execution.events import (

@@ -4,8 +4,8 @@ import textwrap
 
 import pytest
 
-from logdriven_dagster.config.column_lineage import lineage_of
-from logdriven_dagster.config.queries import queries, written_places
+from logdriven_dagster.config.sql.column_lineage import lineage_of
+from logdriven_dagster.config.sql.queries import queries, written_places
 from logdriven_dagster.model.lineage import (
     ColumnRef,
     Container,

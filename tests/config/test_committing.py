@@ -2,7 +2,7 @@
 
 import pytest
 
-from logdriven_dagster.config.committing import ending_statement
+from logdriven_dagster.config.sql.committing import ending_statement
 
 STEP = """
     table: ods.t

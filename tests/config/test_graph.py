@@ -1,8 +1,8 @@
 """Conditions and delays are shown as nodes. Source: DolphinScheduler, 3.2 Frontend."""
 
-from logdriven_dagster.config.graph import Edge, Node, NodeKind, graph_of, mermaid
-from logdriven_dagster.config.jobs import StandardJob
-from logdriven_dagster.config.relations import tables_of_job
+from logdriven_dagster.config.derived.graph import Edge, Node, NodeKind, graph_of, mermaid
+from logdriven_dagster.config.derived.relations import tables_of_job
+from logdriven_dagster.config.models.jobs import StandardJob
 from tests.builders import table
 
 TABLES = {"a": table("a"), "b": table("b", depends_on=["a"]), "c": table("c")}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logdriven_dagster.config.neighbours import neighbours
+from logdriven_dagster.config.derived.neighbours import neighbours
 from logdriven_dagster.errors import UsageError
 
 

@@ -96,6 +96,8 @@ def test_an_unknown_type_names_those_that_there_are(project):
 
 
 def test_apprise_that_is_not_installed_is_a_mistake_before_anything_runs(project, monkeypatch):
-    monkeypatch.setattr("logdriven_dagster.config.notifications.find_spec", lambda name: None)
+    monkeypatch.setattr(
+        "logdriven_dagster.config.models.notifications.find_spec", lambda name: None
+    )
     (mistake,) = mistakes(project, "ops: {type: apprise, url: '${env:URL}'}")
     assert "apprise is not installed; pip install 'logdriven_dagster[notify]'" in mistake

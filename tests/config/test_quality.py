@@ -2,7 +2,7 @@
 
 import pytest
 
-from logdriven_dagster.config.quality import rules_of
+from logdriven_dagster.config.models.quality import rules_of
 
 STEP = """
 steps:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logdriven_dagster.config.references import (
+from logdriven_dagster.config.sql.references import (
     UnreadableSqlError,
     replace_tables,
     table_references,

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.engine import connect_server, spark_session
+from logdriven_dagster.engine import spark_session
+from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 from tests.engine.laboratory import Lab
 
 # The first compiler alone starts fastest, and tests end before the second one pays off.

@@ -9,8 +9,9 @@ from typing import Any
 import yaml
 
 from logdriven_dagster.config import Project, load_project
-from logdriven_dagster.engine import Engine, WindowSession, connect_metrics
-from logdriven_dagster.engine.modes import is_connect
+from logdriven_dagster.engine import Engine, WindowSession
+from logdriven_dagster.engine.spark.connect import metrics as connect_metrics
+from logdriven_dagster.engine.spark.modes import is_connect
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 

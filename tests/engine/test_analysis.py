@@ -3,7 +3,7 @@
 
 import pytest
 
-from logdriven_dagster.engine import analysis
+from logdriven_dagster.engine.window import analysis
 from tests.engine.laboratory import Lab
 
 CSV = {"type": "csv", "path": "nowhere/a.csv", "columns": "id INT, name STRING"}

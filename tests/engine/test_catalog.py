@@ -14,11 +14,11 @@ from pyiceberg.types import LongType, NestedField
 
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.config.server_limits import LOCK_SECONDS, limits
-from logdriven_dagster.engine.connections import database
+from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.failures import step_errors
-from logdriven_dagster.engine.iceberg import IcebergTable
-from logdriven_dagster.engine.iceberg_catalog import open_catalog, remove_snapshots
-from logdriven_dagster.engine.staging import Place, Stamp
+from logdriven_dagster.engine.storage.staging import Place, Stamp
+from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog, remove_snapshots
+from logdriven_dagster.engine.targets.iceberg.table import IcebergTable
 from logdriven_dagster.errors import StepError, TransientStepError
 from tests.builders import day
 from tests.engine.laboratory import TABLE
@@ -39,7 +39,7 @@ def project_at(folder: Path, **settings: Any) -> Project:
 def project(request: Any, tmp_path: Path, monkeypatch: Any) -> Project:
     """Its catalog is on a server that ends transactions which are idle for a second."""
     brief = partial(limits, idle=1, lock=3)
-    monkeypatch.setattr("logdriven_dagster.engine.iceberg_catalog.limits", brief)
+    monkeypatch.setattr("logdriven_dagster.engine.targets.iceberg.catalog.limits", brief)
     url = request.getfixturevalue(request.param)
     project = project_at(tmp_path, catalog=url.render_as_string(hide_password=False))
     create_table(project)
@@ -121,7 +121,9 @@ def test_a_lock_of_others_is_waited_for_with_a_limit_and_the_error_names_the_cat
 
 
 def test_sqlite_cannot_end_a_frozen_commit_and_the_error_names_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("logdriven_dagster.engine.iceberg_catalog.limits", partial(limits, lock=1))
+    monkeypatch.setattr(
+        "logdriven_dagster.engine.targets.iceberg.catalog.limits", partial(limits, lock=1)
+    )
     project = project_at(tmp_path)
     create_table(project)
     frozen = FrozenCommit(project)

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import create_engine, text
 
-from logdriven_dagster.engine.data_values import into_database, into_path, into_spark
+from logdriven_dagster.engine.queries.data_values import into_database, into_path, into_spark
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from logdriven_dagster.engine.jdbc import JdbcTable
+from logdriven_dagster.engine.targets.jdbc.table import JdbcTable
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import Merged
 from tests.builders import day

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from logdriven_dagster.engine import Engine, WindowSession
-from logdriven_dagster.engine.garbage import find_garbage
+from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.errors import AttemptLostError
 from tests.builders import day
 from tests.engine.laboratory import JOBS, Lab, held

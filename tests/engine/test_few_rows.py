@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine import staging
+from logdriven_dagster.engine.storage import staging
 from tests.builders import day
 from tests.engine.laboratory import Lab
 

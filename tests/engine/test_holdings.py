@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from logdriven_dagster.engine import holdings
+from logdriven_dagster.engine.targets import holdings
 from logdriven_dagster.model.runs import Column
 from tests.engine.laboratory import Lab
 

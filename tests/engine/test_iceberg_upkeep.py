@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine import iceberg_compaction, iceberg_upkeep, staging
-from logdriven_dagster.engine.garbage import find_garbage
+from logdriven_dagster.engine.storage import staging
+from logdriven_dagster.engine.targets.garbage import find_garbage
+from logdriven_dagster.engine.targets.iceberg import compaction as iceberg_compaction
+from logdriven_dagster.engine.targets.iceberg import upkeep as iceberg_upkeep
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
 from tests.builders import day, days
@@ -213,7 +215,7 @@ def test_what_a_dead_compaction_left_is_garbage_after_an_hour(crowded: Lab, monk
     folder = crowded.project.warehouse / "ods/t/data/0-compacted"
     clean(crowded)
     assert folder.exists()
-    monkeypatch.setattr("logdriven_dagster.engine.garbage._REWRITTEN_WITHIN", NOW)
+    monkeypatch.setattr("logdriven_dagster.engine.targets.garbage._REWRITTEN_WITHIN", NOW)
     clean(crowded)
     assert not folder.exists()
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine import json_keys, known_sources, window
+from logdriven_dagster.engine.sources import known_sources
+from logdriven_dagster.engine.sources.files import json_keys
+from logdriven_dagster.engine.window import session as window
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
 from tests.builders import day
 from tests.engine.laboratory import Lab, Ran

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine import iceberg_catalog
+from logdriven_dagster.engine.targets.iceberg import catalog as iceberg_catalog
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day, days, hours
 from tests.engine.laboratory import Lab, held

@@ -6,9 +6,10 @@ import sys
 import threading
 from pathlib import Path
 
-from logdriven_dagster.engine import class_sharing, spark_settings
-from logdriven_dagster.engine.java import ensure_java
-from logdriven_dagster.engine.java_noise import java_noise_hidden
+from logdriven_dagster.engine.spark import settings as spark_settings
+from logdriven_dagster.engine.spark.classic import class_sharing
+from logdriven_dagster.engine.spark.classic.java import ensure_java
+from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
 from tests.builders import day
 from tests.engine.laboratory import Lab, held
 from tests.patience import PATIENCE

@@ -5,9 +5,9 @@ from typing import Any, get_args
 
 import pytest
 
-from logdriven_dagster.config.steps import Source, Target
-from logdriven_dagster.engine.sources import READERS
-from logdriven_dagster.engine.stores import STORES
+from logdriven_dagster.config.models.steps import Source, Target
+from logdriven_dagster.engine.sources.readers import READERS
+from logdriven_dagster.engine.targets.stores import STORES
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab

@@ -18,12 +18,14 @@ import yaml
 from pyspark.sql.connect.session import SparkSession
 
 from logdriven_dagster.config import Project, load_project
-from logdriven_dagster.engine import connect_metrics, connect_server, server_state
-from logdriven_dagster.engine.connect_mode import ConnectMode
-from logdriven_dagster.engine.connecting import REMOTE_VARIABLE, remote_url
-from logdriven_dagster.engine.metrics import QueryCounts, query_counts
-from logdriven_dagster.engine.modes import Mark
-from logdriven_dagster.engine.server_state import Server
+from logdriven_dagster.engine.spark.connect import metrics as connect_metrics
+from logdriven_dagster.engine.spark.connect.connecting import REMOTE_VARIABLE, remote_url
+from logdriven_dagster.engine.spark.connect.mode import ConnectMode
+from logdriven_dagster.engine.spark.metrics import QueryCounts, query_counts
+from logdriven_dagster.engine.spark.modes import Mark
+from logdriven_dagster.engine.spark.server import lifecycle as connect_server
+from logdriven_dagster.engine.spark.server import state as server_state
+from logdriven_dagster.engine.spark.server.state import Server
 from logdriven_dagster.errors import UsageError
 from tests.engine.conftest import JAVA
 from tests.security.spy import ask_for_a_block

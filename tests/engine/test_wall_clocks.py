@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 import sqlalchemy as sa
 
-from logdriven_dagster.engine.sources import Reading, read_source
-from logdriven_dagster.engine.wall_clocks import has_doubled_bound, wall_bound
+from logdriven_dagster.engine.databases.wall_clocks import has_doubled_bound, wall_bound
+from logdriven_dagster.engine.sources.readers import Reading, read_source
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 from tests.engine.laboratory import Lab

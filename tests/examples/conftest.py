@@ -9,8 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.engine.iceberg_catalog import open_catalog
-from logdriven_dagster.runlog import RunLog, history
+from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.history import logs as history
 
 
 class Example:

@@ -8,10 +8,10 @@ import pytest
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.execution.events import WindowEvent
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import history
+from logdriven_dagster.runlog.history import logs as history
 from tests.builders import at
 from tests.engine.conftest import spark
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 import yaml
 
 from logdriven_dagster.engine import WindowSession
-from logdriven_dagster.engine.step_results import StepResults
+from logdriven_dagster.engine.window.step_results import StepResults
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from tests.builders import at
 from tests.execution.test_leases import crash, kill

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from logdriven_dagster.cli.job_results import JobTally
+from logdriven_dagster.cli.shown.jobs import JobTally
 from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.errors import (
     AlreadyRunningError,
@@ -24,10 +24,10 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
     WindowSucceeded,
 )
-from logdriven_dagster.execution.jobs import bury_dead_runs, run_job
+from logdriven_dagster.execution.jobs.standard import bury_dead_runs, run_job
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.model.definitions import Kind, code_of
-from logdriven_dagster.runlog import job_history
+from logdriven_dagster.runlog.jobs import history as job_history
 from tests.execution.conftest import NOW
 
 JOB = "job: nightly\ntables: [ods.numbers, dws.sums]\n"
@@ -184,8 +184,8 @@ def test_an_interrupted_run_is_discarded_with_its_window(world):
 PROGRAM = """
 import sys, time
 from logdriven_dagster.config import load_project
-from logdriven_dagster.execution.jobs import run_job
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.jobs.standard import run_job
+from logdriven_dagster.execution.opening import open_runner
 from tests.execution.conftest import NOW
 events = run_job(open_runner(load_project(sys.argv[1])), "nightly", NOW)
 next(events)

@@ -10,11 +10,11 @@ import pytest
 from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.errors import AlreadyRunningError
 from logdriven_dagster.execution.arguments import RunArguments
-from logdriven_dagster.execution.chain import Chain
 from logdriven_dagster.execution.events import WindowFailed, WindowLost, WindowSucceeded
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.execution.upkeep import discard
+from logdriven_dagster.execution.window.chain import Chain
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.runlog.store import RunLog, UnreachableError
 from tests.builders import day

@@ -8,8 +8,8 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.events import WindowSucceeded
 from logdriven_dagster.model.lineage import ColumnRef, Container
-from logdriven_dagster.runlog import lineage_answers
-from logdriven_dagster.runlog.observation_schema import lineage_query, lineage_run
+from logdriven_dagster.runlog.observed import lineage_answers
+from logdriven_dagster.runlog.schema.observations import lineage_query, lineage_run
 
 ONE_DAY = {"max_windows": 2}
 
@@ -52,7 +52,7 @@ def test_a_query_is_computed_once_and_every_attempt_names_it_b30(world, monkeypa
     with world.runner.run_log.read() as conn:
         assert len(conn.execute(lineage_query.select()).all()) == 2
         assert len(conn.execute(lineage_run.select()).all()) == 8
-    monkeypatch.setattr("logdriven_dagster.execution.lineage.lineage_of", None)  # not again
+    monkeypatch.setattr("logdriven_dagster.execution.window.lineage.lineage_of", None)  # not again
     world.sql("UPDATE job_log SET status = 'FAILURE' WHERE job_id = 1")
     (event,) = [e for e in world.catch_up(max_windows=1) if isinstance(e, WindowSucceeded)]
     assert origins(event.lineage[0])["n"] == ["data/numbers.csv.n"]
@@ -96,7 +96,7 @@ def test_lineage_that_cannot_be_computed_is_logged_and_the_window_succeeds_b30(
     def broken(*_):
         raise RuntimeError("out of ideas")
 
-    monkeypatch.setattr("logdriven_dagster.execution.lineage.lineage_of", broken)
+    monkeypatch.setattr("logdriven_dagster.execution.window.lineage.lineage_of", broken)
     with caplog.at_level(logging.WARNING):
         world.catch_up(tables=["ods.numbers"], max_windows=1)
     assert "ods.numbers job 1: lineage absent: RuntimeError: out of ideas" in caplog.text

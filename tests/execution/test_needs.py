@@ -10,7 +10,7 @@ from sqlalchemy import create_engine
 from logdriven_dagster.config import load_project
 from logdriven_dagster.errors import UnmetNeedError, UsageError
 from logdriven_dagster.execution.events import NeedUnmet, WindowFailed, WindowStarted
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from tests.builders import day
 from tests.execution.conftest import NOW, NUMBERS
 from tests.patience import PATIENCE

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.config.notifications import EmailRecipient, NotifyRule
-from logdriven_dagster.execution import senders
+from logdriven_dagster.config.models.notifications import EmailRecipient, NotifyRule
 from logdriven_dagster.execution.events import WindowSucceeded
-from logdriven_dagster.execution.messages import Message
-from logdriven_dagster.execution.notifications import told
+from logdriven_dagster.execution.notifications import senders
+from logdriven_dagster.execution.notifications.messages import Message
+from logdriven_dagster.execution.notifications.rules import told
 from logdriven_dagster.model.attempts import Status
 from tests.builders import day
 from tests.execution.conftest import NOW

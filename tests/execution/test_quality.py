@@ -2,7 +2,7 @@
 
 from sqlalchemy import text
 
-from logdriven_dagster.runlog.quality import newest
+from logdriven_dagster.runlog.observed.quality import newest
 from tests.execution.test_leases import after_stage, crash, kill
 
 __all__ = ["after_stage"]

@@ -5,8 +5,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
-from logdriven_dagster.execution.queue import CatchUpQueue
 from logdriven_dagster.model.attempts import Attempt, Claim, Owner, Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.planning import PlannedWindow

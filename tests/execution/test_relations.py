@@ -3,10 +3,10 @@
 import pytest
 
 from logdriven_dagster.errors import DependencyError
-from logdriven_dagster.execution.claiming import reads
+from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.events import WindowFailed, WindowRefused, WindowSkipped
-from logdriven_dagster.execution.local import open_runner
-from logdriven_dagster.execution.registering import register
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.execution.window.claiming import reads
 from tests.builders import day, days
 from tests.execution.conftest import NOW
 

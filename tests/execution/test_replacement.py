@@ -99,7 +99,7 @@ def test_where_it_cannot_be_judged_it_is_refused(world, step, text):
 
 def test_windows_that_compare_what_they_replace_run_one_by_one(world):
     from logdriven_dagster.config import load_project
-    from logdriven_dagster.config.stretching import stretch_obstacle
+    from logdriven_dagster.config.sql.stretching import stretch_obstacle
 
     Guarded(world, "{type: iceberg, window_column: at}")
     target = "{type: iceberg, window_column: at}"

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.errors import UsageError
-from logdriven_dagster.execution import reports
-from logdriven_dagster.execution.report_flow import MOST_TABLES, flow
-from logdriven_dagster.execution.report_heat import MOST_COLUMNS
+from logdriven_dagster.execution.reports import data as reports
+from logdriven_dagster.execution.reports.flow import MOST_TABLES, flow
+from logdriven_dagster.execution.reports.heat_map import MOST_COLUMNS
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.schema import job_log, step_log
+from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from tests.builders import at
 from tests.recipients import mail_server
 

@@ -23,7 +23,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.owners import current_owner, is_dead
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
-from logdriven_dagster.runlog import attempts
+from logdriven_dagster.runlog.attempts import writes as attempts
 from tests.builders import at, day, days, hours
 from tests.execution.conftest import NOW, SUMS
 

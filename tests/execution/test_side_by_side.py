@@ -21,7 +21,7 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
     WindowSucceeded,
 )
-from logdriven_dagster.execution.journal import Journal
+from logdriven_dagster.execution.window.journal import Journal
 from tests.execution.conftest import NOW
 from tests.patience import PATIENCE, within
 
@@ -111,7 +111,7 @@ def test_no_more_windows_than_slots_are_in_work(bare):
 
 def test_without_max_parallel_no_thread_of_ours_runs_a_window(bare, monkeypatch):
     slow(bare, "a")
-    monkeypatch.setattr("logdriven_dagster.execution.catching_up.Slots", None)
+    monkeypatch.setattr("logdriven_dagster.execution.catching_up.loop.Slots", None)
     bare.catch_up()
     assert bare.statuses("a") == [(day, "SUCCESS") for day in DONE]
 
@@ -293,7 +293,7 @@ def test_a_killed_process_with_several_windows_in_work_is_taken_over(bare):
         slow(bare, name, "ordered: false", target="{type: iceberg}")
     bare.write("tables/slow.py", ROWS.format(seconds=1.5, rows=7))
     program = (
-        "import sys; from logdriven_dagster.execution.local import open_runner;"
+        "import sys; from logdriven_dagster.execution.opening import open_runner;"
         "from logdriven_dagster.config import load_project;"
         "from tests.execution.conftest import NOW;"
         "list(open_runner(load_project(sys.argv[1])).catch_up(NOW, max_parallel=4))"

@@ -8,7 +8,7 @@ import pytest
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.source_rows import SourceRows
-from logdriven_dagster.runlog import audits
+from logdriven_dagster.runlog.observed import audits
 from tests.execution.conftest import NOW, World
 
 TABLE = """

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from logdriven_dagster.engine import WindowSession
-from logdriven_dagster.engine.iceberg_catalog import open_catalog
+from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
 from logdriven_dagster.execution import upkeep
 from logdriven_dagster.model.upkeep import Compaction, Expiry
 from tests.builders import day

@@ -4,11 +4,11 @@ import pytest
 
 from logdriven_dagster.errors import DisabledError
 from logdriven_dagster.execution.arguments import JobArguments, RunArguments
-from logdriven_dagster.execution.definitions import rollback
+from logdriven_dagster.execution.definitions.changes import rollback
+from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.events import WindowStarted
-from logdriven_dagster.execution.jobs import run_job
-from logdriven_dagster.execution.local import open_runner
-from logdriven_dagster.execution.registering import register
+from logdriven_dagster.execution.jobs.standard import run_job
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.planning import State
 from tests.builders import day
 from tests.execution.conftest import NOW, NUMBERS

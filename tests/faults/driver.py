@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import select
 
-from logdriven_dagster.execution.local import open_runner
-from logdriven_dagster.runlog.schema import job_log
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.runlog.schema.attempts import job_log
 from tests.faults.invariants import violations
 from tests.faults.network import wire_to
 from tests.faults.peers import URL_VARIABLE, Peer

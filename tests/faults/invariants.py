@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import select
 
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.schema import job_log, step_log
+from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from tests.faults.projects import Scenario
 
 

@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from logdriven_dagster.config import Project, load_project
-from logdriven_dagster.engine.files import files_folder
-from logdriven_dagster.engine.iceberg import identifier
-from logdriven_dagster.engine.iceberg_catalog import open_catalog
-from logdriven_dagster.engine.pointers import Pointers
+from logdriven_dagster.engine.targets.files.pointers import Pointers
+from logdriven_dagster.engine.targets.files.table import files_folder
+from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
+from logdriven_dagster.engine.targets.iceberg.table import identifier
 from tests.builders import UTC
 
 SETTINGS = """

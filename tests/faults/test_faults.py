@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from scripts.servers import MissingServerError
 from tests.faults.driver import driving
 from tests.faults.network import wire_to

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.planning import Plan
 from tests.builders import day
 from tests.faults.projects import NOW

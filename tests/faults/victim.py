@@ -16,14 +16,15 @@ import psutil
 from sqlalchemy.orm import Session
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.engine import WindowSession, jdbc
+from logdriven_dagster.engine import WindowSession
+from logdriven_dagster.engine.targets.jdbc import table as jdbc
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.execution import owners
-from logdriven_dagster.execution.chain import Chain
 from logdriven_dagster.execution.events import WindowFailed, WindowLost
-from logdriven_dagster.execution.leases import HeldLease
-from logdriven_dagster.execution.local import open_runner
-from logdriven_dagster.runlog import attempts
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.execution.window.chain import Chain
+from logdriven_dagster.execution.window.leases import HeldLease
+from logdriven_dagster.runlog.attempts import writes as attempts
 from tests.builders import day
 from tests.faults.projects import NOW
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.execution.local import open_runner
-from logdriven_dagster.runlog import history
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.runlog.archive import archive
+from logdriven_dagster.runlog.history import logs as history
 from tests.builders import at
 from tests.importers.conftest import NOW, Folder
 from tests.importers.kettle_world import Kettle

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Producer
 
-from logdriven_dagster.engine.kafka_offsets import Bounded, bound, parse
+from logdriven_dagster.engine.kafka.offsets import Bounded, bound, parse
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from tests.kafka.peer import Peer, running_peer
 from tests.patience import within

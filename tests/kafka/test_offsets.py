@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdriven_dagster.engine.kafka_offsets import (
+from logdriven_dagster.engine.kafka.offsets import (
     Range,
     bounded,
     parse,

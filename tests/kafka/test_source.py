@@ -6,13 +6,13 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql.datasource import InputPartition
 
-from logdriven_dagster.config.steps import KafkaSource
-from logdriven_dagster.engine import kafka_source
-from logdriven_dagster.engine.kafka_offsets import bound
-from logdriven_dagster.engine.kafka_reader import MessageReader
-from logdriven_dagster.engine.kafka_source import java_settings
-from logdriven_dagster.engine.sources import Reading, read_source
-from logdriven_dagster.engine.spark_settings import _drivers
+from logdriven_dagster.config.models.steps import KafkaSource
+from logdriven_dagster.engine.kafka.offsets import bound
+from logdriven_dagster.engine.sources import kafka as kafka_source
+from logdriven_dagster.engine.sources.kafka import java_settings
+from logdriven_dagster.engine.sources.kafka_reader import MessageReader
+from logdriven_dagster.engine.sources.readers import Reading, read_source
+from logdriven_dagster.engine.spark.settings import _drivers
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.windows import Slice

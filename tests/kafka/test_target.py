@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from logdriven_dagster.engine import kafka_target
-from logdriven_dagster.engine.garbage import find_garbage
+from logdriven_dagster.engine.targets import kafka as kafka_target
+from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.errors import (
     AttemptLostError,
     TerminalStepError,

@@ -5,13 +5,13 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.jobs import StandardJob
-from logdriven_dagster.config.processes import registry_of
-from logdriven_dagster.config.project_models import ProjectConfig
+from logdriven_dagster.config.derived.processes import registry_of
+from logdriven_dagster.config.models.jobs import StandardJob
+from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.errors import LogdrivenError
-from logdriven_dagster.execution.claiming import claim_window
-from logdriven_dagster.execution.orders import Order
-from logdriven_dagster.execution.versions import prepared
+from logdriven_dagster.execution.window.claiming import claim_window
+from logdriven_dagster.execution.window.orders import Order
+from logdriven_dagster.execution.window.versions import prepared
 from logdriven_dagster.model.attempts import (
     AttemptOutcome,
     Counts,
@@ -22,7 +22,8 @@ from logdriven_dagster.model.attempts import (
 from logdriven_dagster.planning import State as PlanState
 from logdriven_dagster.planning import plan
 from logdriven_dagster.planning.plan import Plan
-from logdriven_dagster.runlog import attempts, history
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.history import logs as history
 from tests.builders import claimed, day, end_step, table
 from tests.kettle.states import JOB, NOW, Run, State
 from tests.runlog.logbook import ME, request

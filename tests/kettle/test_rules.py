@@ -8,9 +8,9 @@ import pytest
 from logdriven_dagster.config import load_project
 from logdriven_dagster.errors import AlreadyRunningError, DisabledError, JobTypeError, UsageError
 from logdriven_dagster.execution.arguments import JobArguments
-from logdriven_dagster.execution.jobs import run_job
+from logdriven_dagster.execution.jobs.standard import run_job
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.runlog import history
+from logdriven_dagster.runlog.history import logs as history
 from tests.builders import day
 from tests.kettle import ours
 from tests.kettle.states import NOW, State, Table, run

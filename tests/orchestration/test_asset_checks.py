@@ -7,7 +7,7 @@ from dagster import AssetCheckKey, AssetKey, build_sensor_context
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.event_log.base import PartitionKeyFilter
 
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from tests.builders import at
 from tests.orchestration.world import EVENTS, World
 

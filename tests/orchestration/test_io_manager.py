@@ -6,7 +6,7 @@ import pytest
 from dagster import AssetIn, AssetKey, DailyPartitionsDefinition, Definitions, asset
 from sqlalchemy import text
 
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from tests.orchestration.world import EVENTS, World, failure_of
 
 DAYS = DailyPartitionsDefinition("2022-01-01")

@@ -12,7 +12,7 @@ from dagster import (
     build_sensor_context,
 )
 
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from tests.orchestration.world import ALONE, DAILY, EVENTS, World, failure_of
 
 PYTHON = {"python": "steps.py:note"}

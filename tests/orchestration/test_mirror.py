@@ -15,7 +15,7 @@ from dagster import (
 )
 from dagster._core.utils import make_new_run_id
 
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.model.attempts import (
     Attempt,
@@ -27,12 +27,13 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.orchestration import mirror
-from logdriven_dagster.orchestration.mirror import MIRROR
-from logdriven_dagster.orchestration.partitions import table_partitions
-from logdriven_dagster.orchestration.reconciling import report_dead_runs
-from logdriven_dagster.orchestration.records import report_planned
-from logdriven_dagster.runlog import attempts, leases
+from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
+from logdriven_dagster.orchestration.events.records import report_planned
+from logdriven_dagster.orchestration.sensors import mirror
+from logdriven_dagster.orchestration.sensors.mirror import MIRROR
+from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.attempts import writes as attempts
 from tests.builders import at, claimed, day, end_step
 from tests.orchestration.world import DAILY, EVENTS, World
 

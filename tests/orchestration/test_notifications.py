@@ -4,7 +4,7 @@ from typing import Any
 
 from dagster import build_sensor_context
 
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from tests.orchestration.world import EVENTS, World
 from tests.recipients import web_server
 

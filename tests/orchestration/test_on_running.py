@@ -6,8 +6,8 @@ import pytest
 from dagster import AssetKey, DagsterRunStatus
 
 from logdriven_dagster.errors import AttemptLostError
-from logdriven_dagster.execution.chain import Chain
 from logdriven_dagster.execution.owners import current_owner
+from logdriven_dagster.execution.window.chain import Chain
 from logdriven_dagster.model.attempts import Owner
 from tests.orchestration.test_mirror import claim, working_run
 from tests.orchestration.world import EVENTS, World, failure_of

@@ -6,10 +6,10 @@ import pytest
 from dagster import AssetKey
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
-from logdriven_dagster.orchestration import whole_tables
-from logdriven_dagster.runlog import attempts
+from logdriven_dagster.orchestration.assets import whole_tables
+from logdriven_dagster.runlog.attempts import writes as attempts
 from tests.builders import day
 from tests.orchestration.world import DAILY, EVENTS, World, failure_of
 

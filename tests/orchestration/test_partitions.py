@@ -15,11 +15,11 @@ from dagster import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdriven_dagster.config.models import Dependency
+from logdriven_dagster.config.models.tables import Dependency
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.periods import Grid, Period
 from logdriven_dagster.model.windows import on_clock
-from logdriven_dagster.orchestration.partitions import partition_mapping, partitions_of
+from logdriven_dagster.orchestration.assets.partitions import partition_mapping, partitions_of
 
 ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Beirut"]
 MINUTES = [1, 5, 7, 15, 45, 60, 90, 180, 360, 420, 1440, 2880, 10080]

@@ -5,8 +5,8 @@ from typing import Any
 from dagster import Definitions, SensorDefinition, build_sensor_context
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.execution.definitions import Registry, rollback
-from logdriven_dagster.execution.registering import located, register
+from logdriven_dagster.execution.definitions.changes import Registry, rollback
+from logdriven_dagster.execution.definitions.registering import located, register
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.runlog import RunLog
 from tests.orchestration.world import ALONE, World

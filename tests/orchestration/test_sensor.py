@@ -18,11 +18,11 @@ from dagster import (
 from dagster._core.remote_representation.external_data import SensorSnap
 from dagster._core.utils import make_new_run_id
 
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
-from logdriven_dagster.orchestration import sensor
-from logdriven_dagster.orchestration.catch_up import PROJECT_TAG
-from logdriven_dagster.runlog import attempts
+from logdriven_dagster.orchestration.jobs.catch_up import PROJECT_TAG
+from logdriven_dagster.orchestration.sensors import catch_up as sensor
+from logdriven_dagster.runlog.attempts import writes as attempts
 from tests.builders import day
 from tests.orchestration.world import ALONE, DAILY, EVENTS, World
 

@@ -18,7 +18,7 @@ from dagster._core.storage.partition_status_cache import get_partition_subsets
 from sqlalchemy import text
 
 from logdriven_dagster.config import Project, load_project
-from logdriven_dagster.execution.local import open_runner
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.orchestration.code_location import build_definitions
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

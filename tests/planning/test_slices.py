@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdriven_dagster.engine.keys import cut
+from logdriven_dagster.engine.sources.keys import cut
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import LastSlice, OpenWindow, TableLog
 from logdriven_dagster.model.windows import Along, Slice

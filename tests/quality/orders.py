@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from logdriven_dagster.engine.inspected_store import rejected_target
-from logdriven_dagster.engine.staging import Place
-from logdriven_dagster.engine.stores import store
+from logdriven_dagster.engine.storage.staging import Place
+from logdriven_dagster.engine.targets.rejected import rejected_target
+from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.model.quality import QualityReport, RuleResult
 from tests.builders import day
 from tests.engine.laboratory import Lab, Ran

@@ -4,8 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from logdriven_dagster.engine.garbage import find_garbage
-from logdriven_dagster.runlog.quality import newest
+from logdriven_dagster.engine.targets.garbage import find_garbage
+from logdriven_dagster.runlog.observed.quality import newest
 from tests.builders import day
 from tests.kafka.conftest import peer, topic
 from tests.kafka.peer import Peer

@@ -2,8 +2,8 @@
 
 import pytest
 
-from logdriven_dagster.config.rules import BUILT_IN
-from logdriven_dagster.engine.rules import CONDITIONS
+from logdriven_dagster.config.models.rules import BUILT_IN
+from logdriven_dagster.engine.quality.rules import CONDITIONS
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.quality.orders import DAY, Orders

@@ -13,8 +13,8 @@ import pytest
 from logdriven_dagster.config import load_project
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
-from logdriven_dagster.execution.local import open_runner
-from logdriven_dagster.runlog.quality import newest
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.runlog.observed.quality import newest
 from tests.builders import at
 from tests.runlog.logbook import rows
 

@@ -9,12 +9,18 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.engine import URL
 
-from logdriven_dagster.config.exchange import as_json, as_yaml, parsed_export
-from logdriven_dagster.execution.definitions import Registry, rollback, set_settings
-from logdriven_dagster.execution.exchange import export, import_export
-from logdriven_dagster.execution.registering import Registered, author, consult, register
+from logdriven_dagster.config.yaml.exchange import as_json, as_yaml, parsed_export
+from logdriven_dagster.execution.definitions.changes import Registry, rollback, set_settings
+from logdriven_dagster.execution.definitions.exchange import export, import_export
+from logdriven_dagster.execution.definitions.registering import (
+    Registered,
+    author,
+    consult,
+    register,
+)
 from logdriven_dagster.model.definitions import Change, Kind, code_of
-from logdriven_dagster.runlog import RunLog, definitions
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.definitions import registry as definitions
 
 ORDERS = """
     table: ods.orders

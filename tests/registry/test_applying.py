@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.errors import InvalidProjectError, RunLogError
-from logdriven_dagster.execution.registering import rehearse
+from logdriven_dagster.execution.definitions.registering import rehearse
 from logdriven_dagster.model.definitions import Kind
 
 
@@ -214,7 +214,7 @@ def test_a_relation_is_written_again_only_if_it_changed(shop):
 
 
 def test_a_rehearsal_writes_nothing_and_says_what_would_be(shop):
-    from logdriven_dagster.execution.registering import register
+    from logdriven_dagster.execution.definitions.registering import register
 
     rehearsed = register(shop.with_sales().root, writing=rehearse).changes
     assert shop.rows("table_definition") == []

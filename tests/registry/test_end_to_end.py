@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from logdriven_dagster.config.exchange import as_yaml, parsed_export
-from logdriven_dagster.execution.definitions import set_settings
-from logdriven_dagster.execution.exchange import export, import_export
-from logdriven_dagster.execution.local import open_runner
-from logdriven_dagster.execution.registering import author, register
+from logdriven_dagster.config.yaml.exchange import as_yaml, parsed_export
+from logdriven_dagster.execution.definitions.changes import set_settings
+from logdriven_dagster.execution.definitions.exchange import export, import_export
+from logdriven_dagster.execution.definitions.registering import author, register
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.definitions import Kind
 from tests.engine.conftest import spark
 from tests.execution.conftest import NOW, world

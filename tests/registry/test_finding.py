@@ -2,11 +2,11 @@
 
 from sqlalchemy import insert, text
 
-from logdriven_dagster.execution.definitions import find
+from logdriven_dagster.execution.definitions.changes import find
 from logdriven_dagster.model.definitions import Kind, code_of
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.definition_history import users, users_query
-from logdriven_dagster.runlog.definition_schema import definition_use
+from logdriven_dagster.runlog.definitions.history import users, users_query
+from logdriven_dagster.runlog.schema.definitions import definition_use
 
 ERP = """
     table: ods.invoices

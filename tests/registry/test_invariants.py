@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sqlalchemy.engine import make_url
 
-from logdriven_dagster.config.exchange import as_json, as_yaml, parsed_export
+from logdriven_dagster.config.yaml.exchange import as_json, as_yaml, parsed_export
 from logdriven_dagster.errors import InvalidProjectError, UsageError
-from logdriven_dagster.execution.definitions import Registry, rollback, set_settings
-from logdriven_dagster.execution.exchange import export, import_export
-from logdriven_dagster.execution.registering import author, consult, register
+from logdriven_dagster.execution.definitions.changes import Registry, rollback, set_settings
+from logdriven_dagster.execution.definitions.exchange import export, import_export
+from logdriven_dagster.execution.definitions.registering import author, consult, register
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.definition_rows import DEFINITIONS
+from logdriven_dagster.runlog.definitions.rows import DEFINITIONS
 
 NAMES = ("a", "b", "c")
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r"), max_size=20)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from logdriven_dagster.execution.definitions import set_settings
-from logdriven_dagster.execution.registering import author, register
+from logdriven_dagster.execution.definitions.changes import set_settings
+from logdriven_dagster.execution.definitions.registering import author, register
 from tests.registry.conftest import told
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from logdriven_dagster.errors import InvalidProjectError, UsageError
-from logdriven_dagster.execution.definitions import diff
+from logdriven_dagster.execution.definitions.changes import diff
 from logdriven_dagster.model.definitions import Kind
 from tests.registry.conftest import SALES
 

@@ -9,7 +9,7 @@ from logdriven_dagster.model.batches import Enqueuer, Process, Registry, SubProc
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog import lifecycle
-from logdriven_dagster.runlog.schema import batch_archive, batch_queue
+from logdriven_dagster.runlog.schema.attempts import batch_archive, batch_queue
 from tests.builders import UTC, day
 from tests.runlog.logbook import request
 

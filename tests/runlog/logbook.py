@@ -12,7 +12,9 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import attempts, history, leases
+from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.history import logs as history
 from tests.builders import at, claimed, end_step, table
 
 ME = Owner("here", 10, 20, "run-1")

@@ -25,9 +25,12 @@ from logdriven_dagster.model.attempts import (
     Status,
     Trigger,
 )
-from logdriven_dagster.runlog import RunLog, archive, attempts, history, leases
-from logdriven_dagster.runlog.attempt_rows import schedule_id
-from logdriven_dagster.runlog.schema import job_log, metadata
+from logdriven_dagster.runlog import RunLog, archive
+from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.attempts.rows import schedule_id
+from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.schema.attempts import job_log, metadata
 from tests.builders import day, table
 from tests.runlog.logbook import request
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import event
 
-from logdriven_dagster.config.processes import most_batches, process_of, registry_of
+from logdriven_dagster.config.derived.processes import most_batches, process_of, registry_of
 from logdriven_dagster.errors import LifeCycleError
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.batches import (
@@ -25,8 +25,10 @@ from logdriven_dagster.model.batches import (
 )
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.windows import Slice
-from logdriven_dagster.runlog import archive, offering, waiting
-from logdriven_dagster.runlog.schema import batch_archive, batch_queue
+from logdriven_dagster.runlog import archive
+from logdriven_dagster.runlog.batches import offering
+from logdriven_dagster.runlog.history import waiting
+from logdriven_dagster.runlog.schema.attempts import batch_archive, batch_queue
 from tests.builders import STEP, UTC, at, day, days, hours, table
 from tests.runlog import bdre
 from tests.runlog.bdre import HIVE, NEW, TRANSFER

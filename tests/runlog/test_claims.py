@@ -15,8 +15,10 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.runlog import attempts, history, leases
-from logdriven_dagster.runlog.schema import job_log, step_log
+from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from tests.builders import day, end_step
 from tests.runlog.logbook import ME, end, execute, fail, request, rows, start, succeed, table_log
 

@@ -10,7 +10,9 @@ from sqlalchemy import create_engine, inspect, text
 
 from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.errors import RunLogError
-from logdriven_dagster.runlog import RunLog, attempts, migrating
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.schema import migrating
 from logdriven_dagster.runlog.store import UnreachableError
 from tests.builders import day
 from tests.faults.network import wire_to

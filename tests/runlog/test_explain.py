@@ -18,28 +18,31 @@ from sqlalchemy import event
 from benchmarks.big_logs import fill
 from benchmarks.big_projects import Shape, make_project
 from benchmarks.scale import claim_undone
-from logdriven_dagster.config.processes import registry_of
-from logdriven_dagster.execution.claiming import claim_window
-from logdriven_dagster.execution.journal import Journal
-from logdriven_dagster.execution.local import open_runner
-from logdriven_dagster.execution.orders import Order
-from logdriven_dagster.execution.registering import register
+from logdriven_dagster.config.derived.processes import registry_of
+from logdriven_dagster.execution.definitions.registering import register
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.execution.versions import prepared
+from logdriven_dagster.execution.window.claiming import claim_window
+from logdriven_dagster.execution.window.journal import Journal
+from logdriven_dagster.execution.window.orders import Order
+from logdriven_dagster.execution.window.versions import prepared
 from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Status, Trigger
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.planning import PlannedWindow
-from logdriven_dagster.runlog import history, leases, refreshes, reports
-from logdriven_dagster.runlog.mirror import ended_since
-from logdriven_dagster.runlog.observation_schema import job_run
-from logdriven_dagster.runlog.schema import (
+from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.history import refreshes
+from logdriven_dagster.runlog.observed import reports
+from logdriven_dagster.runlog.observed.mirror import ended_since
+from logdriven_dagster.runlog.schema.attempts import (
     job_log,
     job_log_archive,
     refresh_bookmark,
     step_log,
     step_log_archive,
 )
+from logdriven_dagster.runlog.schema.observations import job_run
 from tests.runlog.explaining import EXPLAIN, HISTORY, ROWS_READ
 from tests.servers import new_database
 

@@ -5,8 +5,11 @@ import pytest
 from logdriven_dagster.errors import AlreadyDoneError, AttemptLostError
 from logdriven_dagster.execution import upkeep
 from logdriven_dagster.model.attempts import Status, Trigger
-from logdriven_dagster.runlog import attempts, leases, lifecycle, refreshes
+from logdriven_dagster.runlog import lifecycle
 from logdriven_dagster.runlog.archive import archive
+from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.history import refreshes
 from tests.builders import at, day, days, table
 from tests.runlog.logbook import (
     ME,

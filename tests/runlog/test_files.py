@@ -9,7 +9,8 @@ import pytest
 from logdriven_dagster.errors import FileKnownError, LifeCycleError
 from logdriven_dagster.model.batches import ALL_BATCHES, Enqueuer, Route, SubProcess
 from logdriven_dagster.model.files import joined
-from logdriven_dagster.runlog import RunLog, files, lifecycle
+from logdriven_dagster.runlog import RunLog, lifecycle
+from logdriven_dagster.runlog.batches import files
 from tests.builders import UTC
 from tests.patience import PATIENCE
 from tests.runlog import bdre

@@ -9,7 +9,8 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.planning.backoff import resting
-from logdriven_dagster.runlog import attempts, history
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.history import logs as history
 from tests.builders import at, day, days, end_step, hours, table
 from tests.runlog.logbook import (
     ME,

@@ -5,7 +5,8 @@ import pytest
 from logdriven_dagster.errors import AlreadyRunningError, AttemptLostError
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.job_runs import JobRequest, RunStep, StepResult
-from logdriven_dagster.runlog import job_history, job_runs
+from logdriven_dagster.runlog.jobs import history as job_history
+from logdriven_dagster.runlog.jobs import runs as job_runs
 from tests.runlog.logbook import execute, rows
 
 ME = Owner("here", 10, 20, "run-1")

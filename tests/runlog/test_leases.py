@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from logdriven_dagster.config.processes import registry_of
+from logdriven_dagster.config.derived.processes import registry_of
 from logdriven_dagster.errors import AlreadyRunningError, AttemptLostError, RunLogError
 from logdriven_dagster.model.attempts import (
     AttemptOutcome,
@@ -15,8 +15,10 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.runlog import attempts, leases, lifecycle
-from logdriven_dagster.runlog.schema import job_log
+from logdriven_dagster.runlog import lifecycle
+from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.schema.attempts import job_log
 from tests.builders import day, days, table
 from tests.runlog.logbook import (
     ME,

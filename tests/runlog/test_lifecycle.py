@@ -26,8 +26,9 @@ from logdriven_dagster.model.batches import (
     ExecState,
     SubProcess,
 )
-from logdriven_dagster.runlog import RunLog, leases
-from logdriven_dagster.runlog.schema import batch_archive, batch_queue, job_log, step_log
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.schema.attempts import batch_archive, batch_queue, job_log, step_log
 from tests.builders import day, hours
 from tests.patience import PATIENCE
 from tests.runlog import bdre

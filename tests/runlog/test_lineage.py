@@ -13,8 +13,9 @@ from logdriven_dagster.model.lineage import (
     Query,
     QueryLineage,
 )
-from logdriven_dagster.runlog import RunLog, lineage, lineage_answers
-from logdriven_dagster.runlog.observation_schema import lineage_node, lineage_query
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.observed import lineage, lineage_answers
+from logdriven_dagster.runlog.schema.observations import lineage_node, lineage_query
 from tests.builders import day
 from tests.runlog import bdre
 from tests.runlog.logbook import start, succeed

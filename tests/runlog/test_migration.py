@@ -11,10 +11,10 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.runlog import RunLog, migrations
-from logdriven_dagster.runlog.migrating import migrate, script_directory
-from logdriven_dagster.runlog.schema import metadata
+from logdriven_dagster.runlog.schema.attempts import metadata
+from logdriven_dagster.runlog.schema.migrating import migrate, script_directory
+from logdriven_dagster.runlog.schema.views import VIEWS, create_views, drop_views
 from logdriven_dagster.runlog.store import HEAD, VERSION_TABLE
-from logdriven_dagster.runlog.views import VIEWS, create_views, drop_views
 from tests.runlog.logbook import execute
 
 FROZEN = sorted(Path(migrations.__path__[0], "versions").glob("v*.py"))

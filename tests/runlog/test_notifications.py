@@ -8,8 +8,10 @@ import pytest
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.job_runs import JobRequest
-from logdriven_dagster.runlog import job_runs, leases, notifications
-from logdriven_dagster.runlog.notifications import MOST_TRIES, Notice
+from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.jobs import runs as job_runs
+from logdriven_dagster.runlog.observed import notifications
+from logdriven_dagster.runlog.observed.notifications import MOST_TRIES, Notice
 from tests.builders import day
 from tests.runlog.logbook import ME, end, execute, expire, fail, rows, set_clock, start, succeed
 

@@ -6,7 +6,8 @@ from sqlalchemy import inspect
 from logdriven_dagster.errors import (
     RunLogError,
 )
-from logdriven_dagster.runlog import RunLog, history
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.history import logs as history
 from tests.builders import day
 from tests.runlog.logbook import execute, rows, succeed
 

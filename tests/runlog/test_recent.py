@@ -5,8 +5,9 @@ from datetime import datetime
 from sqlalchemy import event, insert
 
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.runlog import attempts, recent
-from logdriven_dagster.runlog.schema import job_log
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.history import recent
+from logdriven_dagster.runlog.schema.attempts import job_log
 from tests.builders import day, table
 from tests.runlog.logbook import end, execute, fail, request, set_clock, start, succeed, table_log
 

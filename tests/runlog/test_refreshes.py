@@ -3,7 +3,7 @@
 import pytest
 
 from logdriven_dagster.model.attempts import Trigger
-from logdriven_dagster.runlog import refreshes
+from logdriven_dagster.runlog.history import refreshes
 from tests.builders import day, table
 from tests.runlog.logbook import execute, rows, start, succeed, table_log
 

@@ -4,7 +4,9 @@ from datetime import datetime, timedelta, timezone
 
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.job_runs import JobRequest
-from logdriven_dagster.runlog import archive, job_runs, reports
+from logdriven_dagster.runlog import archive
+from logdriven_dagster.runlog.jobs import runs as job_runs
+from logdriven_dagster.runlog.observed import reports
 from tests.builders import day, table
 from tests.runlog.logbook import ME, execute, fail, start, succeed
 

@@ -7,8 +7,9 @@ import sqlalchemy as sa
 
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Owner, Status, StepOutcome
-from logdriven_dagster.runlog import attempts, leases, together
-from logdriven_dagster.runlog.schema import job_log, step_log
+from logdriven_dagster.runlog.attempts import leases, together
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from tests.builders import day, days, end_step, hours
 from tests.patience import PATIENCE
 from tests.runlog.logbook import fail, request, rows, start, succeed, table_log

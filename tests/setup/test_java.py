@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from logdriven_dagster.engine import java
-from logdriven_dagster.engine.java import ensure_java
+from logdriven_dagster.engine.spark.classic import java
+from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.errors import UsageError
 
 COUNT_WITH_SPARK = """
-from logdriven_dagster.engine.java import ensure_java
+from logdriven_dagster.engine.spark.classic.java import ensure_java
 ensure_java()
 from pyspark.sql import SparkSession
 spark = (
@@ -109,7 +109,11 @@ def test_the_second_process_takes_what_the_first_one_built(
 
 
 def test_processes_that_build_at_once_leave_one_folder(no_java: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from logdriven_dagster.engine.java import *; ensure_java()"]
+    command = [
+        sys.executable,
+        "-c",
+        "from logdriven_dagster.engine.spark.classic.java import *; ensure_java()",
+    ]
     with ThreadPoolExecutor(4) as pool:
         codes = list(pool.map(lambda _: subprocess.run(command, check=False).returncode, range(4)))
     assert codes == [0, 0, 0, 0]

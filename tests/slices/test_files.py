@@ -158,7 +158,7 @@ def test_moved_files_keep_apart_in_their_folder(inbox: Inbox):
 
 
 def test_what_a_dead_runner_left_in_place_is_removed_by_the_next_look(inbox: Inbox, monkeypatch):
-    from logdriven_dagster.engine import arrivals
+    from logdriven_dagster.engine.sources.files import arrivals
 
     inbox.table(source={"after_success": "delete"})
     inbox.put("a.csv", "1")
@@ -260,8 +260,8 @@ def test_other_file_systems_can_be_listed(inbox: Inbox):
     from fsspec.implementations.memory import MemoryFileSystem
 
     from logdriven_dagster.config import load_project
-    from logdriven_dagster.config.slicing import file_source
-    from logdriven_dagster.engine.arrivals import arrivals
+    from logdriven_dagster.config.models.slicing import file_source
+    from logdriven_dagster.engine.sources.files.arrivals import arrivals
     from logdriven_dagster.model.runs import WindowRun
     from tests.builders import day
 

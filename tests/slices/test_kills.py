@@ -16,10 +16,10 @@ import pytest
 import yaml
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.engine.iceberg import identifier
-from logdriven_dagster.engine.iceberg_catalog import open_catalog
-from logdriven_dagster.execution.local import open_runner
-from logdriven_dagster.runlog import history
+from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
+from logdriven_dagster.engine.targets.iceberg.table import identifier
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.runlog.history import logs as history
 from tests.faults.driver import ROOT
 from tests.faults.projects import NOW
 from tests.kafka.conftest import peer, topic

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine.stretch import StretchSession
+from logdriven_dagster.engine.window.stretch import StretchSession
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.events import WindowLost, WindowSetBack, WindowSucceeded
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import leases
+from logdriven_dagster.runlog.attempts import leases
 from tests.builders import at
 from tests.execution.conftest import World
 from tests.stretches.conftest import LINES, NOW, together

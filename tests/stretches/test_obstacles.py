@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from logdriven_dagster.config.window_keys import Keys, keys_of_source
-from logdriven_dagster.config.window_scopes import SHARED, Relation, TogetherError
+from logdriven_dagster.config.sql.window_keys import Keys, keys_of_source
+from logdriven_dagster.config.sql.window_scopes import SHARED, Relation, TogetherError
 from logdriven_dagster.model.periods import Grid, Period
 
 DAYS = Grid(datetime(2022, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")), Period.parse("1 day"))

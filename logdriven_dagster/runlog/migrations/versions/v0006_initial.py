@@ -1,7 +1,8 @@
 """The first schema of the run log: 0006, since logs that were made before a release bear it.
 
 A migration is frozen: it imports nothing of the package, so that it does the same tomorrow.
-What all of them make is compared with `runlog/schema.py` by `tests/runlog/test_migration.py`.
+What all of them make is compared with `runlog/schema/attempts.py` by
+`tests/runlog/test_migration.py`.
 """
 
 from typing import Any

@@ -1,0 +1,286 @@
+"""`apply`, `enable`, `disable`, `set`, `history`, `diff`, `rollback`, `find`: the registry."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from logdriven_dagster.cli.options import JsonOption, ProjectOption
+
+if TYPE_CHECKING:
+    from logdriven_dagster.execution.definitions.changes import Side
+    from logdriven_dagster.model.definitions import Change
+    from logdriven_dagster.runlog.definitions.history import Finding
+
+NamesArgument = Annotated[
+    list[str], typer.Argument(metavar="NAME…", help="Tables, jobs, or JOB.STEP of maintenance.")
+]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A table, a job, JOB.STEP, or a relation.")
+]
+AsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="OPERATOR",
+        help="Who does it; otherwise LOGDRIVEN_OPERATOR, otherwise the user of this process.",
+    ),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be written.")]
+
+
+def apply(
+    *,
+    dry_run: DryRunOption = False,
+    operator: AsOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Register what changed in files, each as a new version, and show the differences."""
+    from logdriven_dagster.execution.definitions.registering import register, rehearse
+    from logdriven_dagster.runlog import RunLog
+
+    writing = rehearse if dry_run else RunLog.write
+    registered = register(_folder(project), by=operator, writing=writing)
+    show_changes(registered.changes, dry_run=dry_run, as_json=as_json)
+
+
+def enable(
+    names: NamesArgument,
+    *,
+    operator: AsOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let tables, jobs and steps run again, from the next tick or run on."""
+    _set({name: {"enabled": "true"} for name in names}, "enable", operator, project, as_json)
+
+
+def disable(
+    names: NamesArgument,
+    *,
+    operator: AsOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep tables, jobs and steps from running, whatever their files say."""
+    _set({name: {"enabled": "false"} for name in names}, "disable", operator, project, as_json)
+
+
+def set_(
+    name: NameArgument,
+    fields: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FIELD=VALUE…", help="Values as in YAML; none: as the file says."),
+    ] = None,
+    *,
+    reset: Annotated[
+        list[str] | None,
+        typer.Option("--reset", metavar="FIELD", help="As the file says; may be repeated."),
+    ] = None,
+    operator: AsOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change settings, such as enabled, release_state, priority, retries or timeout."""
+    given: dict[str, str | None] = dict.fromkeys(reset or ())
+    for text in fields or ():
+        field, equals, value = text.partition("=")
+        if not equals:
+            problem = f"expected FIELD=VALUE, such as retries=3, not {text!r}"
+            raise typer.BadParameter(problem, param_hint="FIELD=VALUE")
+        given[field.strip()] = value.strip() or None
+    if not given:
+        raise typer.BadParameter("nothing to set; such as retries=3", param_hint="FIELD=VALUE")
+    _set({name: given}, "set", operator, project, as_json)
+
+
+def history(
+    name: NameArgument, *, project: ProjectOption = None, as_json: JsonOption = False
+) -> None:
+    """Show every version: who made it, when, why, and which fields it changed."""
+    from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.cli.shown.definitions import version_json
+    from logdriven_dagster.execution.definitions.changes import Registry
+    from logdriven_dagster.model.definitions import content_differences
+
+    versions = Registry.opened(_folder(project)).versions(name)
+    contents = [version.in_force for version in versions]
+    changed = [[], *map(content_differences, contents[:-1], contents[1:])]
+    if as_json:
+        rendering.print_json_list(map(version_json, versions, changed))
+        return
+    grid = rendering.table("#version", "operation", "operator", "time", "reason", "changed")
+    for version, fields in zip(versions, changed, strict=True):
+        grid.add_row(
+            str(version.version),
+            version.operation.value,
+            rendering.plain(version.operator),
+            version.time[:19].replace("T", " ") + "Z",
+            rendering.plain(version.reason),
+            ", ".join(dict.fromkeys(difference.path for difference in fields)),
+        )
+    rendering.console().print(grid)
+
+
+def diff(
+    name: NameArgument,
+    first: Annotated[
+        str | None, typer.Argument(metavar="V1", help="A version, or `file`; the last but one.")
+    ] = None,
+    second: Annotated[
+        str | None, typer.Argument(metavar="V2", help="A version, or `file`; the last one.")
+    ] = None,
+    *,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how two versions of a definition differ; `file` is what its file says now."""
+    from logdriven_dagster.cli.shown import definitions as definition_rendering
+    from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.execution.definitions import changes as definitions
+
+    found = definitions.diff(_folder(project), name, _side(first), _side(second))
+    if as_json:
+        differences = [definition_rendering.difference_json(item) for item in found.differences]
+        rendering.print_json({"first": found.first, "second": found.second, "changed": differences})
+        return
+    rendering.print_line(f"{name}  {_side_name(found.first)} → {_side_name(found.second)}")
+    definition_rendering.print_differences(found.differences)
+    if not found.differences:
+        rendering.print_line("  no difference")
+
+
+def rollback(
+    name: NameArgument,
+    version: Annotated[int, typer.Argument(min=1, help="See `logdriven history NAME`.")],
+    *,
+    operator: AsOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make an older version of a table or job, with its settings, the latest one again."""
+    from logdriven_dagster.cli.shown.rendering import print_line
+    from logdriven_dagster.execution.definitions import changes as definitions
+
+    done = definitions.rollback(_folder(project), name, version, operator)
+    show_changes(done.changes, as_json=as_json)
+    if done.file is not None and not as_json:
+        print_line(
+            f"{os.path.relpath(done.file)} still says otherwise: version {done.version} stays in "
+            f"force until it changes; `logdriven diff {name} {done.version} file` shows how."
+        )
+
+
+def find(
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="A name, or anything that is used.")
+    ] = None,
+    *,
+    connection: Annotated[str | None, typer.Option(help="Who uses this connection.")] = None,
+    source: Annotated[str | None, typer.Option(help="Who reads this table, file or path.")] = None,
+    target: Annotated[str | None, typer.Option(help="Who writes this table or path.")] = None,
+    file: Annotated[str | None, typer.Option(help="Who uses this SQL or Python file.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Who reads or writes this topic.")] = None,
+    upstream: Annotated[str | None, typer.Option(help="Who depends on this table.")] = None,
+    table: Annotated[str | None, typer.Option(help="Which jobs have this table.")] = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show who uses what; `*` in a name stands for anything."""
+    from logdriven_dagster.execution.definitions import changes as definitions
+
+    given = {
+        "connection": connection,
+        "source": source,
+        "target": target,
+        "file": file,
+        "topic": topic,
+        "upstream": upstream,
+        "table": table,
+    }
+    wanted = {kind: used for kind, used in given.items() if used is not None}
+    if not wanted and text is None:
+        raise typer.BadParameter("what is to be found?", param_hint="TEXT")
+    found = definitions.find(_folder(project), wanted, text)
+    _print_findings(found, as_json)
+
+
+def _print_findings(found: "Sequence[Finding]", as_json: bool) -> None:
+    from logdriven_dagster.cli.shown import rendering
+
+    if as_json:
+        rendering.print_json_list(
+            {
+                "kind": item.kind.value.lower(),
+                "name": item.name,
+                "uses": item.uses,
+                "used": item.used,
+                "step": item.step or None,
+            }
+            for item in found
+        )
+        return
+    if not found:
+        rendering.print_line("Nothing, in what is applied.")
+        return
+    grid = rendering.table("kind", "name", "uses", "what", "step")
+    for item in found:
+        uses = "" if item.uses == "name" else item.uses
+        cells = (item.name, uses, item.used if uses else "", item.step)
+        grid.add_row(item.kind.value.lower(), *map(rendering.plain, cells))
+    rendering.console().print(grid)
+
+
+def show_changes(
+    changes: "Sequence[Change]", *, dry_run: bool = False, as_json: bool = False
+) -> None:
+    """Print what was written, or would be."""
+    from logdriven_dagster.cli.shown import definitions as definition_rendering
+    from logdriven_dagster.cli.shown import rendering
+
+    if as_json:
+        listed = [definition_rendering.change_json(change) for change in changes]
+        rendering.print_json({"written": not dry_run, "changes": listed})
+        return
+    definition_rendering.print_changes(changes)
+    if not changes:
+        rendering.print_line("Nothing changed.")
+        return
+    number = f"{len(changes):,} version{'' if len(changes) == 1 else 's'}"
+    rendering.print_line(f"{number} {'would be written' if dry_run else 'written'}.")
+
+
+def _set(
+    wanted: Mapping[str, Mapping[str, str | None]],
+    reason: str,
+    operator: str | None,
+    project: str | None,
+    as_json: bool,
+) -> None:
+    from logdriven_dagster.execution.definitions.changes import set_settings
+    from logdriven_dagster.execution.definitions.registering import author
+
+    changes = set_settings(_folder(project), wanted, author(reason, operator))
+    show_changes(changes, as_json=as_json)
+
+
+def _folder(project: str | None) -> Path:
+    return Path(project or ".")
+
+
+def _side(text: str | None) -> "Side | None":
+    if text is None:
+        return None
+    if text == "file":
+        return "file"
+    if not text.isdigit():
+        problem = f"expected a version or `file`, not {text!r}"
+        raise typer.BadParameter(problem, param_hint="V1, V2")
+    return int(text)
+
+
+def _side_name(side: "Side") -> str:
+    return "file" if side == "file" else f"version {side}"

@@ -1,0 +1,72 @@
+"""`export` and `import`: all definitions of a project, in one file."""
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from logdriven_dagster.cli.commands.definitions import AsOption, DryRunOption, show_changes
+from logdriven_dagster.cli.options import JsonOption, ProjectOption
+
+
+class ExportFormat(str, Enum):
+    """How an export is written."""
+
+    yaml = "yaml"
+    json = "json"
+
+
+def export(
+    *,
+    form: Annotated[
+        ExportFormat, typer.Option("--format", help="How it is written.")
+    ] = ExportFormat.yaml,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Otherwise standard output.")
+    ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Every version, not only the latest ones.")
+    ] = False,
+    project: ProjectOption = None,
+) -> None:
+    """Write all registered definitions, with codes and versions, into one text."""
+    from logdriven_dagster.cli.shown.control_characters import write_document
+    from logdriven_dagster.cli.shown.rendering import print_line
+    from logdriven_dagster.config.yaml.exchange import as_json, as_yaml
+    from logdriven_dagster.execution.definitions.exchange import export as exported
+
+    written = exported(Path(project or "."), history=history)
+    text = as_yaml(written) if form is ExportFormat.yaml else as_json(written)
+    if output is None:
+        write_document(text)
+        return
+    output.write_text(text, encoding="utf-8")
+    print_line(f"wrote {output}")
+
+
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="An export; - for standard input.")],
+    *,
+    dry_run: DryRunOption = False,
+    operator: AsOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the definitions of an export into this run log: what differs makes new versions."""
+    from logdriven_dagster.config.yaml.exchange import parsed_export
+    from logdriven_dagster.errors import UsageError
+    from logdriven_dagster.execution.definitions.exchange import import_export
+    from logdriven_dagster.execution.definitions.registering import author, rehearse
+    from logdriven_dagster.runlog import RunLog
+
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: {error}") from None
+    found = parsed_export(Path(file), text)
+    by = author(f"import of {Path(file).name}", operator)
+    writing = rehearse if dry_run else RunLog.write
+    registered = import_export(Path(project or "."), found, by, writing)
+    show_changes(registered.changes, dry_run=dry_run, as_json=as_json)

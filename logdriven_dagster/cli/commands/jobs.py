@@ -1,0 +1,295 @@
+"""`job run`, `job list` and `job status`: jobs, their runs and their steps."""
+
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from logdriven_dagster.cli.commands.run import TerminatedError, terminable
+from logdriven_dagster.cli.options import (
+    JsonOption,
+    MaxParallelOption,
+    NowOption,
+    OverrideOption,
+    ProjectOption,
+    RecordedOption,
+    open_in_force,
+    open_to_run,
+    parse_overrides,
+    retry_version,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from logdriven_dagster.config import Project
+    from logdriven_dagster.execution.events import JobEvent
+
+app = typer.Typer(no_args_is_help=True, help="Run jobs, and see how their runs ended.")
+
+
+class JobType(str, Enum):
+    """What `--type` takes."""
+
+    STANDARD = "standard"
+    MAINTENANCE = "maintenance"
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The job.")],
+    *,
+    kind: Annotated[
+        JobType | None, typer.Option("--type", help="Refuse a job of the other type.")
+    ] = None,
+    from_start: Annotated[
+        bool,
+        typer.Option(
+            "--from-start", help="Maintenance: from the lowest step, not where it stopped."
+        ),
+    ] = False,
+    from_step: Annotated[
+        str | None, typer.Option("--from-step", metavar="STEP", help="Maintenance: begin here.")
+    ] = None,
+    max_windows: Annotated[
+        int | None, typer.Option(min=1, help="Standard: stop after so many.")
+    ] = None,
+    max_parallel: MaxParallelOption = None,
+    override: OverrideOption = None,
+    recorded: RecordedOption = None,
+    project: ProjectOption = None,
+    now: NowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a job once; a maintenance job goes on at the step that failed."""
+    from logdriven_dagster.execution.arguments import JobArguments
+    from logdriven_dagster.execution.jobs.standard import run_job
+
+    arguments = JobArguments(
+        kind.value if kind else None,
+        overrides=parse_overrides(override),
+        max_windows=max_windows,
+        max_parallel=max_parallel,
+        from_start=from_start,
+        from_step=from_step,
+        retry_version=retry_version(recorded),
+    )
+    runner, clock = open_to_run("job run", project, now)
+    _watch(name, run_job(runner, name, clock, arguments), as_json=as_json)
+
+
+def _watch(name: str, events: "Generator[JobEvent]", *, as_json: bool) -> None:
+    """Run and show it; exits with 1 if the job failed, 130 or 143 if it was interrupted."""
+    from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.cli.shown.jobs import JobTally
+
+    tally = JobTally(name)
+    interrupted = 0
+    try:
+        with terminable(), closing(events):
+            if as_json:
+                with rendering.only_json():
+                    for event in events:
+                        tally.add(event)
+            else:
+                for event in events:
+                    tally.add(event)
+                    _show(event)
+    except TerminatedError:
+        interrupted = 143
+    except KeyboardInterrupt:
+        interrupted = 130
+    if as_json:
+        rendering.print_json(tally.as_json())
+    else:
+        rendering.print_line(tally.sentence())
+    if interrupted:
+        rendering.print_error(f"interrupted; run {tally.job_run_id} is logged as DISCARDED")
+    raise typer.Exit(interrupted or tally.exit_code)
+
+
+def _show(event: "JobEvent") -> None:
+    from logdriven_dagster.cli.shown import progress, rendering
+    from logdriven_dagster.errors import in_brief
+    from logdriven_dagster.execution.events import (
+        JobEnded,
+        JobStarted,
+        StepEnded,
+        StepStarted,
+        StepTriedAgain,
+    )
+
+    match event:
+        case JobStarted(run=run, notes=notes):
+            rendering.print_line(f"run {run.job_run_id} of {run.job}")
+            for note in notes:
+                rendering.print_line(rendering.plain(f"warning: {note}", "yellow"))
+        case StepTriedAgain(step=step, error=error, error_count=number):
+            rendering.print_line(
+                rendering.plain(f"try {number} of {step.step} failed: {in_brief(error)}", "yellow")
+            )
+        case StepEnded(step=step, result=result, seconds=seconds):
+            line = rendering.state(result.status.value)
+            told = in_brief(result.error or "") or result.output
+            text = f"  {step.exec_order} {step.step}  {result.row_count:,} rows, "
+            text += rendering.seconds(seconds) + (f"\n{told}" if told else "")
+            rendering.print_line(line.append_text(rendering.plain(text)))
+        case StepStarted() | JobEnded():
+            return
+        case _:
+            progress.show_line(event)
+    sys.stdout.flush()
+
+
+@app.command("list")
+def list_jobs(project: ProjectOption = None, as_json: JsonOption = False) -> None:
+    """Show the jobs, their settings and how their latest runs ended."""
+    from logdriven_dagster.cli.shown import rendering
+
+    registered = open_in_force(project)
+    loaded = registered.project
+    latest = _latest(loaded, registered.run_log)
+    rows = [_job_row(loaded, name, latest.get(name)) for name in sorted(loaded.jobs)]
+    if as_json:
+        rendering.print_json_list(rows)
+        return
+    if not rows:
+        rendering.print_line("No jobs. A file in jobs/ makes one.")
+        return
+    grid = rendering.table("job", "type", "enabled", "release", "schedule", "#parts", "latest run")
+    for row in rows:
+        parts = row["tables"] if row["type"] == "standard" else row["steps"]
+        grid.add_row(
+            row["job"],
+            row["type"],
+            "yes" if row["enabled"] else rendering.plain("no", "yellow"),
+            row["release_state"],
+            row["schedule"] or "–",
+            str(len(parts)),
+            rendering.state(row["status"]) if row["status"] else "–",
+        )
+    rendering.console().print(grid)
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="All jobs by default.")] = None,
+    *,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the latest run of each job; of one job, its steps or the windows that it ran."""
+    from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.runlog.jobs import history as job_history
+
+    registered = open_in_force(project)
+    loaded, run_log = registered.project, registered.run_log
+    if name is not None:
+        loaded.job(name)
+    latest = _latest(loaded, run_log)
+    chosen = [latest[key] for key in sorted(latest) if name in (None, key)]
+    if name is not None and chosen:
+        number = chosen[0]["job_run_id"]
+        chosen[0]["attempts"] = run_log.ask(lambda c: job_history.attempts_of(c, number))
+    if as_json:
+        rendering.print_json_list(chosen)
+    elif not chosen:
+        rendering.print_line(f"{name or 'No job'} has not run yet.")
+    else:
+        _print_runs(chosen, loaded)
+
+
+def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
+    from logdriven_dagster.cli.shown import rendering
+
+    grid = rendering.table("#run", "job · part", "status", "began", "#time", "#rows", "error")
+    for run in runs:
+        error = "its lease ran out; the next run takes it over" if run["expired"] else run["error"]
+        grid.add_row(
+            str(run["job_run_id"]),
+            run["job_name"],
+            rendering.state(run["status"]),
+            _moment(run["begin_time"], project),
+            rendering.seconds(_elapsed(run["begin_time"], run["end_time"])),
+            "",
+            rendering.plain((error or "").splitlines()[0] if error else "", "red"),
+            style="bold",
+        )
+        for line in (run["blocked"] or "").splitlines():
+            told = rendering.plain(line, "yellow")
+            grid.add_row("", "  blocked", "", "", "", "", told, style="dim")
+        for step in run["steps"]:
+            grid.add_row(*_part(f"{step['exec_order']} {step['step_id']}", step), style="dim")
+        for attempt in run.get("attempts", ()):
+            part = f"{attempt['job_name']} {attempt['data_range_start']}"
+            grid.add_row(*_part(part, _attempt(attempt)), style="dim")
+    rendering.console().print(grid)
+
+
+def _part(label: str, row: Mapping[str, Any]) -> list[Any]:
+    from logdriven_dagster.cli.shown import rendering
+
+    return [
+        "",
+        f"  {label}",
+        rendering.state(row["status"]),
+        "",
+        rendering.seconds(_elapsed(row["begin_time"], row["end_time"])),
+        rendering.number(row["row_count"]),
+        rendering.plain((row["error"] or "").split("\n")[0], "red"),
+    ]
+
+
+def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
+    errors = [step["error"] for step in row["steps"] if step["error"]]
+    return {
+        "status": row["status"],
+        "begin_time": row["job_start_time"],
+        "end_time": row["job_end_time"],
+        "row_count": sum(step["success_count"] or 0 for step in row["steps"]),
+        "error": errors[0] if errors else None,
+    }
+
+
+def _latest(project: "Project", run_log: Any) -> dict[str, dict[str, Any]]:
+    from logdriven_dagster.model.definitions import Kind, code_of
+    from logdriven_dagster.runlog.jobs import history as job_history
+
+    codes = [code_of(project.name, Kind.JOB, name) for name in project.jobs]
+    found: dict[str, dict[str, Any]] = run_log.ask(lambda c: job_history.latest_runs(c, codes))
+    return found
+
+
+def _job_row(project: "Project", name: str, latest: Mapping[str, Any] | None) -> dict[str, Any]:
+    from logdriven_dagster.config.models.jobs import StandardJob
+
+    job = project.jobs[name]
+    tables = job.tables if isinstance(job, StandardJob) else ()
+    steps = () if isinstance(job, StandardJob) else sorted(job.steps, key=lambda s: s.exec_order)
+    return {
+        "job": name,
+        "type": job.type,
+        "description": job.description,
+        "enabled": job.enabled,
+        "release_state": job.release_state,
+        "priority": job.priority,
+        "schedule": job.schedule,
+        "tables": list(tables),
+        "steps": [step.step for step in steps if step.enabled],
+        "job_run_id": latest["job_run_id"] if latest else None,
+        "status": latest["status"] if latest else None,
+    }
+
+
+def _moment(text: str, project: "Project") -> str:
+    return f"{datetime.fromisoformat(text).astimezone(project.zone):%Y-%m-%d %H:%M:%S}"
+
+
+def _elapsed(start: str | None, end: str | None) -> float | None:
+    if not (start and end):
+        return None
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()

@@ -1,0 +1,123 @@
+"""`log` and `db upgrade`: the run log's rows and its schema."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+
+from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_in_force, open_project
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+def log(
+    table: Annotated[str | None, typer.Argument(help="All tables by default.")] = None,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most so many attempts.")] = 20,
+    full: Annotated[
+        bool, typer.Option("--full", help="Show whole errors, not only their first lines.")
+    ] = False,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the latest attempts and their steps, newest first."""
+    from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.runlog.history.logs import attempts
+
+    registered = open_in_force(project)
+    loaded = registered.project
+    name = loaded.table(table).table if table else None
+    with registered.run_log.read() as conn:
+        rows = attempts(conn, name, limit=limit)
+    if as_json:
+        rendering.print_json_list(rows)
+    elif rows:
+        _print_attempts(rows, loaded.zone)
+        if full:
+            _print_errors(rows)
+    else:
+        rendering.print_line("No attempts yet.")
+
+
+def _print_attempts(rows: list[dict[str, Any]], zone: ZoneInfo) -> None:
+    from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.execution.notifications import wording as shown
+
+    grid = rendering.table(
+        "#job", "table · step", "window", "status", "started", "#time", "#read", "#written", "error"
+    )
+    for row in rows:
+        grid.add_row(
+            str(row["job_id"]),
+            row["job_name"],
+            shown.window(row),
+            rendering.state(row["status"]),
+            _started(row, zone),
+            rendering.seconds(_elapsed(row)),
+            *("", "", (row["runtime_args"] or {}).get("--definition", "")),
+            style="bold",
+        )
+        for step in row["steps"]:
+            grid.add_row("", *_step_cells(step), style="dim")
+    rendering.console().print(grid)
+
+
+def _print_errors(rows: list[dict[str, Any]]) -> None:
+    """The errors of the attempts, newest first."""
+    from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.config.secrets import redact
+    from logdriven_dagster.execution.notifications import wording as shown
+
+    for row in rows:
+        for step in row["steps"]:
+            if step["error"]:
+                heading = f"job {row['job_id']}, {row['job_name']} {shown.window(row)}"
+                rendering.print_line(f"{heading}, step {step['step_id']}:")
+                for line in redact(step["error"]).strip().splitlines():
+                    rendering.print_line(f"  {line}".rstrip())
+                rendering.print_line("")
+
+
+def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
+    from logdriven_dagster.cli.shown import rendering
+
+    skipped = step["status"] == "SKIPPED" and step["output"]
+    malformed = step["malformed_count"]
+    counted = f"{malformed:,} malformed records" if malformed else ""
+    told = (step["error"] or skipped or counted).strip().splitlines()[:1]
+    return [
+        f"  {step['step_id']}",
+        "",
+        rendering.state(step["status"]),
+        "",
+        f"{step['duration']} s",
+        rendering.number(step["source_count"]),
+        rendering.number(step["target_count"])
+        + rendering.merged(step["inserted_count"], step["updated_count"]),
+        rendering.plain("".join(told), "red" if step["error"] else "dim" if skipped else "yellow"),
+    ]
+
+
+def _started(row: Mapping[str, Any], zone: ZoneInfo) -> str:
+    start = row["job_start_time"]
+    return f"{datetime.fromisoformat(start).astimezone(zone):%Y-%m-%d %H:%M:%S}" if start else "–"
+
+
+def _elapsed(row: Mapping[str, Any]) -> float | None:
+    start, end = row["job_start_time"], row["job_end_time"]
+    if not (start and end):
+        return None
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+def upgrade(project: ProjectOption = None) -> None:
+    """Create the run log's tables, or bring them to this version's schema."""
+    from logdriven_dagster.cli.shown.rendering import print_line
+    from logdriven_dagster.runlog import RunLog
+
+    url = open_project(project).run_log_url
+    RunLog.open(url)
+    print_line(f"The run log is up to date: {url.render_as_string(hide_password=True)}")

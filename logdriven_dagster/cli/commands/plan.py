@@ -1,0 +1,234 @@
+"""`plan` and `status`: what the run log leaves to do, and where every table stands."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from logdriven_dagster.cli.options import (
+    JsonOption,
+    NowOption,
+    ProjectOption,
+    TablesArgument,
+    data_clock,
+    open_in_force,
+)
+
+if TYPE_CHECKING:
+    from logdriven_dagster.config import Project
+    from logdriven_dagster.engine.targets.existing_rows import ExistingRows
+    from logdriven_dagster.execution.runner import Runner
+    from logdriven_dagster.model.logs import OpenWindow
+    from logdriven_dagster.planning import Plan, PlannedWindow, TablePlan
+
+
+def plan(
+    tables: TablesArgument = None,
+    *,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show every pending window, not one line per table.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Show at most so many windows.")] = None,
+    project: ProjectOption = None,
+    now: NowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what would run now, oldest first, and what each blocked window waits for."""
+    from logdriven_dagster.cli.shown.rendering import point_to_errors, print_json_list, print_line
+    from logdriven_dagster.execution.opening import open_runner
+
+    registered = open_in_force(project)
+    loaded = registered.project
+    runner = open_runner(loaded, run_log=registered.run_log)
+    found = runner.plan(data_clock(loaded, now), loaded.select(tables or []))
+    windows = islice(found.windows(), limit)
+    apart = _apart(loaded, found)
+    existing = _existing_rows(runner, found)
+    if as_json:
+        print_json_list(_window_json(each, apart.get(each.table), existing) for each in windows)
+        return
+    if every or limit:
+        _print_windows(windows)
+    else:
+        _print_tables(found)
+    point_to_errors(name for name, table in found.tables.items() if _errors(table))
+    for name, reason in apart.items():
+        size = loaded.tables[name].batch_size
+        print_line(f"{name} runs one window at a time in spite of batch_size {size}: {reason}")
+    for told in existing:
+        print_line(f"{', '.join(told.tables)}: {told.text}")
+    _print_failed_refreshes(found)
+
+
+def _errors(table: "TablePlan") -> list[str]:
+    """What the latest attempts at unfinished windows failed with."""
+    return [item.error for item in table.log.open if item.error]
+
+
+def _apart(project: "Project", found: "Plan") -> dict[str, str]:
+    """The tables whose windows were meant to run in one pass and cannot, each with why."""
+    from logdriven_dagster.config.sql.stretching import stretch_obstacle
+
+    meant = [project.tables[name] for name in found.tables]
+    reasons = {
+        table.table: stretch_obstacle(project, table) for table in meant if table.batch_size != 1
+    }
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _existing_rows(runner: "Runner", found: "Plan") -> "list[ExistingRows]":
+    """What others have put into the targets of tables that are about to run for the first time."""
+    from logdriven_dagster.runlog.history.logs import published
+
+    pending = [name for name, table in found.tables.items() if table.pending]
+    with runner.run_log.read() as conn:
+        known = published(conn, pending)
+    new = [name for name in pending if name not in known]
+    if not new:
+        return []
+    from logdriven_dagster.engine.targets.existing_rows import existing_rows
+
+    return list(existing_rows(runner.project, new))
+
+
+def _window_json(
+    planned: "PlannedWindow", apart: str | None, existing: "list[ExistingRows]"
+) -> dict[str, object]:
+    why: dict[str, object] = {} if apart is None else {"one_by_one": apart}
+    if held := [told.text for told in existing if planned.table in told.tables]:
+        why["existing_rows"] = held
+    return {
+        **why,
+        "table": planned.table,
+        "data_range_start": planned.window.bounds[0],
+        "data_range_end": planned.window.bounds[1],
+        "state": planned.state.value,
+        "reason": planned.reason,
+    }
+
+
+def _print_windows(windows: "Iterator[PlannedWindow]") -> None:
+    from logdriven_dagster.cli.shown import rendering
+
+    grid = rendering.table("table", "window", "state", "reason")
+    for planned in windows:
+        window, reason = str(planned.window), rendering.plain(planned.reason)
+        grid.add_row(planned.table, window, rendering.state(planned.state.value), reason)
+    if not grid.row_count:
+        rendering.print_line("Nothing is pending.")
+        return
+    rendering.console().print(grid)
+
+
+def _print_tables(found: "Plan") -> None:
+    from logdriven_dagster.cli.shown import rendering
+
+    grid = rendering.table("table", "watermark", "#pending", "next window", "state", "reason")
+    for name, table in found.tables.items():
+        first = next(found.queue(name), None)
+        grid.add_row(
+            name,
+            _cell(table.watermark),
+            rendering.number(table.pending),
+            str(first.window) if first else "–",
+            rendering.state(first.state.value if first else "up to date"),
+            rendering.plain(first.reason if first else ""),
+        )
+    rendering.console().print(grid)
+
+
+def status(
+    tables: TablesArgument = None,
+    *,
+    project: ProjectOption = None,
+    now: NowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show where every table stands, and where files and registry disagree."""
+    from logdriven_dagster.cli.commands.audit import print_lost, rows_json
+    from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.cli.shown.definitions import disagreements_json, print_disagreements
+    from logdriven_dagster.execution.definitions.disagreements import Disagreements
+    from logdriven_dagster.execution.opening import open_runner
+    from logdriven_dagster.runlog.history.logs import latest_statuses
+    from logdriven_dagster.runlog.observed import audits
+
+    registered = open_in_force(project)
+    loaded = registered.project
+    runner = open_runner(loaded, run_log=registered.run_log)
+    found = runner.plan(data_clock(loaded, now), loaded.select(tables or []))
+    with runner.run_log.read() as conn:
+        latest = latest_statuses(conn, found.tables)
+        looked = audits.found(conn, found.tables)
+    disagreements = Disagreements.of(registered)
+    rows = [_status_json(table, latest.get(name)) for name, table in found.tables.items()]
+    if as_json:
+        told = {"tables": rows, "sources": [rows_json(each) for each in looked]}
+        rendering.print_json({**told, "definitions": disagreements_json(disagreements)})
+        return
+    grid = rendering.table("table", "watermark", "#pending", "#failed", "#running", "last status")
+    for row in rows:
+        last, _ = row.pop("last_status"), row.pop("failed_refreshes")
+        cells = [_cell(value) for value in row.values()]
+        grid.add_row(*cells, rendering.state(str(last or "–")))
+    rendering.console().print(grid)
+    _print_failed_refreshes(found)
+    rendering.point_to_errors(name for name, table in found.tables.items() if _errors(table))
+    print_lost(looked)
+    print_disagreements(disagreements)
+
+
+def _status_json(table: "TablePlan", last_status: str | None) -> dict[str, object]:
+    statuses = [window.status.value for window in table.log.open]
+    return {
+        "table": table.table.table,
+        "watermark": table.watermark,
+        "pending": table.pending,
+        "failed": statuses.count("FAILURE"),
+        "running": statuses.count("RUNNING"),
+        "last_status": last_status,
+        "failed_refreshes": [_refresh_json(item) for item in table.log.failed_refreshes],
+    }
+
+
+def _refresh_json(failed: "OpenWindow") -> dict[str, object]:
+    start, end = failed.window.bounds
+    told = {"job_id": failed.job_id, "status": failed.status.value, "error": failed.error}
+    return {"data_range_start": start, "data_range_end": end, **told}
+
+
+def _print_failed_refreshes(found: "Plan") -> None:
+    """Refreshes that failed are no pending windows: a person repeats them, or leaves them.
+
+    One that died goes on with the next run.
+    """
+    from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.errors import in_brief
+    from logdriven_dagster.model.attempts import Status
+
+    for name, table in found.tables.items():
+        for failed in table.log.failed_refreshes:
+            error = f": {in_brief(failed.error)}" if failed.error else ""
+            told = f"its refresh, job {failed.job_id}, did not succeed{error}"
+            fix = "what was published before stands; `logdriven refresh` repeats it"
+            rendering.print_line(f"{name} {failed.window}: {told}; {fix}")
+        for died in table.log.open:
+            if died.stands and died.status is not Status.RUNNING:
+                error = f": {in_brief(died.error)}" if died.error else ""
+                told = f"its refresh, job {died.job_id}, changed nothing before it ended{error}"
+                fix = "what was published before stands; `logdriven run` goes on with it"
+                rendering.print_line(f"{name} {died.window}: {told}; {fix}")
+
+
+def _cell(value: object) -> str:
+    from logdriven_dagster.cli.shown.rendering import brief, number
+
+    match value:
+        case int():
+            return number(value)
+        case datetime():
+            return brief(value)
+        case _:
+            return str(value) or "–"

@@ -1,0 +1,158 @@
+"""`init`, `validate` and `schema`: a project's files."""
+
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from logdriven_dagster.cli.options import JsonOption, NowOption, ProjectOption
+
+if TYPE_CHECKING:
+    from logdriven_dagster.config import Project
+    from logdriven_dagster.config.derived.needs import Need
+    from logdriven_dagster.errors import ConfigError
+
+
+class FileKind(str, Enum):
+    """The kinds of files in a project."""
+
+    project = "project"
+    table = "table"
+    job = "job"
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
+    now: NowOption = None,
+) -> None:
+    """Make a small project that runs right away."""
+    from logdriven_dagster.cli.scaffolding import scaffold
+    from logdriven_dagster.cli.shown.rendering import print_line
+
+    written = scaffold(folder, _day(now))
+    print_line(f"A new project in {folder}:")
+    for path in written:
+        print_line(f"  {path}")
+    print_line(f"\nGo on with: cd {folder} && logdriven run")
+
+
+def _day(now: str | None) -> date:
+    from datetime import datetime, timezone
+
+    from logdriven_dagster.config.models.fields import parse_moment
+
+    if now is None:
+        return datetime.now(timezone.utc).date()
+    try:
+        return parse_moment(now).date()
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--now") from None
+
+
+def validate(
+    project: ProjectOption = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Let Spark look at every query, too, without any rows.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check all files of the project, their queries and Python functions; show all mistakes."""
+    from logdriven_dagster.cli.shown.rendering import print_json, print_line
+    from logdriven_dagster.config import examined_project
+    from logdriven_dagster.errors import InvalidProjectError
+
+    try:
+        loaded = examined_project(project or ".")
+        unseen = _unseen_by_spark(project) if deep else ()
+    except InvalidProjectError as invalid:
+        if not as_json:
+            raise
+        print_json({"valid": False, "errors": [_mistake_json(error) for error in invalid.errors]})
+        raise typer.Exit(2) from None
+    missing = _missing_here(loaded)
+    if as_json:
+        told = {"not_looked_at": [_mistake_json(error) for error in unseen]} if deep else {}
+        print_json({"valid": True, "errors": [], "missing_here": missing, **told})
+        return
+    for error in unseen:
+        print_line(f"not looked at: {error}")
+    layers = {table.layer for table in loaded.tables.values()}
+    counted = [
+        _counted(len(loaded.tables), "table"),
+        _counted(len(layers), "layer"),
+        _counted(len(loaded.jobs), "job"),
+    ]
+    print_line(f"Project {loaded.name} is valid: {', '.join(counted)}.")
+    for item in missing:
+        print_line(
+            f"Not on this machine: {item['need']}: {item['problem']}; needed by {item['by']}"
+        )
+
+
+def _missing_here(project: "Project") -> list[dict[str, str]]:
+    """What tables need and this machine or its environment lacks."""
+    from logdriven_dagster.config.derived.needs import needs_of
+    from logdriven_dagster.engine.needs import refuse_missing
+    from logdriven_dagster.errors import UnmetNeedError
+
+    users: dict[Need, list[str]] = {}
+    for name, table in project.tables.items():
+        for need in needs_of(project, table):
+            users.setdefault(need, []).append(name)
+    found = []
+    for need, names in users.items():
+        try:
+            refuse_missing(project, need)
+        except UnmetNeedError as unmet:
+            found.append({"need": unmet.need, "problem": unmet.problem, "by": ", ".join(names)})
+    return found
+
+
+def _unseen_by_spark(project: str | None) -> "tuple[ConfigError, ...]":
+    """What Spark could not look at; InvalidProjectError for what it finds."""
+    from logdriven_dagster.cli.shown.rendering import only_json
+    from logdriven_dagster.config.loading import read_sources
+    from logdriven_dagster.errors import InvalidProjectError
+    from logdriven_dagster.execution.analysing import analysis_of
+
+    with only_json():
+        analysis = analysis_of(read_sources(project or "."))
+    if analysis.mistakes:
+        raise InvalidProjectError(analysis.mistakes)
+    return analysis.unseen
+
+
+def _mistake_json(error: "ConfigError") -> dict[str, object]:
+    return {name: getattr(error, name) for name in ("path", "line", "field", "problem", "hint")}
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def schema(
+    kind: Annotated[FileKind | None, typer.Argument(help="All kinds by default.")] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write them into .logdriven/schema/ for editors.")
+    ] = False,
+    project: ProjectOption = None,
+) -> None:
+    """Print the JSON schema of the project's files, or write all of them for editors."""
+    from logdriven_dagster.cli.schemas import file_schemas, write_schemas
+    from logdriven_dagster.cli.shown.rendering import print_json, print_line
+    from logdriven_dagster.config.project import PROJECT_FILE
+    from logdriven_dagster.errors import UsageError
+
+    if not write:
+        schemas = file_schemas()
+        print_json(schemas[kind.value] if kind else schemas)
+        return
+    root = Path(project or ".")
+    if not (root / PROJECT_FILE).is_file():
+        raise UsageError(f"{root.resolve()} is no project: it has no {PROJECT_FILE}")
+    for path in write_schemas(root):
+        print_line(f"wrote {path}")
+    print_line("\nFirst line of a file, for editors with a YAML language server:")
+    print_line("  # yaml-language-server: $schema=../../.logdriven/schema/table.json")

@@ -1,0 +1,264 @@
+"""`run` and `refresh`: windows are run, shown, and summed up."""
+
+import logging
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from logdriven_dagster.cli.options import (
+    BatchSizeOption,
+    ExcludeStepsOption,
+    FromStepOption,
+    JsonOption,
+    MaxParallelOption,
+    NowOption,
+    OnRunningOption,
+    OverrideOption,
+    ProjectOption,
+    RecordedOption,
+    TablesArgument,
+    open_to_run,
+    parse_duration,
+    parse_time,
+    run_arguments,
+)
+from logdriven_dagster.errors import LogdrivenError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from logdriven_dagster.cli.shown.progress import Output
+    from logdriven_dagster.config import Project
+    from logdriven_dagster.config.models.jobs import StandardJob
+    from logdriven_dagster.config.models.tables import CatchUp
+    from logdriven_dagster.execution.arguments import RunArguments
+    from logdriven_dagster.execution.events import WindowEvent
+    from logdriven_dagster.execution.runner import Runner
+    from logdriven_dagster.model.windows import TimeWindow
+    from logdriven_dagster.planning import Plan, PlannedWindow
+
+
+OnceOption = Annotated[
+    bool, typer.Option("--once", help="Only the oldest pending window of each table.")
+]
+LatestOnlyOption = Annotated[
+    bool,
+    typer.Option("--latest-only", help="Only the newest one; record the others as SKIPPED."),
+]
+WindowsOption = Annotated[int | None, typer.Option(min=1, help="Stop after so many.")]
+FromOption = Annotated[
+    str,
+    typer.Option("--from", metavar="START", help="A time, a key, offsets or a slice's number."),
+]
+ToOption = Annotated[
+    str, typer.Option("--to", metavar="END", help="Where it ends; keys are inclusive.")
+]
+WaitOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="So long at most, wait for windows that others run and go on behind them.",
+    ),
+]
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM, on the same way out as Ctrl-C."""
+
+
+def run(
+    tables: TablesArgument = None,
+    *,
+    once: OnceOption = False,
+    latest_only: LatestOnlyOption = False,
+    max_windows: WindowsOption = None,
+    max_parallel: MaxParallelOption = None,
+    override: OverrideOption = None,
+    from_step: FromStepOption = None,
+    exclude_steps: ExcludeStepsOption = None,
+    on_running: OnRunningOption = None,
+    recorded: RecordedOption = None,
+    batch_size: BatchSizeOption = None,
+    wait: WaitOption = None,
+    project: ProjectOption = None,
+    now: NowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Catch up: run what is pending, oldest first, upstreams before downstreams."""
+    mode, patience = _mode(once, latest_only), parse_duration(wait or "0 s", "--wait")
+    arguments = run_arguments(
+        override=override,
+        from_step=from_step,
+        exclude_steps=exclude_steps,
+        on_running=on_running,
+        recorded=recorded,
+        batch_size=batch_size,
+    )
+    runner, clock = open_to_run("run", project, now)
+    names = runner.project.select(tables or [])
+    _refuse_unknown_steps(runner, names, arguments)
+    job = _only_job(runner.project, tables)
+    view, limit = (job.job, max_windows or job.max_windows) if job else (None, max_windows)
+
+    def plan() -> "Plan":
+        return runner.plan(clock, names, mode, job=view)
+
+    events = runner.catch_up(
+        clock,
+        names,
+        max_windows=limit,
+        mode=mode,
+        arguments=arguments,
+        job=view,
+        max_parallel=max_parallel or (job.max_parallel if job else None),
+        wait=patience,
+    )
+    _watch(events, lambda: _pending(plan(), limit), as_json, lambda: plan().firsts())
+
+
+def _refuse_unknown_steps(
+    runner: "Runner", names: Iterable[str], arguments: "RunArguments"
+) -> None:
+    from logdriven_dagster.execution.arguments import chosen_steps
+
+    for name in names:
+        chosen_steps(runner.project.table(name), arguments)
+
+
+def _pending(plan: "Plan", limit: int | None) -> int:
+    """How many windows are to be expected."""
+    pending = sum(table.pending for table in plan.tables.values())
+    return min(pending, limit or pending)
+
+
+def _mode(once: bool, latest_only: bool) -> "CatchUp | None":
+    if once and latest_only:
+        raise typer.BadParameter("--once and --latest-only exclude each other")
+    return "once" if once else "latest_only" if latest_only else None
+
+
+def _only_job(project: "Project", names: list[str] | None) -> "StandardJob | None":
+    """A job that is named alone: its relations and its own limit hold."""
+    from logdriven_dagster.config.models.jobs import StandardJob
+
+    job = project.jobs.get(names[0]) if names and len(names) == 1 else None
+    return job if isinstance(job, StandardJob) else None
+
+
+def refresh(
+    table: Annotated[str, typer.Argument(help="The table.")],
+    *,
+    start: FromOption,
+    end: ToOption,
+    override: OverrideOption = None,
+    from_step: FromStepOption = None,
+    exclude_steps: ExcludeStepsOption = None,
+    on_running: OnRunningOption = None,
+    recorded: RecordedOption = None,
+    batch_size: BatchSizeOption = None,
+    project: ProjectOption = None,
+    now: NowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the windows of a range again, finished or not, oldest first."""
+    arguments = run_arguments(
+        override=override,
+        from_step=from_step,
+        exclude_steps=exclude_steps,
+        on_running=on_running,
+        recorded=recorded,
+        batch_size=batch_size,
+    )
+    runner, clock = open_to_run("refresh", project, now)
+    _refuse_unknown_steps(runner, [table], arguments)
+    find = _slices if runner.project.table(table).is_sliced else _windows
+    windows = find(runner, table, start, end)
+    events = runner.refresh_windows(table, windows, clock, arguments)
+    _watch(events, lambda: len(windows), as_json)
+
+
+def _windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
+    from logdriven_dagster.model.windows import TimeWindow
+
+    project = runner.project
+    first, last = parse_time(project, start, "--from"), parse_time(project, end, "--to")
+    if first.timestamp() >= last.timestamp():
+        raise typer.BadParameter("it must be later than --from", param_hint="--to")
+    return runner.windows(table, TimeWindow(first, last))
+
+
+def _slices(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
+    from logdriven_dagster.planning.slices import slices_within
+
+    known = runner.slices(table)
+    try:
+        found = slices_within(runner.project.table(table), known, start, end)
+    except ValueError:
+        what = "a key, offsets as JSON, or the number of a slice"
+        raise typer.BadParameter(f"expected {what}", param_hint="--from, --to") from None
+    if not found:
+        hint = f"{table} has loaded up to {known[-1].low}; nothing of that range"
+        raise typer.BadParameter(hint, param_hint="--from, --to")
+    return found
+
+
+def _watch(
+    events: "Generator[WindowEvent]",
+    total: Callable[[], int],
+    as_json: bool,
+    left: "Callable[[], Sequence[PlannedWindow]]" = tuple,
+) -> NoReturn:
+    """Run the windows and report them; exits with 1 if one failed, 130 or 143 if interrupted."""
+    from logdriven_dagster.cli.shown.progress import display, report
+    from logdriven_dagster.cli.shown.results import Tally
+
+    tally, output = Tally(), _output(as_json)
+    try:
+        with terminable(), display(output, total) as show, closing(events):
+            for event in events:
+                tally.add(event)
+                show(event)
+    except TerminatedError:
+        report(tally, output)
+        raise typer.Exit(143) from None
+    except KeyboardInterrupt:
+        report(tally, output)
+        raise typer.Exit(130) from None
+    except LogdrivenError:
+        if tally.results:
+            report(tally, output)
+        raise
+    report(tally, output, left() if tally.is_idle else ())
+    raise typer.Exit(tally.summary().exit_code)
+
+
+def _output(as_json: bool) -> "Output":
+    return "json" if as_json else "text"
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM leave by way of the running window, which is logged as DISCARDED then.
+
+    A second one raises again, because Python swallows what is raised inside a finalizer.
+    """
+
+    def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise TerminatedError
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    logging.getLogger().addFilter(_tells_more)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeFilter(_tells_more)
+        signal.signal(signal.SIGTERM, before)
+
+
+def _tells_more(record: logging.LogRecord) -> bool:
+    """Py4J logs an interruption with its traceback; our one message says as much."""
+    return not str(record.msg).startswith("KeyboardInterrupt while sending command")

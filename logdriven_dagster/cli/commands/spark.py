@@ -1,0 +1,129 @@
+"""`spark start`, `stop` and `status`: a warm Spark server for all runs of a project."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from logdriven_dagster.config import Project
+    from logdriven_dagster.engine.spark.server.state import Server
+
+app = typer.Typer(no_args_is_help=True, help="Keep a warm Spark server for all runs.")
+
+AtOnceOption = Annotated[
+    bool, typer.Option("--at-once", help="Do not wait for the Spark jobs of other runs; they fail.")
+]
+
+_MEGABYTE = 1_000_000
+
+
+@app.command()
+def start(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
+    """Start the project's Spark server and wait until it works; one that runs already stays.
+
+    A server whose settings have changed since is started anew.
+    """
+    loaded = open_project(project)
+
+    from logdriven_dagster.engine.spark.server import lifecycle as connect_server
+
+    started = connect_server.start(loaded, _waiting(at_once))
+    place = f"the Spark server of {loaded.name} at {_place(started.server)}"
+    if not started.seconds:
+        typer.echo(f"{place} runs already")
+        return
+    done = "started anew, since its settings have changed" if started.replaced else "started"
+    typer.echo(f"{place} {done}; it was ready after {started.seconds:.0f} s")
+    if loaded.config.spark.remote == "classic":
+        typer.echo("runs use it with `spark: {remote: auto}` or LOGDRIVEN_SPARK_REMOTE=auto")
+
+
+@app.command()
+def stop(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
+    """End the project's Spark server, when no run works on it any more."""
+    loaded = open_project(project)
+
+    from logdriven_dagster.engine.spark.server import lifecycle as connect_server
+
+    server = connect_server.stop(loaded, _waiting(at_once))
+    told = f"the Spark server of {loaded.name}"
+    typer.echo(f"{told} has ended" if server else f"{told} does not run")
+
+
+@app.command()
+def status(project: ProjectOption = None, as_json: JsonOption = False) -> None:
+    """Show whether the project's Spark server runs; exits with 1 if it does not."""
+    loaded = open_project(project)
+    found = _status(loaded)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(found))
+    elif not found["running"]:
+        typer.echo(f"the Spark server of {loaded.name} does not run")
+    else:
+        typer.echo(
+            f"the Spark server of {loaded.name} runs at {found['url']}: process {found['pid']}, "
+            f"{found['megabytes']} MB, {found['jobs']} jobs at work"
+        )
+        if found["current"] is None:
+            typer.echo(
+                "whether its settings are the project's cannot be told: some are missing here"
+            )
+        elif not found["current"]:
+            typer.echo("its settings have changed; `logdriven spark start` starts it anew")
+    raise typer.Exit(0 if found["running"] else 1)
+
+
+def _status(project: "Project") -> dict[str, Any]:
+    from logdriven_dagster.engine.spark.server import lifecycle as connect_server
+    from logdriven_dagster.engine.spark.server import state as server_state
+
+    server = server_state.running(project)
+    process = server.process if server else None
+    if server is None or process is None or not server.listens():
+        return {"running": False}
+    return {
+        "running": True,
+        "url": _place(server),
+        "pid": server.pid,
+        "started": server.started // 1000,
+        "megabytes": process.memory_info().rss // _MEGABYTE,
+        "jobs": connect_server.jobs_running(server),
+        "current": _is_current(project, server),
+    }
+
+
+def _is_current(project: "Project", server: "Server") -> bool | None:
+    """Whether the project still has its settings; None where this environment lacks some."""
+    from logdriven_dagster.engine.spark.server import lifecycle as connect_server
+    from logdriven_dagster.errors import UsageError
+
+    try:
+        return server.settings == connect_server.settings_digest(project)
+    except UsageError:
+        return None
+
+
+def _place(server: "Server") -> str:
+    """Without the token."""
+    return f"sc://localhost:{server.port}"
+
+
+def _waiting(at_once: bool) -> "Callable[[Server], None]":
+    from logdriven_dagster.engine.spark.server import lifecycle as connect_server
+
+    def wait(server: "Server") -> None:
+        if not at_once:
+            connect_server.wait_until_idle(
+                server,
+                lambda jobs: typer.echo(
+                    f"waiting for {jobs} Spark jobs; --at-once ends them", err=True
+                ),
+            )
+
+    return wait

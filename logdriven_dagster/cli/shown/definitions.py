@@ -1,0 +1,177 @@
+"""How versions and their differences look: for people, and as JSON."""
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.cli.shown.rendering import plain, print_line
+from logdriven_dagster.config.models.settings import SETTINGS, shown_setting
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from logdriven_dagster.execution.definitions.disagreements import Disagreements, Override
+    from logdriven_dagster.model.definitions import Change, Difference, Version
+
+_LONG = 60
+"""Letters of a value that is shown in a line of its own."""
+_LISTED = 10
+_COLOURS = {"add": "green", "modify": "yellow", "delete": "red"}
+
+
+def print_changes(changes: "Iterable[Change]") -> None:
+    """Each change: what, its versions, and field by field what was and what is."""
+    for change in changes:
+        head = plain(f"{change.kind.value.lower():<9}", "dim")
+        head.append_text(plain(change.name, "bold"))
+        head.append_text(plain(f"  {_versions(change)}", _COLOURS[change.operation.value]))
+        print_line(head)
+        print_differences(change.differences())
+
+
+def _versions(change: "Change") -> str:
+    match change.operation.value:
+        case "add":
+            return f"new: version {change.version}"
+        case "delete":
+            return f"deleted: version {change.version}"
+        case _:
+            return f"version {change.version - 1} → {change.version}"
+
+
+def print_differences(differences: "Iterable[Difference]") -> None:
+    """Field by field; texts of several lines as a unified diff."""
+    for difference in differences:
+        path, before, after = difference.path, difference.before, difference.after
+        if any(isinstance(value, str) and "\n" in value for value in (before, after)):
+            print_line(plain(f"  {path}:", "cyan"))
+            for line in _unified(_lines(before), _lines(after)):
+                print_line(line)
+            continue
+        old, new = _shown(path, before), _shown(path, after)
+        text = plain(f"  {path}: ", "cyan")
+        separator = "\n    " if max(len(old), len(new)) > _LONG else ""
+        text.append_text(plain(f"{separator}{old}", "red")).append(separator or " → ")
+        text.append_text(plain(("→ " if separator else "") + new, "green"))
+        print_line(text)
+
+
+def _shown(path: str, value: Any) -> str:
+    if path in SETTINGS and not isinstance(value, (dict, list)):
+        return shown_setting(path, value)
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _lines(value: Any) -> list[str]:
+    return [] if value is None else str(value).splitlines()
+
+
+def _unified(before: list[str], after: list[str]) -> "Iterator[Text]":
+    colours = {"+": "green", "-": "red", "@": "dim"}
+    for number, line in enumerate(difflib.unified_diff(before, after, lineterm="", n=2)):
+        if number >= 2:  # after the names of the files, which there are not
+            yield plain(f"    {line}", colours.get(line[0], ""))
+
+
+def change_json(change: "Change") -> dict[str, object]:
+    """An item of `--json` of the commands that change definitions."""
+    return {
+        "kind": change.kind.value.lower(),
+        "name": change.name,
+        "code": change.code,
+        "operation": change.operation.value,
+        "version": change.version,
+        "changed": [difference_json(difference) for difference in change.differences()],
+    }
+
+
+def difference_json(difference: "Difference") -> dict[str, object]:
+    """One field; settings as columns of the registry: seconds, 0 and 1."""
+    return {
+        "field": difference.path,
+        "before": difference.before,
+        "after": difference.after,
+    }
+
+
+def version_json(version: "Version", changed: "Iterable[Difference]") -> dict[str, object]:
+    """An item of `history --json`."""
+    return {
+        "version": version.version,
+        "operation": version.operation.value,
+        "operator": version.operator,
+        "time": version.time,
+        "reason": version.reason,
+        "changed": [difference_json(difference) for difference in changed],
+    }
+
+
+def print_disagreements(found: "Disagreements") -> None:
+    """Sentences about files and registry; none where they agree and everything is enabled."""
+    lines = []
+    if found.unapplied:
+        named = [_unapplied(change) for change in found.unapplied]
+        lines.append(("Not applied yet", named, "`logdriven apply` or the next run does"))
+    if found.kept:
+        named = [f"{name} (version {version})" for name, version in found.kept.items()]
+        lines.append(("The registry wins over the file", named, "until the file changes"))
+    for head, names in (("Disabled", found.disabled), ("Offline", found.offline)):
+        if names:
+            lines.append((head, list(names), ""))
+    for head, named, note in lines:
+        text = plain(f"{head}: ", "bold").append_text(plain(_listed(named)))
+        print_line(text.append_text(plain(f"; {note}" if note else "", "dim")))
+    _print_overrides(found.overrides)
+
+
+def _print_overrides(overrides: "Sequence[Override]") -> None:
+    if overrides:
+        head = plain("Settings of operators", "bold")
+        print_line(head.append_text(plain("; `logdriven set NAME --reset FIELD` ends one", "dim")))
+    for item in overrides[:_LISTED]:
+        print_line(f"  {_override(item)}")
+    if (more := len(overrides) - _LISTED) > 0:
+        print_line(f"  and {more:,} more")
+
+
+def _listed(named: list[str]) -> str:
+    more = len(named) - _LISTED
+    return ", ".join(named[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _unapplied(change: "Change") -> str:
+    if change.operation.value != "modify":
+        return f"{change.name} ({'new' if change.operation.value == 'add' else 'deleted'})"
+    count = len(change.differences())
+    return f"{change.name} ({count} field{'' if count == 1 else 's'})"
+
+
+def _override(item: "Override") -> str:
+    was, now = shown_setting(item.field, item.declared), shown_setting(item.field, item.in_force)
+    who = f", {item.operator} {str(item.time)[:16]}Z" if item.operator else ", by SQL"
+    return f"{item.name} {item.field} {was} → {now}{who}"
+
+
+def disagreements_json(found: "Disagreements") -> Mapping[str, object]:
+    """`definitions` of `status --json`."""
+    return {
+        "unapplied": [change_json(change) for change in found.unapplied],
+        "kept": [{"name": name, "version": version} for name, version in found.kept.items()],
+        "overrides": [
+            {
+                "kind": item.kind.value.lower(),
+                "name": item.name,
+                "field": item.field,
+                "declared": item.declared,
+                "in_force": item.in_force,
+                "operator": item.operator,
+                "time": item.time,
+            }
+            for item in found.overrides
+        ],
+        "disabled": found.disabled,
+        "offline": found.offline,
+    }

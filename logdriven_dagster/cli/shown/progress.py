@@ -1,0 +1,158 @@
+"""What a run shows while it runs: a bar on a terminal, a line per window elsewhere."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from logdriven_dagster.cli.shown import rendering
+from logdriven_dagster.cli.shown.results import RunSummary, Tally, WindowResult, window_result
+from logdriven_dagster.errors import in_brief
+from logdriven_dagster.execution.events import NeedUnmet, WindowEvent, WindowStarted
+from logdriven_dagster.planning import PlannedWindow, State
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+Output: TypeAlias = Literal["text", "json"]
+Show: TypeAlias = Callable[[WindowEvent], None]
+
+
+@contextmanager
+def display(output: Output, total: Callable[[], int]) -> Iterator[Show]:
+    """A bar over `total()` windows on a terminal, a line per window elsewhere, or only JSON."""
+    if output == "json":
+        with rendering.only_json():
+            yield lambda _: None
+    elif sys.stdout.isatty():
+        with _bar(total()) as show:
+            yield show
+    else:
+        yield show_line
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Show]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Elapsed())
+    with Progress(*columns, console=rendering.console(), transient=True) as bars:
+        task = bars.add_task("looking for work", total=total)
+
+        def show(event: WindowEvent) -> None:
+            if isinstance(event, WindowStarted):
+                bars.update(task, description=f"{event.attempt.table} {event.attempt.window}")
+                return
+            if isinstance(event, NeedUnmet):
+                bars.console.print(_unmet(event))
+            result = window_result(event)
+            if result is None or result.status == "SKIPPED":
+                return
+            bars.advance(task)
+            if result.status != "SUCCESS":
+                bars.console.print(_line(result))
+
+        yield show
+
+
+def show_line(event: WindowEvent) -> None:
+    """One line for a window that has ended, or for what is broken."""
+    if isinstance(event, NeedUnmet):
+        rendering.print_line(_unmet(event))
+    result = window_result(event)
+    # Skipped windows may be thousands; the summary counts them.
+    if result and result.status != "SKIPPED":
+        rendering.print_line(_line(result))
+        sys.stdout.flush()
+
+
+def _line(result: WindowResult) -> "Text":
+    from rich.text import Text
+
+    window = result.window
+    line = Text.assemble(rendering.state(result.status), f"  {result.table} {window}")
+    if result.status == "SUCCESS":
+        read, written = map(rendering.number, (result.rows_read, result.rows_written))
+        merged = rendering.merged(result.rows_inserted, result.rows_updated)
+        time = rendering.seconds(result.seconds)
+        line.append(f"  {read} read, {written} written{merged}, {time}", "dim")
+        if result.rows_malformed:
+            line.append(f", {rendering.number(result.rows_malformed)} malformed", "yellow")
+        return line.append(f"; ran {result.definition}" if result.definition else "")
+    step = f"step {result.step}: " if result.step else ""
+    ran = f"ran {result.definition}; " if result.definition else ""
+    stands = "; only a refresh: what was published before stands" if result.stands else ""
+    reason = in_brief(result.reason or "")
+    return line.append_text(rendering.plain(f"  {ran}{step}{reason}{stands}"))
+
+
+_NAMED = 5
+"""How many tables a line names."""
+
+
+def _unmet(event: NeedUnmet) -> "Text":
+    from rich.text import Text
+
+    more = len(event.tables) - _NAMED
+    names = ", ".join(event.tables[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    line = Text.assemble(rendering.state("FAILURE"), "  ")
+    return line.append_text(rendering.plain(f"{event.reason}; not begun: {names}"))
+
+
+def report(tally: Tally, output: Output, left: Sequence[PlannedWindow] = ()) -> None:
+    """What was done per table and in sum; what was interrupted goes to stderr.
+
+    Where nothing was done, `left` is what each table begins with as soon as it can.
+    """
+    summary = tally.summary()
+    if output == "json":
+        told = [_left_json(planned) for planned in left]
+        rendering.print_json(summary.as_json() | {"left": told})
+    elif summary.results:
+        _print_summary(summary)
+        failed = (result.table for result in summary.results if result.status == "FAILURE")
+        rendering.point_to_errors(failed)
+    elif not (tally.running or tally.unmet):
+        rendering.print_line("Nothing to do now:" if left else "Nothing to do.")
+    if output == "text":
+        for planned in left:
+            state = planned.reason if planned.state is not State.READY else "could run by now"
+            rendering.print_line(f"  {planned.table} {planned.window} {state}")
+    if tally.running:
+        attempts = tally.running.values()
+        stopped = [f"{attempt.table} {attempt.window}" for attempt in attempts]
+        verb, pronoun = ("is", "it") if len(stopped) == 1 else ("are", "them")
+        message = f"interrupted; {', '.join(stopped)} {verb} logged as DISCARDED"
+        next_one = f"the next run starts with {pronoun}"
+        if all(attempt.was_finished for attempt in attempts):
+            next_one = "what was published before stands, unless publication had begun"
+        rendering.print_error(f"{message}, {next_one}")
+
+
+def _left_json(planned: PlannedWindow) -> dict[str, object]:
+    start, end = planned.window.bounds
+    told = {"state": planned.state.value, "reason": planned.reason}
+    return {"table": planned.table, "data_range_start": start, "data_range_end": end, **told}
+
+
+def _print_summary(summary: RunSummary) -> None:
+    grid = rendering.table(
+        "table", "#done", "#failed", "#skipped", "#refused", "#rows read", "#rows written", "#time"
+    )
+    parts = summary.by_table()
+    for name, part in parts.items():
+        grid.add_row(name, *_cells(part))
+    if len(parts) > 1:
+        grid.add_section()
+        grid.add_row(f"{len(parts)} tables", *_cells(summary), style="bold")
+    rendering.console().print(grid)
+
+
+def _cells(summary: RunSummary) -> "list[str | Text]":
+    counts: list[str | Text] = []
+    for status in ("SUCCESS", "FAILURE", "SKIPPED", "REFUSED"):
+        count = summary.failed if status == "FAILURE" else summary.count(status)
+        counts.append(rendering.state(status, rendering.number(count)) if count else "–")
+    counts += map(rendering.number, (summary.rows_read, summary.rows_written))
+    return [*counts, rendering.seconds(summary.seconds)]

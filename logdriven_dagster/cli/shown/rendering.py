@@ -1,0 +1,204 @@
+"""How the command line looks: consoles, tables, colours and JSON. No secret passes through here."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date, datetime
+from typing import IO, TYPE_CHECKING
+
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import ConfigError, InvalidProjectError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+_COLOURS = {
+    "ready": "green",
+    "blocked": "yellow",
+    "running": "cyan",
+    "inapplicable": "dim",
+    "done": "green",
+    "up to date": "dim",
+    "SUCCESS": "green",
+    "FAILURE": "bold red",
+    "RUNNING": "cyan",
+    "SKIPPED": "dim",
+    "DISCARDED": "yellow",
+    "READY": "dim",
+    "LOST": "red",
+    "REFUSED": "yellow",
+    "ELSEWHERE": "dim",
+}
+_FILE_WIDTH = 160
+"""Columns where no terminal says how many there are: pipes, files, CI logs."""
+
+
+def console(stream: IO[str] | None = None) -> "Console":
+    """A console on standard output or another stream; brackets in texts are not markup."""
+    from logdriven_dagster.cli.shown.terminal import Terminal
+
+    stream = stream or sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _FILE_WIDTH
+    return Terminal(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+def print_line(text: "str | Text") -> None:
+    """One line on standard output, never folded."""
+    console().print(redact(text) if isinstance(text, str) else text, soft_wrap=True)
+
+
+def table(*columns: str) -> "Table":
+    """An empty table; a column whose name starts with `#` holds numbers, to the right."""
+    from rich import box
+    from rich.table import Table
+
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for name in columns:
+        number = name.startswith("#")
+        grid.add_column(
+            name.removeprefix("#"),
+            justify="right" if number else "left",
+            no_wrap=name not in ("reason", "error"),
+            overflow="fold",
+        )
+    return grid
+
+
+def state(word: str, text: str | None = None) -> "Text":
+    """A state, or a text about it, in the state's colour."""
+    from rich.text import Text
+
+    return Text(word if text is None else text, _COLOURS.get(word, ""))
+
+
+def plain(text: str | None, style: str = "") -> "Text":
+    """A text of unknown origin, without its secrets."""
+    from rich.text import Text
+
+    from logdriven_dagster.cli.shown.control_characters import visible
+
+    return Text(visible(redact(text or "")), style)
+
+
+def number(value: int | None) -> str:
+    """`336,776`; a dash where there is no number."""
+    return "–" if value is None else f"{value:,}"
+
+
+def merged(inserted: int | None, updated: int | None) -> str:
+    """` (1 inserted, 2 updated)` behind the rows that an upsert wrote; nothing for other modes."""
+    if inserted is None and updated is None:
+        return ""
+    return f" ({number(inserted)} inserted, {number(updated)} updated)"
+
+
+def seconds(value: float | None) -> str:
+    """`0.8 s`, `3 min 05 s`, `2 h 03 min`; a dash for none."""
+    if value is None:
+        return "–"
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def brief(moment: datetime | None) -> str:
+    """`2013-01-01`, with the time of day if it is not midnight; a dash for none."""
+    if moment is None:
+        return "–"
+    if moment.hour == moment.minute == moment.second == 0:
+        return f"{moment:%Y-%m-%d}"
+    return f"{moment:%Y-%m-%d %H:%M:%S}" if moment.second else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def point_to_errors(tables: Iterable[str]) -> None:
+    """Say where the errors of tables are in full; nothing for no tables."""
+    names = sorted(set(tables))
+    if names:
+        name = names[0] if len(names) == 1 else "TABLE"
+        print_line(f"The errors in full: logdriven log {name} --full")
+
+
+def print_json(value: object) -> None:
+    """One JSON document on standard output; times in ISO 8601."""
+    sys.stdout.write(json.dumps(_jsonable(value), indent=2) + "\n")
+
+
+def print_json_list(items: Iterable[Mapping[str, object]]) -> None:
+    """A JSON list, one item a line, written as the items come: a plan may hold millions."""
+    separator = "[\n"
+    for item in items:
+        sys.stdout.write(separator + json.dumps(_jsonable(item)))
+        separator = ",\n"
+    sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+def _jsonable(value: object) -> object:
+    """The value in JSON's types, each text redacted before quoting can split a secret."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case datetime() | date():
+            return value.isoformat()
+        case Mapping():
+            return {str(key): _jsonable(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_jsonable(part) for part in value]
+        case _:
+            return redact(str(value))
+
+
+@contextmanager
+def only_json() -> Iterator[None]:
+    """Send what anybody else writes to standard output (the JVM, a user's `print`) to stderr."""
+    sys.stdout.flush()
+    try:
+        descriptor = sys.stdout.fileno()
+    except OSError:  # a test's stream; nobody else writes to it
+        yield
+        return
+    kept = os.dup(descriptor)
+    os.dup2(sys.stderr.fileno(), descriptor)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, descriptor)
+        os.close(kept)
+
+
+def print_error(error: Exception | str) -> None:
+    """An error as one message on stderr; every mistake of a project stands in a line of its own."""
+    from rich.text import Text
+
+    stderr = console(sys.stderr)
+    if isinstance(error, InvalidProjectError):
+        mistakes = [_mistake(mistake) for mistake in error.errors]
+        message = mistakes[0]
+        if len(mistakes) > 1:
+            stderr.print(Text("\n").join(mistakes), soft_wrap=True)
+            message = Text(f"{len(mistakes)} mistakes")
+    else:
+        message = plain(str(error))
+    stderr.print(Text("Error: ", "bold red").append_text(message), soft_wrap=True)
+
+
+def _mistake(mistake: ConfigError) -> "Text":
+    """`path:line: field: problem; hint` in colours, the path as seen from the current folder."""
+    from rich.text import Text
+
+    path = os.path.relpath(mistake.path)
+    path = str(mistake.path) if path.startswith("..") else path
+    text = Text(f"{path}:{mistake.line}: " if mistake.line else f"{path}: ", "cyan")
+    if mistake.field:
+        text.append(f"{mistake.field}: ", "bold")
+    text.append(redact(mistake.problem))
+    if mistake.hint:
+        text.append(f"; {redact(mistake.hint)}", "green")
+    return text

@@ -1,0 +1,71 @@
+"""Conditions, delays and relations that could never mean anything are mistakes."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from logdriven_dagster.config.models.jobs import Relation, StandardJob
+from logdriven_dagster.config.models.tables import Dependency, TableConfig
+from logdriven_dagster.config.yaml.documents import Document
+from logdriven_dagster.errors import ConfigError
+
+_OTHER = {"success": "failure", "failure": "success"}
+
+
+def broken_conditions(
+    table: TableConfig, document: Document, tables: Mapping[str, TableConfig]
+) -> Iterator[ConfigError]:
+    """Mistakes in `depends_on`; slices have no time, so they have no windows in common."""
+    for n, dependency in enumerate(table.depends_on):
+        upstream = tables.get(dependency.table)
+        of_snapshots = upstream is not None and upstream.incremental_type == "full"
+        if dependency.window == "newest" and not of_snapshots:
+            problem = f"window: newest is for snapshots; {dependency.table} has none"
+            fix = "of other tables it is overlapping windows that are awaited"
+            yield document.error(("depends_on", n, "window"), problem, fix)
+        if dependency.condition == "success" and not dependency.delay:
+            continue
+        upstream = tables.get(dependency.table)
+        for item in (table, upstream):
+            if item is not None and item.is_sliced:
+                problem = f"condition and delay are for windows of time; {_slices(item)}"
+                yield document.error(("depends_on", n), problem)
+
+
+def broken_relations(
+    job: StandardJob, document: Document, tables: Mapping[str, TableConfig]
+) -> Iterator[ConfigError]:
+    """Mistakes in the relations of one job, whose names are known to be right."""
+    for n, relation in enumerate(job.relations):
+        to = tables.get(relation.to)
+        if to is None:
+            continue
+        if to.is_sliced:
+            problem = f"relations are for windows of time; {_slices(to)}"
+            yield document.error(("relations", n, "to"), problem)
+        conditional = relation.condition != "success" or relation.delay
+        for name in relation.upstream:
+            upstream = tables.get(name)
+            if upstream is not None and upstream.is_sliced and conditional:
+                problem = f"condition and delay are for windows of time; {_slices(upstream)}"
+                yield document.error(("relations", n, "from"), problem)
+            if _contradicted(name, relation, _waits(job, to)):
+                problem = f"{relation.to} waits for the success and for the failure of {name}"
+                fix = "only one can come; an `always` relation takes both"
+                yield document.error(("relations", n), problem, fix)
+
+
+def _waits(job: StandardJob, to: TableConfig) -> Iterable[Dependency | Relation]:
+    return (*to.managed_dependencies, *(r for r in job.relations if r.to == to.table))
+
+
+def _contradicted(name: str, relation: Relation, waits: Iterable[Dependency | Relation]) -> bool:
+    """Whether the table waits for the opposite, too, on the same windows."""
+    return any(
+        wait.condition == _OTHER.get(relation.condition)
+        and wait.window == relation.window
+        and name in (wait.upstream if isinstance(wait, Relation) else (wait.table,))
+        for wait in waits
+    )
+
+
+def _slices(table: TableConfig) -> str:
+    return f"{table.table} has slices ({table.incremental_type})"

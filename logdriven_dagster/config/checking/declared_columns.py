@@ -1,0 +1,79 @@
+"""What is wrong with the `columns` of a source, found without Spark."""
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from logdriven_dagster.config.models.steps import FilesSource
+
+_NAMES_OF_TYPES = (
+    "array bigint binary boolean byte char character date dec decimal double float geography "
+    "geometry int integer interval long map numeric real short smallint string struct time "
+    "timestamp timestamp_ltz timestamp_ntz tinyint varchar variant void"
+)
+_TYPES = frozenset(_NAMES_OF_TYPES.split())
+_ELSEWHERE = {
+    **dict.fromkeys(("json", "str", "text", "uuid", "varchar2"), "STRING"),
+    **dict.fromkeys(("datetime", "timestamptz"), "TIMESTAMP"),
+    **dict.fromkeys(("int8", "int64", "serial", "bigserial"), "BIGINT"),
+    **dict.fromkeys(("int4", "int32"), "INT"),
+    **dict.fromkeys(("float8", "float64"), "DOUBLE"),
+    "bool": "BOOLEAN",
+    "number": "DECIMAL(18, 2)",
+}
+"""Types of databases and languages → what Spark calls them."""
+_WITH_LENGTH = frozenset({"char", "character", "varchar"})
+_ONE_FILE = re.compile(r"(?:\$\{|[^*?\[{])+\.\w+")
+_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*:?\s*(\w*)\s*(\(?)")
+
+
+def column_mistakes(source: FilesSource) -> Iterator[tuple[str, str, str | None]]:
+    """Field, problem and fix of each mistake in `columns`, and of fields that name a column."""
+    if source.columns is None or "${" in source.columns:
+        return
+    declared = [found for part in _parts(source.columns) if (found := _COLUMN.match(part))]
+    for column in declared:
+        if problem := _of_type(column):
+            yield "columns", *problem
+    if not _ONE_FILE.fullmatch(source.path) or "basePath" in source.options:
+        return  # Spark makes columns of folders such as day=2022-01-01
+    names = ["_metadata", *((column[1] or column[2]).replace("``", "`") for column in declared)]
+    for field, name in (("window_column", source.window_column), ("key_column", source.key_column)):
+        top = re.split(r"[.`]", name.lstrip("`"))[0] if name else ""
+        if top and top.lower() not in map(str.lower, names):
+            near = difflib.get_close_matches(top, names, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(names[1:])}"
+            yield field, f"columns has no {top}", hint
+
+
+def _of_type(column: re.Match[str]) -> tuple[str, str | None] | None:
+    name, kind = column[1] or column[2], column[3]
+    if not kind:
+        return f"column {name} has no type", f"write {name} STRING, or another type"
+    if kind.lower() in _TYPES:
+        if kind.lower() in _WITH_LENGTH and not column[4]:
+            return f"column {name}: {kind} needs a length", "write STRING"
+        return None
+    near = difflib.get_close_matches(kind.lower(), sorted(_TYPES), n=1)
+    meant = _ELSEWHERE.get(kind.lower()) or (near[0].upper() if near else None)
+    return f"column {name}: {kind} is not a type of Spark", f"write {meant}" if meant else None
+
+
+def _parts(columns: str) -> Iterator[str]:
+    """Each column with its type; a comma within brackets or quotes divides nothing."""
+    depth, part, quote = 0, "", ""
+    for char in columns:
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "`'\"":
+            quote = char
+        elif char in "(<":
+            depth += 1
+        elif char in ")>":
+            depth -= 1
+        if char == "," and depth == 0 and not quote:
+            yield part
+            part = ""
+        else:
+            part += char
+    yield part

@@ -1,0 +1,177 @@
+"""What a run would stumble over in a valid project, found without Spark or a database.
+
+No code of the project's is run. `logdriven validate` asks here; other commands do not, since one
+query that cannot run is no reason to run nothing else.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from logdriven_dagster.config.checking.declared_columns import column_mistakes
+from logdriven_dagster.config.checking.python_functions import broken_function
+from logdriven_dagster.config.checking.quality import rule_functions, rule_queries
+from logdriven_dagster.config.models.jobs import MaintenanceJob, MaintenanceStep
+from logdriven_dagster.config.models.quality import ROWS
+from logdriven_dagster.config.models.steps import (
+    CatalogSource,
+    CatalogTarget,
+    FilesSource,
+    JdbcSource,
+    JdbcTarget,
+    Source,
+    StepConfig,
+)
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.variables import job_names, parameter_names, text_names
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.sql.queries import dialect_of
+from logdriven_dagster.config.sql.query_mistakes import (
+    Names,
+    Place,
+    query_mistakes,
+    statement_mistakes,
+    variable_mistakes,
+)
+from logdriven_dagster.config.yaml.documents import Document, Location, told_once
+from logdriven_dagster.errors import ConfigError
+
+_OF_A_STEP = frozenset({"spark", "window", "job_id", "variables", "properties", "inputs"})
+_OF_A_RULE = frozenset({ROWS, "column"})
+_OF_UPKEEP = frozenset({"project", "run_log", "options", "variables", "job_run_id", "spark"})
+
+
+def oversights(project: Project, documents: Iterable[Document]) -> list[ConfigError]:
+    """Every mistake that a run of a table or job would find, with its place and fix."""
+    found: list[ConfigError] = []
+    for document in documents:
+        table = project.tables.get(str(document.values.get("table")))
+        job = project.jobs.get(str(document.values.get("job")))
+        if table is not None:
+            found += _Table(project, table, document).mistakes()
+        elif isinstance(job, MaintenanceJob):
+            found += _of_upkeep(project, job, document)
+    return list(told_once(found))
+
+
+class _Table:
+    """One table and its file."""
+
+    def __init__(self, project: Project, table: TableConfig, document: Document) -> None:
+        self._project, self._table, self._document = project, table, document
+        self._variables = text_names(project, table)
+        self._parameters = parameter_names(project, table)
+        read = [d.table for d in table.depends_on if d.read != "none"]
+        self._known = {*read, table.table}
+        """Tables, and steps as they come."""
+        self._any_table = _has_other_catalogs(project) or any(s.python for s in table.steps)
+
+    def mistakes(self) -> Iterator[ConfigError]:
+        for n, step in enumerate(self._table.steps):
+            if step.loop_over is not None and step.loop_over.sql is not None:
+                place = self._at("steps", n, "loop_over", "sql")
+                yield from query_mistakes(place, step.loop_over.sql, self._names())
+            if step.source is not None:
+                self._known.add("source")
+            yield from self._of_step(n, step)
+            self._known.add(step.step)
+        for n, check in enumerate(self._table.checks):
+            yield from query_mistakes(self._at("checks", n, "sql"), check.sql, self._names())
+        self._known.add(ROWS)
+        for location, query in rule_queries(self._table, self._project.config):
+            yield from query_mistakes(self._at(*location), query, self._names())
+        for location, reference in rule_functions(self._table, self._project.config):
+            yield from self._of_function(location, reference, _OF_A_STEP | _OF_A_RULE)
+
+    def _of_step(self, n: int, step: StepConfig) -> Iterator[ConfigError]:
+        names = self._names(step)
+        for field, text in _texts(step.source):
+            yield from variable_mistakes(self._at("steps", n, "source", field), text, names)
+        if isinstance(step.source, FilesSource):
+            for field, problem, hint in column_mistakes(step.source):
+                yield self._at("steps", n, "source", field).error(problem, hint)
+        for location, statement, connection in _statements_of(step):
+            place, dialect = self._at("steps", n, *location), dialect_of(self._project, connection)
+            yield from statement_mistakes(place, statement, names, dialect)
+        if step.python is not None:
+            yield from self._of_function(("steps", n, "python"), step.python, _OF_A_STEP)
+        query = self._project.step_sql(self._table, step)
+        if query is not None:
+            file = self._document.path.parent / step.sql_file if step.sql_file else None
+            place = Place(self._document, ("steps", n, "sql"), file)
+            yield from query_mistakes(place, query, names)
+
+    def _of_function(
+        self, location: Location, reference: str, fixed: frozenset[str]
+    ) -> Iterator[ConfigError]:
+        names = fixed | {name.replace(".", "_") for name in self._known}
+        return _of_function(self._document, location, reference, names)
+
+    def _at(self, *location: str | int) -> Place:
+        return Place(self._document, location)
+
+    def _names(self, step: StepConfig | None = None) -> Names:
+        tables = None if self._any_table else frozenset(self._known)
+        loops = step is not None and step.loop_over is not None
+        return Names(self._variables, self._parameters, tables, loops)
+
+
+def _texts(source: Source | None) -> Iterator[tuple[str, str]]:
+    """The texts of a source that can name variables, but for queries."""
+    match source:
+        case FilesSource(path=path):
+            yield "path", path
+        case JdbcSource(table=str(table)):
+            yield "table", table
+        case CatalogSource(name=name):
+            yield "name", name
+
+
+def _statements_of(step: StepConfig) -> Iterator[tuple[Location, str, str]]:
+    """What a step asks of databases: place, statement and connection."""
+    for i, script in enumerate(step.commit_before_read):
+        for j, statement in enumerate(script.sql):
+            yield ("commit_before_read", i, "sql", j), statement, script.connection
+    if isinstance(step.source, JdbcSource) and step.source.query is not None:
+        yield ("source", "query"), step.source.query, step.source.connection
+    if isinstance(step.target, JdbcTarget):
+        for i, statement in enumerate(step.target.pre_sql):
+            yield ("target", "pre_sql", i), statement, step.target.connection
+
+
+def _has_other_catalogs(project: Project) -> bool:
+    """Whether Spark may know tables that nobody declares."""
+    spark = project.config.spark
+    if spark.remote != "classic" or any("catalog" in name.lower() for name in spark.config):
+        return True
+    steps = [step for table in project.tables.values() for step in table.steps]
+    return any(
+        isinstance(step.source, CatalogSource) or isinstance(step.target, CatalogTarget)
+        for step in steps
+    )
+
+
+def _of_upkeep(project: Project, job: MaintenanceJob, document: Document) -> Iterator[ConfigError]:
+    names = Names(job_names(project, job))
+    for n, step in enumerate(job.steps):
+        dialect = dialect_of(project, step.connection) if step.connection else "spark"
+        for place, statement in _statements(document, n, step):
+            yield from statement_mistakes(place, statement, names, dialect)
+        if step.python is not None:
+            yield from _of_function(document, ("steps", n, "python"), step.python, _OF_UPKEEP)
+
+
+def _statements(document: Document, n: int, step: MaintenanceStep) -> Iterator[tuple[Place, str]]:
+    if isinstance(step.sql, str):
+        yield Place(document, ("steps", n, "sql")), step.sql
+        return
+    for i, statement in enumerate(step.sql or ()):
+        yield Place(document, ("steps", n, "sql", i)), statement
+
+
+def _of_function(
+    document: Document, location: Location, reference: str, names: frozenset[str]
+) -> Iterator[ConfigError]:
+    try:
+        for problem, hint in broken_function(reference, document.path.parent, names):
+            yield document.error(location, problem, hint)
+    except ConfigError as error:
+        yield error

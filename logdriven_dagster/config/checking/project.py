@@ -1,0 +1,342 @@
+"""What is wrong with a project as a whole, although each of its files is right."""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import Generic, TypeVar
+
+from logdriven_dagster.config.checking.conditions import broken_conditions, broken_relations
+from logdriven_dagster.config.checking.plain_secrets import definition_secrets
+from logdriven_dagster.config.checking.quality import broken_quality, rule_queries
+from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
+from logdriven_dagster.config.models.notifications import unknown_recipients
+from logdriven_dagster.config.models.project import ProjectConfig
+from logdriven_dagster.config.models.steps import (
+    CatalogTarget,
+    FileTarget,
+    IcebergTarget,
+    JdbcSource,
+    JdbcTarget,
+    KafkaSource,
+    KafkaTarget,
+    Option,
+    StepConfig,
+    Target,
+)
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.properties import UnknownPropertyError, query_of
+from logdriven_dagster.config.sql.committing import broken_job_statements, broken_statements
+from logdriven_dagster.config.sql.references import UnreadableSqlError, table_references
+from logdriven_dagster.config.yaml.documents import Document, Location, absence
+from logdriven_dagster.errors import ConfigError
+
+T = TypeVar("T")
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_NAMES = re.compile(r"[a-z_]\w*(?:\s*\.\s*[a-z_]\w*)*")
+
+
+@dataclass
+class Found(Generic[T]):
+    """Valid configurations by name, and the documents that they come from."""
+
+    items: dict[str, T] = field(default_factory=dict)
+    origins: dict[str, Document] = field(default_factory=dict)
+
+
+def mistakes(
+    config: ProjectConfig,
+    tables: Found[TableConfig],
+    jobs: Found[JobConfig],
+    broken: Iterable[str],
+) -> Iterator[ConfigError]:
+    """Every mistake; of tables whose own files are `broken` nothing more is said."""
+    known = {*tables.items, *broken}
+    lowered = {name.lower(): name for name in tables.items}
+    for name, table in tables.items.items():
+        document = tables.origins[name]
+        yield from _broken_dependencies(table, document, tables.items, known)
+        yield from broken_conditions(table, document, tables.items)
+        yield from _broken_steps(table, document, lowered, config)
+        yield from broken_statements(table, document, config)
+        yield from broken_quality(table, document, config)
+        yield from unknown_recipients(document, ("notify",), table.notify, config.recipients)
+        yield from definition_secrets(document)
+    for name, job in jobs.items.items():
+        if name in tables.items:
+            yield jobs.origins[name].error(("job",), "a table has the same name")
+        yield from definition_secrets(jobs.origins[name])
+        told = job.notify or ()
+        yield from unknown_recipients(jobs.origins[name], ("notify",), told, config.recipients)
+        if isinstance(job, MaintenanceJob):
+            yield from _broken_upkeep(job, jobs.origins[name], config, known)
+            yield from broken_job_statements(job, jobs.origins[name], config)
+        else:
+            yield from _broken_job(job, jobs.origins[name], tables.items, known)
+    yield from _shared_targets(tables)
+    if cycle := _cycle(_edges(tables.items)):
+        document = tables.origins[cycle[0]]
+        yield document.error(("depends_on",), f"a cycle of dependencies: {' → '.join(cycle)}")
+
+
+def running_order(tables: Mapping[str, TableConfig]) -> Iterator[str]:
+    """Upstreams first; among equals by name, so that the order never changes by itself."""
+    sorter = TopologicalSorter(_edges(tables))
+    sorter.prepare()
+    while ready := sorted(sorter.get_ready()):
+        yield from ready
+        sorter.done(*ready)
+
+
+def _edges(tables: Mapping[str, TableConfig]) -> dict[str, set[str]]:
+    return {
+        name: {d.table for d in tables[name].depends_on if d.table in tables}
+        for name in sorted(tables)
+    }
+
+
+def _cycle(edges: Mapping[str, set[str]]) -> list[str]:
+    """The names along a cycle of dependencies; none if there is none."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
+
+
+def _broken_job(
+    job: StandardJob, document: Document, tables: Mapping[str, TableConfig], known: set[str]
+) -> Iterator[ConfigError]:
+    for n, name in enumerate(job.tables):
+        if name not in known:
+            yield _unknown_table(document, ("tables", n), name, tables)
+    edges = _edges(tables)
+    for n, relation in enumerate(job.relations):
+        for name in relation.upstream:
+            if name not in known:
+                yield _unknown_table(document, ("relations", n, "from"), name, tables)
+        if relation.to not in job.tables:
+            problem = f"{relation.to} is not a table of this job"
+            yield document.error(("relations", n, "to"), problem, f"add {relation.to} to tables")
+        edges.setdefault(relation.to, set()).update(relation.upstream)
+    yield from broken_relations(job, document, tables)
+    if (cycle := _cycle(edges)) and not _cycle(_edges(tables)):
+        yield document.error(("relations",), f"a cycle of relations: {' → '.join(cycle)}")
+
+
+def _broken_upkeep(
+    job: MaintenanceJob, document: Document, config: ProjectConfig, known: set[str]
+) -> Iterator[ConfigError]:
+    folder = document.path.parent
+    for n, step in enumerate(job.steps):
+        place = ("steps", n)
+        if step.connection is not None:
+            yield from _broken_connection(
+                step.connection, "sql", document, (*place, "connection"), config
+            )
+        file = (step.python or "").partition(":")[0]
+        if file.endswith(".py") and (problem := absence(folder / file)):
+            yield document.error((*place, "python"), problem)
+        for name in step.tables:
+            if name not in known:
+                yield _unknown_table(document, (*place, "tables"), name, known)
+
+
+def _unknown_table(
+    document: Document, place: tuple[str | int, ...], name: str, known: Iterable[str]
+) -> ConfigError:
+    return document.error(place, f"unknown table {name!r}", _suggestion(name, known))
+
+
+def _broken_dependencies(
+    table: TableConfig, document: Document, tables: Mapping[str, TableConfig], known: set[str]
+) -> Iterator[ConfigError]:
+    for n, dependency in enumerate(table.depends_on):
+        place = ("depends_on", n)
+        name = dependency.table
+        if dependency.managed and name not in known:
+            hint = _suggestion(name, tables)
+            unmanaged = f"or {{table: {name}, managed: false}} if it is not ours"
+            hint = f"{hint}; {unmanaged}" if hint else unmanaged.removeprefix("or ")
+            yield document.error(place, f"unknown table {name!r}", hint)
+        if not dependency.managed and name in tables:
+            hint = "remove managed: false"
+            yield document.error(place, f"{name} is a table of this project", hint)
+
+
+def _broken_steps(
+    table: TableConfig,
+    document: Document,
+    names: Mapping[str, str],
+    config: ProjectConfig,
+) -> Iterator[ConfigError]:
+    folder = document.path.parent
+    for n, step in enumerate(table.steps):
+        for place, name, kind in _connections(step):
+            yield from _broken_connection(name, kind, document, ("steps", n, *place), config)
+        yield from _unknown_in_paths(step, document, ("steps", n), config.variables)
+        file = (step.python or "").partition(":")[0]
+        if file.endswith(".py") and (problem := absence(folder / file)):
+            yield document.error(("steps", n, "python"), problem)
+        place = ("steps", n, "sql_file" if step.sql_file else "sql")
+        try:
+            sql = _query(table, step, document, place, config)
+        except ConfigError as error:
+            yield error
+            continue
+        yield from _undeclared_reads(table, sql, document, place, names)
+        if step.loop_over is not None:
+            yield from _broken_loop(table, n, document, names)
+    for n, check in enumerate(table.checks):
+        yield from _undeclared_reads(table, check.sql, document, ("checks", n, "sql"), names)
+    for location, query in rule_queries(table, config):
+        yield from _undeclared_reads(table, query, document, location, names)
+
+
+def _unknown_in_paths(
+    step: StepConfig,
+    document: Document,
+    place: tuple[str | int, ...],
+    variables: Mapping[str, Option],
+) -> Iterator[ConfigError]:
+    """Each `${name}` in the path of a folder to write to that no variable of the project has."""
+    folders = {
+        ("target", "path"): step.target.path if isinstance(step.target, FileTarget) else None,
+        ("source", "move_to"): getattr(step.source, "move_to", None),
+    }
+    for place_of, path in folders.items():
+        for name in _VARIABLE.findall(path or ""):
+            if name not in variables:
+                known = "a path has the variables of logdriven.yaml, and ${env:NAME}"
+                hint = _suggestion(name, variables) or known
+                yield document.error((*place, *place_of), f"unknown variable ${{{name}}}", hint)
+
+
+def _query(
+    table: TableConfig,
+    step: StepConfig,
+    document: Document,
+    place: tuple[str | int, ...],
+    config: ProjectConfig,
+) -> str | None:
+    """The query of a step; ConfigError if it cannot be had."""
+    folder = document.path.parent
+    if step.sql_file and (problem := absence(folder / step.sql_file)):
+        raise document.error(place, problem)
+    try:
+        return query_of(table, step, folder, config.variables)
+    except UnknownPropertyError as error:
+        raise document.error(place, str(error), error.hint) from None
+
+
+def _broken_loop(
+    table: TableConfig, n: int, document: Document, names: Mapping[str, str]
+) -> Iterator[ConfigError]:
+    loop, earlier = table.steps[n].loop_over, [step.step for step in table.steps[:n]]
+    assert loop is not None
+    place = ("steps", n, "loop_over")
+    if loop.step is not None and loop.step not in earlier:
+        problem = f"there is no earlier step {loop.step!r}"
+        yield document.error(place, problem, _suggestion(loop.step, earlier))
+    yield from _undeclared_reads(table, loop.sql, document, (*place, "sql"), names)
+
+
+def _connections(step: StepConfig) -> Iterator[tuple[Location, str, str]]:
+    """The places of connections in a step, their names and what they must lead to."""
+    for part, used in (("source", step.source), ("target", step.target)):
+        if isinstance(used, (JdbcSource, JdbcTarget, KafkaSource, KafkaTarget)):
+            yield (part, "connection"), used.connection, used.type
+    for n, script in enumerate(step.commit_before_read):
+        yield ("commit_before_read", n, "connection"), script.connection, "sql"
+
+
+def _broken_connection(
+    name: str,
+    kind: str,
+    document: Document,
+    where: tuple[str | int, ...],
+    config: ProjectConfig,
+) -> Iterator[ConfigError]:
+    if name not in config.connections:
+        hint = _suggestion(name, config.connections)
+        yield document.error(where, f"unknown connection {name!r}", hint)
+    elif (config.connections[name].kafka is not None) != (kind == "kafka"):
+        leads = "a database" if kind == "kafka" else "Kafka"
+        yield document.error(where, f"connection {name!r} leads to {leads}")
+
+
+def _undeclared_reads(
+    table: TableConfig,
+    sql: str | None,
+    document: Document,
+    place: tuple[str | int, ...],
+    names: Mapping[str, str],
+) -> Iterator[ConfigError]:
+    """Tables that a query reads without waiting for them: they would be read half-finished.
+
+    `names` leads from a table's name in small letters to the name.
+    """
+    if not sql:
+        return
+    readable = {d.table for d in table.depends_on if d.read != "none"} | {table.table}
+    suspects = [name for name in _mentioned(sql, names) if name not in readable]
+    if not suspects:
+        return  # parsing is only needed to tell a table from a mere mention
+    try:
+        read = {name.lower() for name in table_references(sql)}
+    except UnreadableSqlError as error:
+        yield document.error(place, f"cannot read this query: {error}")
+        return
+    for name in suspects:
+        if name.lower() in read:
+            problem = f"reads {name}, which is not among depends_on"
+            hint = f"add {name} to depends_on"
+            if name in {d.table for d in table.depends_on}:
+                problem, hint = f"reads {name}, whose read is none", "remove read: none"
+            yield document.error(place, problem, hint)
+
+
+def _mentioned(sql: str, names: Mapping[str, str]) -> list[str]:
+    """The tables whose names stand in a text, alone or before a column's."""
+    text = re.sub(r"\s*\.\s*", ".", sql.lower().replace("`", ""))
+    prefixes = set()
+    for match in set(_NAMES.findall(text)):
+        parts = match.split(".")
+        prefixes |= {".".join(parts[:n]) for n in range(1, len(parts) + 1)}
+    return sorted(names[prefix] for prefix in prefixes & names.keys())
+
+
+def _shared_targets(tables: Found[TableConfig]) -> Iterator[ConfigError]:
+    """Two tables that write to the same place would delete each other's rows."""
+    users: dict[tuple[str, str], str] = {}
+    for name, table in tables.items.items():
+        for n, step in enumerate(table.steps):
+            if step.target is None:
+                continue
+            writer = f"{name}.{step.step}"
+            other = users.setdefault(_place(name, step.target), writer)
+            if other != writer:
+                document = tables.origins[name]
+                yield document.error(("steps", n, "target"), f"{other} writes to the same target")
+
+
+def _place(table: str, target: Target) -> tuple[str, str]:
+    match target:
+        case IcebergTarget():
+            return "iceberg", (target.name or table).lower()
+        case JdbcTarget():
+            return "jdbc", f"{target.connection}.{target.table}".lower()
+        case CatalogTarget():
+            return "table", target.name.lower()
+        case FileTarget():
+            return "files", target.path or table.lower()
+        case KafkaTarget():
+            # Topics are made for many writers.
+            return "kafka", f"{target.connection}.{target.topic} of {table}"
+
+
+def _suggestion(name: str, names: Iterable[str]) -> str | None:
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f"did you mean {near[0]!r}?" if near else None

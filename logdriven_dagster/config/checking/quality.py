@@ -1,0 +1,121 @@
+"""Mistakes in what a table says about the quality of its rows, found before anything is read.
+
+Source: Sharp ETL, DataQualityCheckRuleMissing, which comes when a step begins; here it comes when
+the project is loaded.
+"""
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from logdriven_dagster.config.models.project import ProjectConfig
+from logdriven_dagster.config.models.quality import (
+    DUPLICATES,
+    ROWS,
+    BadRuleError,
+    QualityConfig,
+    Rule,
+    resolved,
+)
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_query
+from logdriven_dagster.config.yaml.documents import Document, Location, absence
+from logdriven_dagster.errors import ConfigError
+
+_Placed: TypeAlias = tuple[Location, Rule]
+
+
+def broken_quality(
+    table: TableConfig, document: Document, config: ProjectConfig
+) -> Iterator[ConfigError]:
+    """Every mistake below `quality` of a table's steps."""
+    for n, step in enumerate(table.steps):
+        if step.quality is None:
+            continue
+        if ROWS in [each.step for each in table.steps]:
+            problem = f"{ROWS} is what the SQL of rules reads; no step can be called so"
+            yield document.error(("steps", n, "quality"), problem)
+        rules: list[_Placed] = []
+        for place, column, use in step.quality.uses():
+            where: Location = ("steps", n, "quality", *place)
+            try:
+                rules.append((where, resolved(use, column, config.quality_rules, step.quality)))
+            except BadRuleError as error:
+                yield document.error((*where, error.field), str(error), error.hint)
+        yield from _unclear(rules, step.quality, document, ("steps", n, "quality"))
+        for where, rule in rules:
+            yield from _broken(rule, document, where, table)
+
+
+def rule_queries(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Location, str]]:
+    """The queries among a table's rules, with their places; they may read other tables."""
+    return rule_texts(table, config, "query", "sql")
+
+
+def rule_functions(table: TableConfig, config: ProjectConfig) -> Iterator[tuple[Location, str]]:
+    """The Python functions among a table's rules, with their places."""
+    return rule_texts(table, config, "python", "python")
+
+
+def rule_texts(
+    table: TableConfig, config: ProjectConfig, kind: str, field: str
+) -> Iterator[tuple[Location, str]]:
+    for n, step in enumerate(table.steps):
+        if step.quality is None:
+            continue
+        for place, column, use in step.quality.uses():
+            try:
+                rule = resolved(use, column, config.quality_rules, step.quality)
+            except BadRuleError:
+                continue
+            if rule.kind == kind:
+                yield ("steps", n, "quality", *place, field), rule.text
+
+
+def _unclear(
+    rules: list[_Placed], quality: QualityConfig, document: Document, place: Location
+) -> Iterator[ConfigError]:
+    """Rules of one name that the log could not tell apart, and names that mean no rule."""
+    seen: set[tuple[str | None, str]] = set()
+    for where, rule in rules:
+        if (rule.column, rule.name) in seen:
+            problem = f"{rule.name} is there twice"
+            yield document.error(where, problem, "give one of them a name of its own: name")
+        seen.add((rule.column, rule.name))
+        if rule.kind in ("query", "python") and not quality.id:
+            problem = f"{rule.name} needs id, the columns that name a row"
+            yield document.error((*place, "id"), problem)
+    names = {rule.name for _, rule in rules} | ({DUPLICATES} if quality.keep else set())
+    for n, name in enumerate(quality.blocking if isinstance(quality.blocking, tuple) else ()):
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else None
+            yield document.error((*place, "blocking", n), f"no rule here is called {name!r}", hint)
+
+
+def _broken(
+    rule: Rule, document: Document, where: Location, table: TableConfig
+) -> Iterator[ConfigError]:
+    if rule.kind == "references":
+        other = rule.parameters["table"]
+        readable = {d.table for d in table.depends_on if d.read != "none"}
+        if other not in readable:
+            problem = f"reads {other}, which is not among depends_on"
+            yield document.error((*where, "table"), problem, f"add {other} to depends_on")
+    if rule.kind == "python":
+        file = Path(document.path.parent, rule.text.partition(":")[0])
+        if file.suffix == ".py" and (absent := absence(file)):
+            yield document.error((*where, "python"), absent)
+    if rule.kind in ("sql", "fails_when", "query"):
+        query = rule.text if rule.kind == "query" else condition_query(rule.text)
+        try:
+            parse_query(query)
+        except UnreadableSqlError as error:
+            field = "fails_when" if rule.kind == "fails_when" else "sql"
+            yield document.error((*where, field), f"cannot read this SQL: {error}")
+
+
+def condition_query(condition: str) -> str:
+    """A query whose only result is a condition over the rows."""
+    return f"SELECT ({condition}\n) AS broken FROM `{ROWS}`"  # noqa: S608 - the SQL is the user's own

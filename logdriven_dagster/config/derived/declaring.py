@@ -1,0 +1,194 @@
+"""A project as the definitions that the registry keeps."""
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from logdriven_dagster.config.derived.uses import uses_of
+from logdriven_dagster.config.loading import Sources
+from logdriven_dagster.config.models.code_files import misplaced_content, named_files
+from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
+from logdriven_dagster.config.models.settings import Settings, setting_columns
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.properties import properties_of
+from logdriven_dagster.config.yaml.documents import Document, text_of
+from logdriven_dagster.errors import ConfigError, InvalidProjectError
+from logdriven_dagster.model.definitions import Declared, Derived, Kind, canonical, code_of
+
+
+def declared(sources: Sources, project: Project) -> Iterator[Declared]:
+    """The project, its tables and its jobs, as the files declare them.
+
+    A content is `values`, what the file says with the defaults of the project, `settings`, the
+    operational ones as columns, and `files`, the text of every file beside it that it names, so
+    that any version can run again.
+    """
+    yield Declared(Kind.PROJECT, project.name, canonical({"values": sources.main.values}))
+    for document in sources.tables:
+        table = project.tables[document.values["table"]]
+        columns = {"description": table.description, "incremental_type": table.incremental_type}
+        yield _declared(Kind.TABLE, table.table, document, columns, table)
+    for document in sources.jobs:
+        job = project.jobs[document.values["job"]]
+        columns = {
+            "description": job.description,
+            "job_type": job.type,
+            "schedule": job.schedule,
+        }
+        yield _declared(Kind.JOB, job.job, document, columns, job)
+
+
+def derived(project: Project) -> Derived:
+    """What follows from the tables and jobs: relations and steps of maintenance jobs as rows."""
+    definitions = [
+        *(item for table in project.tables.values() for item in _dependencies(project, table)),
+        *(item for job in project.jobs.values() for item in _parts(project, job)),
+    ]
+    properties = [row for table in project.tables.values() for row in _properties(project, table)]
+    return Derived(definitions, list(uses_of(project)), properties)
+
+
+def in_place_of(
+    sources: Sources,
+    kind: Kind,
+    contents: Mapping[str, Mapping[str, Any]],
+    labels: Mapping[str, str] | None = None,
+) -> Sources:
+    """The sources with some definitions of the registry instead of those of the files.
+
+    `contents` is by name; one that no file declares is added. The files that they name are below
+    `sources.recorded_in`. `labels` say in mistakes which version of what it is. InvalidProjectError
+    for a content whose files lie elsewhere.
+    """
+    key, documents = ("table", sources.tables) if kind is Kind.TABLE else ("job", sources.jobs)
+    kept = [item for item in documents if item.values.get(key) not in contents]
+    project = sources.config.project
+    added = [
+        recorded(sources.recorded_in, project, kind, name, content, label=(labels or {}).get(name))
+        for name, content in contents.items()
+    ]
+    if kind is Kind.TABLE:
+        return replace(sources, tables=(*kept, *added))
+    return replace(sources, jobs=(*kept, *added))
+
+
+def recorded(
+    parent: Path,
+    project: str,
+    kind: Kind,
+    name: str,
+    content: Mapping[str, Any],
+    *,
+    label: str | None = None,
+) -> Document:
+    """A definition of the registry as a document, with the files that it names below a folder.
+
+    InvalidProjectError, and nothing is written, if one of them would lie elsewhere.
+    """
+    files: Mapping[str, str] = content.get("files", {})
+    code, text = code_of(project, kind, name), canonical(content)
+    folder = parent / code / Declared(kind, name, text).digest[:16]
+    if problem := misplaced_content(content):
+        wrong = ConfigError(folder / f"{name}.yaml", None, "", problem, item=label)
+        raise InvalidProjectError([wrong])
+    # As deep as paths lead upwards, so that they stay inside.
+    folder /= "/".join(["in"] * max((path.split("/").count("..") for path in files), default=0))
+    for path, written in files.items():
+        file = folder / path
+        if not file.is_file():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if not file.parent.resolve().is_relative_to(parent.resolve()):  # by somebody's link
+                raise InvalidProjectError([ConfigError(file, None, "", "lies behind a link")])
+            # Another process may write the same; nobody reads half of it.
+            draft = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
+            draft.write_text(written, encoding="utf-8")
+            draft.replace(file)
+    return Document(folder / f"{name}.yaml", dict(content["values"]), {}, label)
+
+
+def _declared(
+    kind: Kind, name: str, document: Document, columns: dict[str, Any], config: Settings
+) -> Declared:
+    settings = setting_columns(config)
+    content: dict[str, Any] = {"values": document.values, "settings": settings}
+    if files := dict(_files(document.values, document.path.parent)):
+        content["files"] = files
+    return Declared(kind, name, canonical(content), columns | settings)
+
+
+def _files(values: Any, folder: Path) -> Iterator[tuple[str, str]]:
+    """Every file that a content names, with its text."""
+    for path in named_files(values):
+        if not Path(path).is_absolute() and (folder / path).is_file():
+            yield path, text_of(folder / path)
+
+
+def _properties(project: Project, table: TableConfig) -> Iterator[dict[str, str]]:
+    code = code_of(project.name, Kind.TABLE, table.table)
+    for group, values in properties_of(project, table).items():
+        for name, value in values.items():
+            yield {"code": code, "config_group": group, "name": name, "value": value}
+
+
+def _dependencies(project: Project, table: TableConfig) -> Iterator[Declared]:
+    for dependency in table.depends_on:
+        told = dependency.model_dump(mode="json", exclude_defaults=True)
+        yield _relation(
+            project, None, dependency.table, table.table, told, managed=dependency.managed
+        )
+
+
+def _parts(project: Project, job: JobConfig) -> Iterator[Declared]:
+    return _relations(project, job) if isinstance(job, StandardJob) else _steps(project, job)
+
+
+def _relations(project: Project, job: StandardJob) -> Iterator[Declared]:
+    for relation in job.relations:
+        told = relation.model_dump(mode="json", exclude_defaults=True, exclude={"upstream"})
+        for upstream in relation.upstream:
+            yield _relation(project, job.job, upstream, relation.to, told, managed=True)
+
+
+def _relation(
+    project: Project,
+    job: str | None,
+    pre: str,
+    post: str,
+    told: Mapping[str, Any],
+    *,
+    managed: bool,
+) -> Declared:
+    """Condition types are DolphinScheduler's: 0 none, 1 judgment, 2 delay."""
+    condition = {"condition": told.get("condition", "success"), "delay": told.get("delay")}
+    kind = 2 if told.get("delay") else int(condition["condition"] != "success")
+    columns = {
+        "job_code": None if job is None else code_of(project.name, Kind.JOB, job),
+        "pre_code": code_of(project.name, Kind.TABLE, pre) if managed else None,
+        "pre_name": pre,
+        "post_code": code_of(project.name, Kind.TABLE, post),
+        "post_name": post,
+        "condition_type": kind,
+        "condition_params": canonical({k: v for k, v in condition.items() if v}),
+    }
+    place = "" if job is None else f"{job}: "
+    suffix = "" if condition["condition"] == "success" else f" on {condition['condition']}"
+    name = f"{place}{pre} -> {post}{suffix}"
+    return Declared(Kind.RELATION, name, canonical({"values": dict(told)}), columns)
+
+
+def _steps(project: Project, job: MaintenanceJob) -> Iterator[Declared]:
+    for step in job.steps:
+        columns = {
+            "job_code": code_of(project.name, Kind.JOB, job.job),
+            "exec_order": step.exec_order,
+            "enabled": int(step.enabled),
+        }
+        content = {
+            "values": step.model_dump(mode="json", exclude_defaults=True),
+            "settings": {"enabled": columns["enabled"]},
+        }
+        yield Declared(Kind.STEP, f"{job.job}.{step.step}", canonical(content), columns)

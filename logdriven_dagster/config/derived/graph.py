@@ -1,0 +1,116 @@
+"""What waits for what, for people: conditions and delays shown as nodes of their own.
+
+They are stored as parts of relations. Source: DolphinScheduler, which draws them as nodes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from itertools import pairwise
+
+from logdriven_dagster.config.models.tables import Dependency, TableConfig
+
+
+class NodeKind(str, Enum):
+    """What a node stands for; the shape in which it is drawn."""
+
+    TABLE = "table"
+    UPSTREAM = "upstream"
+    """A table that is waited for and not among those that are run."""
+    EXTERNAL = "external"
+    """A table that is not ours."""
+    CONDITION = "condition"
+    DELAY = "delay"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A box of the graph."""
+
+    id: str
+    kind: NodeKind
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """From what comes first to what comes after it."""
+
+    start: str
+    end: str
+    waits: bool
+    """False where rows are only read: `window: none`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Tables in running order, then what stands between them."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+def graph_of(tables: Mapping[str, TableConfig], selected: Iterable[str]) -> Graph:
+    """The graph of the selected tables and all that they wait for.
+
+    `tables` are the project's, or those that a job sees, which have its relations.
+    """
+    chosen = list(selected)
+    nodes = {name: Node(f"t{n}", NodeKind.TABLE, name) for n, name in enumerate(chosen)}
+    between: list[Node] = []
+    edges: list[Edge] = []
+    for name in chosen:
+        for dependency in tables[name].depends_on:
+            start = nodes.setdefault(dependency.table, _outside(dependency, tables, len(nodes)))
+            stops = list(_stops(dependency, len(between)))
+            between += stops
+            path = [start.id, *(stop.id for stop in stops), nodes[name].id]
+            waits = dependency.window != "none" and dependency.managed
+            edges += (Edge(one, other, waits) for one, other in pairwise(path))
+    return Graph((*nodes.values(), *between), tuple(edges))
+
+
+_SHAPES = {
+    NodeKind.TABLE: '["{}"]',
+    NodeKind.UPSTREAM: '[["{}"]]',
+    NodeKind.EXTERNAL: '[("{}")]',
+    NodeKind.CONDITION: '{{"{}"}}',
+    NodeKind.DELAY: '(["{}"])',
+}
+
+
+def mermaid(graph: Graph) -> str:
+    """The graph as Mermaid text, which GitHub, GitLab and many editors draw."""
+    lines = ["flowchart LR"]
+    lines += (f"  {node.id}{_SHAPES[node.kind].format(node.label)}" for node in graph.nodes)
+    lines += (
+        f"  {edge.start} {'-->' if edge.waits else '-.->'} {edge.end}" for edge in graph.edges
+    )
+    return "\n".join(lines)
+
+
+def _outside(dependency: Dependency, tables: Mapping[str, TableConfig], n: int) -> Node:
+    known = dependency.managed and dependency.table in tables
+    kind = NodeKind.UPSTREAM if known else NodeKind.EXTERNAL
+    return Node(f"t{n}", kind, dependency.table)
+
+
+def _stops(dependency: Dependency, n: int) -> Iterator[Node]:
+    """What stands between an upstream and the table that waits for it."""
+    if dependency.condition != "success":
+        label = "on failure" if dependency.condition == "failure" else "always"
+        yield Node(f"n{n}", NodeKind.CONDITION, label)
+        n += 1
+    if dependency.delay:
+        yield Node(f"n{n}", NodeKind.DELAY, f"after {_length(dependency.delay)}")
+
+
+def _length(delay: timedelta) -> str:
+    """`90 min` as people write it in a file."""
+    seconds = int(delay.total_seconds())
+    for size, unit in ((86400, "days"), (3600, "hours"), (60, "min")):
+        if seconds % size == 0:
+            count = seconds // size
+            return f"{count} {unit.rstrip('s') if count == 1 else unit}"
+    return f"{seconds} s"

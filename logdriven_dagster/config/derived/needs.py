@@ -1,0 +1,98 @@
+"""What the windows of a table need beside their data: connections, variables, a catalog, Spark.
+
+Each can be broken in one place for many tables; then that is one error, and no failed windows.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from logdriven_dagster.config.models.steps import IcebergTarget
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.secrets import references, resolve
+from logdriven_dagster.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing that windows need."""
+
+    kind: Literal["table", "connection", "catalog", "Spark"]
+    """`table`: what only its own file names, which are variables and Python files."""
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}".rstrip()
+
+
+SPARK = Need("Spark")
+
+
+def needs_of(project: Project, table: TableConfig) -> list[Need]:
+    """All that the windows of a table need, what is looked at fastest first."""
+    upstreams = [d.table for d in table.managed_dependencies if d.read != "none"]
+    read = [project.tables[name].output for name in upstreams if name in project.tables]
+    targets = [*(step.target for step in table.steps), *read]
+    used = [*table.steps, *read]
+    connections = [name for part in used for name in _connections(part.model_dump())]
+    configured = project.config.connections
+    catalog = any(isinstance(target, IcebergTarget) for target in targets)
+    known = table.table in project.files  # not one that somebody's own code writes
+    return [
+        *([Need("table", table.table)] if known else []),
+        SPARK,
+        *([Need("catalog")] if catalog else []),
+        *(Need("connection", n) for n in dict.fromkeys(connections) if n in configured),
+    ]
+
+
+def _connections(values: Any) -> Iterator[str]:
+    """Every connection that a part of a table's file names."""
+    if isinstance(values, dict):
+        for key, value in values.items():
+            if key == "connection" and isinstance(value, str):
+                yield value
+            else:
+                yield from _connections(value)
+    elif isinstance(values, (list, tuple)):
+        for value in values:
+            yield from _connections(value)
+
+
+def refuse_unmet_here(project: Project, need: Need) -> None:
+    """UsageError if this environment lacks what is needed, as far as one can tell at once."""
+    match need.kind:
+        case "table":
+            _refuse_incomplete(project, project.table(need.name))
+        case "connection" if project.config.connections[need.name].kafka is not None:
+            project.kafka(need.name)
+        case "connection":
+            project.connection(need.name)
+        case "catalog":
+            _ = project.catalog_url
+        case "Spark":
+            _ = project.warehouse
+
+
+def _refuse_incomplete(project: Project, table: TableConfig) -> None:
+    python = [step.python for step in table.steps if step.python]
+    own = table.model_dump_json(exclude={"notify"} if python else {"notify", "properties"})
+    for reference in references(own):
+        resolve(reference)
+    project.variables(table)
+    for reference in python:
+        file = project.files[table.table].parent / reference.rpartition(":")[0]
+        if file.suffix == ".py":
+            _refuse_unreadable(file)
+
+
+def _refuse_unreadable(file: Path) -> None:
+    try:
+        ast.parse(file.read_bytes(), str(file))
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
+    except SyntaxError as error:
+        raise UsageError(f"{file}:{error.lineno}: {error.msg}") from None

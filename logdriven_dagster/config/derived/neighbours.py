@@ -1,0 +1,112 @@
+"""What stands upstream and downstream of a table or job. Source: BDRE, process dependencies."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from logdriven_dagster.config.models.jobs import StandardJob
+from logdriven_dagster.config.project import Project
+
+Direction = Literal["U", "D"]
+"""Upstream and downstream. Source: BDRE, row types of `GetProcessDependency`."""
+Reach = Literal["direct", "all"]
+
+_Edges: TypeAlias = dict[str, dict[str, list[str]]]
+"""Table → neighbouring table → why: `depends_on`, or the job with the relation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A table or job that another one waits for, or that waits for it."""
+
+    direction: Direction
+    kind: Literal["table", "job"]
+    name: str
+    distance: int
+    """1 for a direct neighbour."""
+    because: tuple[str, ...]
+    """What makes it one: `depends_on`, or jobs whose relations say so; of a job, its tables."""
+    managed: bool = True
+    """False for a table of somebody else."""
+
+
+def neighbours(project: Project, name: str, reach: Reach) -> tuple[Neighbour, ...]:
+    """The neighbours of a table or of the tables of a job, upstream first, nearest first.
+
+    A job is a neighbour if it runs a neighbouring table and none of those that were asked for.
+    UsageError for an unknown name and for a maintenance job, which has no tables.
+    """
+    asked = project.select((name,))
+    upstream = _edges(project)
+    downstream: _Edges = {}
+    for table, edges in upstream.items():
+        for other, reasons in edges.items():
+            downstream.setdefault(other, {})[table] = reasons
+    return (
+        *_found(project, asked, upstream, "U", reach),
+        *_found(project, asked, downstream, "D", reach),
+    )
+
+
+def jobs_of(project: Project, tables: Collection[str]) -> list[str]:
+    """The standard jobs that run one of the tables."""
+    return [
+        job.job
+        for job in project.jobs.values()
+        if isinstance(job, StandardJob) and not {*job.tables}.isdisjoint(tables)
+    ]
+
+
+def _edges(project: Project) -> _Edges:
+    edges: _Edges = {}
+    for table in project.tables.values():
+        for dependency in table.depends_on:
+            edges.setdefault(table.table, {})[dependency.table] = ["depends_on"]
+    for job in project.jobs.values():
+        for relation in job.relations if isinstance(job, StandardJob) else ():
+            for upstream in relation.upstream:
+                reasons = edges.setdefault(relation.to, {}).setdefault(upstream, [])
+                reasons += [job.job] if job.job not in reasons else []
+    return edges
+
+
+def _found(
+    project: Project, asked: Collection[str], edges: _Edges, direction: Direction, reach: Reach
+) -> Iterator[Neighbour]:
+    tables = list(_tables(project, asked, edges, direction, reach))
+    yield from tables
+    near: dict[str, list[Neighbour]] = {}
+    for table in tables:
+        for job in jobs_of(project, [table.name]):
+            near.setdefault(job, []).append(table)
+    for job in jobs_of(project, asked):
+        near.pop(job, None)
+    for job, run in sorted(near.items(), key=lambda item: (item[1][0].distance, item[0])):
+        names = tuple(table.name for table in run)
+        yield Neighbour(direction, "job", job, run[0].distance, names)
+
+
+def _tables(
+    project: Project, asked: Collection[str], edges: _Edges, direction: Direction, reach: Reach
+) -> Iterator[Neighbour]:
+    """Breadth first, so that a table's distance is that of the shortest way to it."""
+    seen, near, distance = set(asked), list(asked), 1
+    while near and (distance == 1 or reach == "all"):
+        reasons = _next(near, seen, edges)
+        for name, why in sorted(reasons.items()):
+            managed = name in project.tables
+            yield Neighbour(direction, "table", name, distance, tuple(why), managed)
+        near, distance = list(reasons), distance + 1
+        seen.update(near)
+
+
+def _next(
+    near: Collection[str], seen: Collection[str], edges: Mapping[str, Mapping[str, list[str]]]
+) -> dict[str, list[str]]:
+    reasons: dict[str, list[str]] = {}
+    for name in near:
+        for other, why in edges.get(name, {}).items():
+            if other not in seen:
+                known = reasons.setdefault(other, [])
+                known += [reason for reason in why if reason not in known]
+    return reasons

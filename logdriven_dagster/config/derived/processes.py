@@ -1,0 +1,47 @@
+"""Tables as BDRE's processes: which of their steps consume the batches of whom."""
+
+from collections.abc import Iterable
+
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.model.batches import ALL_BATCHES, Enqueuer, Process, Registry, SubProcess
+
+
+def process_of(table: TableConfig) -> Process:
+    """The table as a process; only `upstream` and `files` tables have enqueuers.
+
+    A table of files enqueues them itself.
+    """
+    names = [step.step for step in table.steps]
+    steps = tuple(
+        SubProcess(
+            step.step, _enqueuers(table, step.step), step.can_recover, tuple(names[n : n + 1])
+        )
+        for n, step in enumerate(table.steps, 1)
+    )
+    return Process(table.table, steps, table.grid.zone)
+
+
+def registry_of(tables: Iterable[TableConfig]) -> Registry:
+    """The processes of a project."""
+    return Registry(map(process_of, tables))
+
+
+def most_batches(table: TableConfig) -> int | None:
+    """How many batches of each source without a cut pattern a window takes at most."""
+    default = {"upstream": 1, "files": ALL_BATCHES}.get(table.incremental_type)
+    return table.max_batches or default
+
+
+def _enqueuers(table: TableConfig, step: str) -> tuple[Enqueuer, ...]:
+    match table.incremental_type:
+        case "files" if table.sliced_step.step == step:
+            return (Enqueuer(table.table, required=False),)
+        case "upstream":
+            first = table.steps[0].step
+            return tuple(
+                Enqueuer(dependency.table, dependency.cut_pattern)
+                for dependency in table.batch_dependencies
+                if (dependency.step or first) == step
+            )
+        case _:
+            return ()

@@ -1,0 +1,96 @@
+"""What is used: connections, sources, targets, files, topics, upstreams; tables, by jobs."""
+
+from collections.abc import Iterator
+
+from logdriven_dagster.config.models.jobs import MaintenanceJob
+from logdriven_dagster.config.models.steps import (
+    CatalogSource,
+    CatalogTarget,
+    FileTarget,
+    IcebergTarget,
+    JdbcSource,
+    JdbcTarget,
+    KafkaSource,
+    KafkaTarget,
+    Source,
+    StepConfig,
+    Target,
+)
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.model.definitions import USED_LENGTH, Kind, Use, code_of
+
+USED_KINDS = ("connection", "source", "target", "file", "topic", "upstream", "table")
+"""The kinds of what can be used."""
+
+
+def uses_of(project: Project) -> Iterator[Use]:
+    """Everything that the tables and the maintenance jobs of a project use, each once."""
+    for table in project.tables.values():
+        code = code_of(project.name, Kind.TABLE, table.table)
+        for step in table.steps:
+            found = dict.fromkeys(
+                (kind, used[:USED_LENGTH]) for kind, used in _of_step(table, step)
+            )
+            yield from (Use(code, kind, used, step.step) for kind, used in found)
+        for dependency in table.depends_on:
+            yield Use(code, "upstream", dependency.table, "")
+    for job in project.jobs.values():
+        if isinstance(job, MaintenanceJob):
+            yield from _of_maintenance(project, job)
+        else:
+            code = code_of(project.name, Kind.JOB, job.job)
+            yield from (Use(code, "table", name, "") for name in dict.fromkeys(job.tables))
+
+
+def _of_maintenance(project: Project, job: MaintenanceJob) -> Iterator[Use]:
+    for step in job.steps:
+        code = code_of(project.name, Kind.STEP, f"{job.job}.{step.step}")
+        if step.connection is not None:
+            yield Use(code, "connection", step.connection, step.step)
+        if step.python is not None:
+            yield Use(code, "file", step.python.rpartition(":")[0][:USED_LENGTH], step.step)
+        yield from (Use(code, "table", name, step.step) for name in dict.fromkeys(step.tables))
+
+
+def _of_step(table: TableConfig, step: StepConfig) -> Iterator[tuple[str, str]]:
+    yield from (("connection", script.connection) for script in step.commit_before_read)
+    if step.source is not None:
+        yield from _of_source(step.source)
+    if step.target is not None:
+        yield from _of_target(table, step.target)
+    if step.sql_file is not None:
+        yield "file", step.sql_file
+    if step.python is not None:
+        yield "file", step.python.rpartition(":")[0]
+
+
+def _of_source(source: Source) -> Iterator[tuple[str, str]]:
+    match source:
+        case JdbcSource():
+            yield "connection", source.connection
+            if source.table is not None:
+                yield "source", source.table
+        case KafkaSource():
+            yield "connection", source.connection
+            yield from (("topic", topic) for topic in source.topics)
+        case CatalogSource():
+            yield "source", source.name
+        case _:
+            yield "source", source.path
+
+
+def _of_target(table: TableConfig, target: Target) -> Iterator[tuple[str, str]]:
+    match target:
+        case JdbcTarget():
+            yield "connection", target.connection
+            yield "target", target.table
+        case KafkaTarget():
+            yield "connection", target.connection
+            yield "topic", target.topic
+        case IcebergTarget():
+            yield "target", target.name or table.table
+        case CatalogTarget():
+            yield "target", target.name
+        case FileTarget():
+            yield "target", target.path or table.table

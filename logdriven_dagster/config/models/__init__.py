@@ -1,0 +1,1 @@
+"""The models of the YAML files, with the types of their fields."""

@@ -1,0 +1,251 @@
+"""Field types of the configuration: text on one side, values with units on the other."""
+
+import re
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    ValidationInfo,
+)
+from pydantic import BaseModel as PydanticModel
+from pydantic.json_schema import WithJsonSchema
+
+from logdriven_dagster.config.yaml.reading import shown
+from logdriven_dagster.model import offsets
+from logdriven_dagster.model.periods import Period, Unit
+from logdriven_dagster.model.windows import on_clock
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+
+TableName = Annotated[
+    str, StringConstraints(pattern=rf"^{IDENTIFIER}(\.{IDENTIFIER})*$", max_length=100)
+]
+"""`layer.name`: letters, digits and underscores between dots, so that no name is ever a path."""
+
+StepName = Annotated[str, StringConstraints(pattern=rf"^{IDENTIFIER}$", max_length=64)]
+
+
+class Model(PydanticModel):
+    """A configuration model: refuses unknown fields and cannot be changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "Self":
+        """A copy with some fields changed, which forgets what was computed from the old ones."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
+
+
+def as_tuple(value: Any) -> Any:
+    """A single text as a list of one, for fields that take both."""
+    return (value,) if isinstance(value, str) else value
+
+
+def _period(value: Any) -> Any:
+    if isinstance(value, Period):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        given = "an empty value" if value is None else shown(value)
+        raise ValueError(f"{given} is not a period, such as 1 day or 15 min")
+    return Period.parse(value)
+
+
+def _duration(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is not a length of time, such as 15 min")
+    if not isinstance(value, (int, str)):
+        return value
+    return parse_duration(value)
+
+
+def parse_duration(value: int | str) -> timedelta:
+    """Minutes as a number, seconds, or the words of a period without calendar units.
+
+    ValueError says what can be written.
+    """
+    if value in (0, "0"):
+        return timedelta(0)
+    if match := re.fullmatch(r"\s*(\d+)\s*(s|secs?|seconds?)\s*", str(value)):
+        return timedelta(seconds=int(match[1]))
+    period = Period.parse(value)
+    if period.unit is Unit.MONTH:
+        raise ValueError(f"{value!r} has no fixed length; give days, hours or minutes")
+    return timedelta(minutes=period.minutes)
+
+
+def _moment(value: Any, info: ValidationInfo) -> Any:
+    """A date or time of the project's wall clock, or one with an offset, as an aware datetime."""
+    zone, found = _zone_of(info), _as_written(value)
+    return found.astimezone(zone) if found.tzinfo else on_clock(found, zone)
+
+
+def _zone_of(info: ValidationInfo) -> ZoneInfo:
+    zone: ZoneInfo = (info.context or {}).get("zone", ZoneInfo("UTC"))
+    return zone
+
+
+def _as_written(value: Any) -> datetime:
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        value = parse_moment(str(value))
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if not isinstance(value, datetime):
+        raise ValueError("must be a date or time, such as 2013-01-01 or 2013-01-01 06:00")
+    return value
+
+
+def _start(value: Any, info: ValidationInfo) -> Any:
+    """Where a table begins, by what its windows are ranges of."""
+    kind = info.data.get("incremental_type")
+    if kind == "auto_inc_id":
+        if isinstance(value, bool) or not re.fullmatch(r"-?\d+", str(value).strip()):
+            raise ValueError(
+                f"must be a whole number, the key after which rows are read, not {value!r}"
+            )
+        return int(value)
+    if kind == "kafka_offset":
+        return _offsets(value)
+    if kind in ("files", "upstream"):
+        raise ValueError(f"tables of type {kind} take whatever has come; remove it")
+    found = _as_written(value)
+    if found.tzinfo:
+        return found.astimezone(_zone_of(info))
+    # Not moved where the clocks skip it: all days of a grid would begin at the moved hour.
+    return found.replace(tzinfo=_zone_of(info))
+
+
+def _offsets(value: Any) -> Any:
+    if value in ("earliest", "latest"):
+        return value
+    try:
+        written = isinstance(value, str)
+        return offsets.text(offsets.parse(value) if written else offsets.offsets_of(value))
+    except ValueError as error:
+        fix = 'must be earliest, latest or offsets such as {"topic": {"0": 42}}'
+        raise ValueError(f"{fix}; {error}") from None
+
+
+def parse_moment(text: str) -> datetime:
+    """ISO 8601 or Sharp ETL's `yyyyMMddHHmmss`; naive where the text names no offset."""
+    if re.fullmatch(r"\d{14}", text):
+        return datetime.strptime(text, "%Y%m%d%H%M%S")
+    if re.fullmatch(r"\d{8}", text):
+        return datetime.strptime(text, "%Y%m%d")
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a date or time, such as 2013-01-01 or 2013-01-01 06:00"
+        ) from None
+
+
+def _zone(value: Any) -> Any:
+    if isinstance(value, ZoneInfo):
+        return value
+    try:
+        return ZoneInfo(str(value))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        given = "an empty value" if value is None else shown(value)
+        raise ValueError(f"{given} is not a time zone, such as UTC or Europe/Berlin") from None
+
+
+def _database_url(text: str) -> str:
+    """The text, if SQLAlchemy can read it; what `${…}` stands for is not known yet."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    if text.startswith("${"):
+        return text
+    try:
+        make_url(re.sub(r"\$\{[^}]*\}", "1", text))
+    except (ArgumentError, ValueError):
+        example = "postgresql://user:${env:PASSWORD}@host/database"
+        if text.startswith("jdbc:"):
+            raise ValueError(f"write it without jdbc:, such as {example}") from None
+        raise ValueError(f"this is not the URL of a database, such as {example}") from None
+    return text
+
+
+DatabaseUrl: TypeAlias = Annotated[str, AfterValidator(_database_url)]
+
+_TEXT_OR_NUMBER = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}
+
+PeriodField = Annotated[
+    Period,
+    BeforeValidator(_period),
+    PlainSerializer(str),
+    WithJsonSchema(_TEXT_OR_NUMBER | {"description": 'minutes, or "15 min", "1 day", "1 month"'}),
+]
+DurationField = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    WithJsonSchema(_TEXT_OR_NUMBER | {"description": 'minutes, or "30 s", "15 min", "2 hours"'}),
+]
+MomentField = Annotated[
+    datetime,
+    BeforeValidator(_moment),
+    WithJsonSchema({"type": "string", "description": "2013-01-01 or 2013-01-01T06:00"}),
+]
+StartField = Annotated[
+    datetime | int | str,
+    BeforeValidator(_start),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "object"}],
+            "description": "2013-01-01 or 2013-01-01T06:00; the key after which to begin; "
+            'earliest, latest or {"topic": {"0": 42}}',
+        }
+    ),
+]
+
+
+def _percent(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*", value):
+        return float(match[1])
+    raise ValueError(f"{value!r} must be a percentage, such as 50 %")
+
+
+PercentField = Annotated[
+    float,
+    Field(ge=0),
+    BeforeValidator(_percent),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}], "description": "50 %"}
+    ),
+]
+ZoneField = Annotated[
+    ZoneInfo,
+    BeforeValidator(_zone),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "description": "an IANA time zone, such as Europe/Berlin"}),
+]
+
+
+def local_folder(text: str) -> str:
+    """The folder that a path or `file:` URL names; ValueError for a URL of another file system."""
+    if text.startswith("file:"):
+        return text.removeprefix("file:").replace("//", "/")
+    if url := re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", text):
+        raise ValueError(
+            f"must be a folder of this machine, also of a file system mounted on it;"
+            f" {url[1]}:// is not supported"
+        )
+    return text
+
+
+LocalFolder: TypeAlias = Annotated[str, AfterValidator(local_folder)]

@@ -1,0 +1,163 @@
+"""The models of `jobs/*.yaml`: named sets of tables, and ordered steps of upkeep.
+
+Sources: Kettle, standard and maintenance workflows; DolphinScheduler, workflow definition.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from logdriven_dagster.config.checking.cron import Cron
+from logdriven_dagster.config.models.fields import (
+    DurationField,
+    Model,
+    StepName,
+    TableName,
+    as_tuple,
+)
+from logdriven_dagster.config.models.notifications import NotifyRule
+from logdriven_dagster.config.models.settings import RetryVersion, Settings
+from logdriven_dagster.config.models.steps import Option, PythonReference
+from logdriven_dagster.config.models.tables import Condition
+from logdriven_dagster.model.upkeep import Compaction, Expiry
+
+
+class Relation(Model):
+    """Within one job: the table `to` waits for the tables `from`. It reads nothing of them.
+
+    Source: DolphinScheduler, relations between nodes: judgment and delay conditions.
+    """
+
+    upstream: Annotated[
+        tuple[TableName, ...],
+        BeforeValidator(as_tuple, json_schema_input_type=TableName | tuple[TableName, ...]),
+    ] = Field(alias="from", min_length=1)
+    to: TableName
+    condition: Condition = "success"
+    delay: DurationField = Field(timedelta(0), description="how long after that")
+    window: Literal["overlapping", "ended"] = Field(
+        "overlapping", description="which upstream windows it waits for, as in depends_on"
+    )
+
+
+class _Job(Settings):
+    job: StepName
+    description: str | None = None
+    schedule: Cron | None = Field(None, description="a cron expression in the project's time zone")
+    parameters: dict[str, Option] = Field(
+        default_factory=dict, description="variables of this job's runs; those of a table win"
+    )
+    notify: tuple[NotifyRule, ...] | None = Field(
+        None, description="who is told how runs end; those of the project's defaults by default"
+    )
+
+
+class StandardJob(_Job):
+    """A named set of tables, run in dependency order as one Dagster job."""
+
+    type: Literal["standard"] = "standard"
+    tables: tuple[TableName, ...] = Field(min_length=1)
+    relations: tuple[Relation, ...] = ()
+    retry_version: RetryVersion = Field(
+        "latest", description="as in a table, for tables that do not say themselves"
+    )
+    max_windows: int | None = Field(None, ge=1, description="the most windows one run attempts")
+    max_parallel: int | None = Field(
+        None, ge=1, description="how many it has in work at a time; the project's by default"
+    )
+
+    @model_validator(mode="after")
+    def _relations_differ(self) -> "StandardJob":
+        edges = [(name, r.to, r.condition) for r in self.relations for name in r.upstream]
+        if twice := sorted({edge for edge in edges if edges.count(edge) > 1}):
+            told = ", ".join(f"{first} -> {to} on {condition}" for first, to, condition in twice)
+            raise ValueError(f"relations: {told} is given twice; remove one")
+        return self
+
+
+Upkeep = Literal["expire_snapshots", "compact_files", "archive_log", "clean"]
+
+
+class MaintenanceStep(Model):
+    """SQL on a connection, Spark SQL, a Python function, or our own upkeep."""
+
+    exec_order: int = Field(ge=0, description="steps run in ascending order; gaps are allowed")
+    step: StepName
+    enabled: bool = True
+    sql: str | tuple[str, ...] | None = Field(
+        None, description="statements, on the connection or else in Spark"
+    )
+    connection: str | None = None
+    transaction: bool = Field(
+        True,
+        description="of sql on a connection; false: each statement by itself, such as VACUUM",
+    )
+    python: PythonReference | None = None
+    upkeep: Upkeep | None = None
+    tables: tuple[TableName, ...] = Field((), description="of upkeep; all tables by default")
+    older_than: DurationField | None = Field(None, description="of upkeep")
+    options: dict[str, Option] = Field(default_factory=dict, description="of upkeep, of python")
+
+    @model_validator(mode="after")
+    def _does_one_thing(self) -> "MaintenanceStep":
+        if sum(given is not None for given in (self.sql, self.python, self.upkeep)) != 1:
+            raise ValueError("give one of sql, python and upkeep")
+        if self.connection is not None and self.sql is None:
+            raise ValueError("connection: it is for sql")
+        if not self.transaction and self.connection is None:
+            raise ValueError("transaction: it is for sql on a connection")
+        if self.upkeep is not None:
+            self._can_be_done(self.upkeep)
+        return self
+
+    def _can_be_done(self, upkeep: Upkeep) -> None:
+        if upkeep == "archive_log" and (self.older_than or timedelta(0)) < timedelta(days=1):
+            raise ValueError("older_than: archive_log keeps at least 1 day of the log")
+        known: Any = {"expire_snapshots": Expiry, "compact_files": Compaction}.get(upkeep, dict)
+        fields = {field.name for field in dataclasses.fields(known)} if known is not dict else set()
+        if unknown := sorted(self.options.keys() - fields):
+            allowed = f"its options are {', '.join(sorted(fields)) or 'none'}"
+            raise ValueError(f"options: {upkeep} has no {', '.join(unknown)}; {allowed}")
+        known(**self.options)  # says what is wrong with a value
+
+
+class MaintenanceJob(_Job):
+    """Steps that run one after the other; a failed one aborts the run.
+
+    Source: Kettle, maintenance workflow.
+    """
+
+    type: Literal["maintenance"]
+    steps: tuple[MaintenanceStep, ...] = ()
+
+    @model_validator(mode="after")
+    def _steps_differ(self) -> "MaintenanceJob":
+        for name in ("exec_order", "step"):
+            values = [getattr(step, name) for step in self.steps]
+            if twice := sorted({value for value in values if values.count(value) > 1}):
+                raise ValueError(f"steps: {name} {', '.join(map(str, twice))} is given twice")
+        return self
+
+
+JobConfig: TypeAlias = StandardJob | MaintenanceJob
+
+
+def job_model(values: "dict[str, Any]") -> type[StandardJob] | type[MaintenanceJob]:
+    """The model of a job file; a job is a standard one unless it says otherwise."""
+    return MaintenanceJob if values.get("type") == "maintenance" else StandardJob
+
+
+def with_enabled_steps(job: JobConfig, settings: Mapping[str, Mapping[str, Any]]) -> JobConfig:
+    """The job with those steps enabled that are so in the registry, by `JOB.STEP`."""
+    if not isinstance(job, MaintenanceJob):
+        return job
+    steps = tuple(
+        step.model_copy(update={"enabled": bool(settings[name]["enabled"])})
+        if (name := f"{job.job}.{step.step}") in settings
+        else step
+        for step in job.steps
+    )
+    return job if steps == job.steps else job.model_copy(update={"steps": steps})

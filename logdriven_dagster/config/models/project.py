@@ -1,0 +1,162 @@
+"""The models of `logdriven.yaml`."""
+
+from datetime import timedelta
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, Field, model_validator
+
+from logdriven_dagster.config.models.fields import (
+    DatabaseUrl,
+    DurationField,
+    LocalFolder,
+    Model,
+    MomentField,
+    PeriodField,
+    StepName,
+    ZoneField,
+)
+from logdriven_dagster.config.models.notifications import NotifyRule, RecipientField
+from logdriven_dagster.config.models.quality import QualityRules
+from logdriven_dagster.config.models.settings import RetryVersion
+from logdriven_dagster.config.models.steps import Option
+from logdriven_dagster.config.models.tables import BatchSize, MissingColumns, RowsOutside
+from logdriven_dagster.config.properties import Properties
+from logdriven_dagster.config.secrets import has_reference, names_secret
+from logdriven_dagster.model.attempts import OnRunning
+
+
+def _without_secrets(remote: str) -> str:
+    given = dict(part.partition("=")[::2] for part in remote.split(";")[1:])
+    if any(names_secret(name) and not has_reference(given[name]) for name in given):
+        raise ValueError("a secret in plain text; write ${env:NAME} instead")
+    return remote
+
+
+class SparkConfig(Model):
+    """The Spark session of a run."""
+
+    master: str = "local[*]"
+    remote: Annotated[str, AfterValidator(_without_secrets)] = Field(
+        "classic",
+        pattern=r"^(classic|auto|sc://\S+)$",
+        description="classic: a JVM for each run; auto: the server of `logdriven spark start` if "
+        "it runs, else classic; sc://host:port/;token=${env:TOKEN}: that server of Spark Connect",
+    )
+    shared_files: bool = Field(
+        False,
+        description="whether a server on another machine sees the project and the warehouse under "
+        "the same paths",
+    )
+    app_name: str | None = Field(None, description="the project's name by default")
+    config: dict[str, Option] = Field(default_factory=dict)
+
+
+class JdbcConfig(Model):
+    """What Spark needs where it cannot be told from the SQLAlchemy URL."""
+
+    url: str | None = None
+    driver: str | None = None
+    options: dict[str, Option] = Field(default_factory=dict)
+
+
+class ConnectionConfig(Model):
+    """A database by its SQLAlchemy URL, from which the JDBC URL and driver follow; or Kafka."""
+
+    url: DatabaseUrl | None = Field(
+        None, description="postgresql://user:${env:PASSWORD}@host/database, sqlite:///…"
+    )
+    jdbc: JdbcConfig = JdbcConfig()
+    kafka: dict[str, Option] | None = Field(
+        None, description="librdkafka's settings, bootstrap.servers among them"
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "ConnectionConfig":
+        if (self.url is None) == (self.kafka is None):
+            raise ValueError("write either url or kafka")
+        if self.kafka is not None and "bootstrap.servers" not in self.kafka:
+            raise ValueError("kafka: missing; add `bootstrap.servers: host:9092`")
+        return self
+
+
+class Defaults(Model):
+    """Values for every table that does not set its own."""
+
+    owners: tuple[str, ...] | None = None
+    tags: dict[str, str] | None = None
+    period: PeriodField | None = None
+    default_start: MomentField | None = None
+    end: MomentField | None = None
+    delay: DurationField | None = None
+    retries: int | None = None
+    retry_interval: DurationField | None = None
+    timeout: DurationField | None = None
+    timeout_strategy: Literal["warn", "fail", "both"] | None = None
+    on_running: OnRunning | None = None
+    retry_version: RetryVersion | None = None
+    priority: int | None = None
+    worker_group: str | None = None
+    ordered: bool | None = None
+    batch_size: BatchSize | None = None
+    on_upstream_refresh: Literal["rerun", "ignore"] | None = None
+    missing_columns: MissingColumns | None = None
+    rows_outside: RowsOutside | None = None
+    notify: tuple[NotifyRule, ...] | None = Field(
+        None, description="of tables and of jobs; an empty list of theirs tells nobody"
+    )
+
+
+class SensorConfig(Model):
+    """The catch-up sensor."""
+
+    enabled: bool = Field(False, description="whether a new deployment starts with it running")
+    interval: DurationField = timedelta(minutes=1)
+    max_windows: int = Field(200, ge=1, description="the most windows one requested run attempts")
+
+
+def _long_enough(lease: timedelta) -> timedelta:
+    if lease < timedelta(seconds=1):
+        raise ValueError("it must be at least 1 s; less than a few heartbeats ends healthy runs")
+    return lease
+
+
+class ProjectConfig(Model):
+    """`logdriven.yaml`."""
+
+    project: StepName
+    timezone: ZoneField = ZoneInfo("UTC")
+    run_log: DatabaseUrl = Field(
+        "sqlite:///.logdriven/run_log.db", description="SQLAlchemy URL; relative to the project"
+    )
+    warehouse: LocalFolder = Field(
+        ".logdriven/warehouse", description="folder; relative to the project"
+    )
+    catalog: DatabaseUrl | None = Field(
+        None, description="SQLAlchemy URL of the Iceberg catalog; a SQLite file in the warehouse"
+    )
+    variables: dict[str, Option] = Field(default_factory=dict)
+    quality_rules: QualityRules = Field(
+        default_factory=dict, description="rules of data quality by name, for all tables"
+    )
+    properties: Properties = Field(
+        default_factory=dict, description="group → key → value, for tables without their own"
+    )
+    lineage: bool = Field(True, description="whether the log holds what each query reads and makes")
+    spark: SparkConfig = SparkConfig()
+    connections: dict[str, ConnectionConfig] = Field(default_factory=dict)
+    recipients: dict[StepName, RecipientField] = Field(
+        default_factory=dict, description="who can be told, by the names that notify uses"
+    )
+    ui_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s@]+$",
+        description="where people open Dagster, for links in messages and reports",
+    )
+    defaults: Defaults = Defaults()
+    sensor: SensorConfig = SensorConfig()
+    max_parallel: int = Field(1, ge=1, description="how many windows one run has in work at a time")
+    lease: Annotated[DurationField, AfterValidator(_long_enough)] = Field(
+        timedelta(minutes=1),
+        description="how long a runner may be silent before others take its windows over",
+    )

@@ -1,0 +1,290 @@
+"""What users write about the quality of a step's rows, and the rules that it comes to.
+
+Sources: Sharp ETL, `quality-check.yaml` and the options `column.…`, `idColumn`, `sortColumn` of a
+source; BDRE, `min.pass.threshold`. The names of built-in rules are those that users of dbt, Great
+Expectations and Soda look for; Sharp ETL's go on working.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+
+from logdriven_dagster.config.models.fields import IDENTIFIER, Model
+from logdriven_dagster.config.models.rules import ALIASES, BUILT_IN, PARAMETERS
+from logdriven_dagster.errors import TerminalStepError
+
+Level: TypeAlias = Literal["warn", "error"]
+"""`error` rows are kept out of the target, `warn` rows are only counted. Source: Sharp ETL."""
+
+DUPLICATES = "Duplicated PK check"
+"""What the log calls rows that a newer one of the same id replaces. Source: Sharp ETL."""
+
+ROWS = "rows"
+"""The name of the step's rows in the SQL of a rule."""
+
+RuleName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+_FUNCTION = r"^[^:\s]+:[A-Za-z_][A-Za-z0-9_]*$"
+_QUERY = re.compile(r"\s*(SELECT|WITH|FROM)\b", re.IGNORECASE)
+_COLUMN = re.compile(r":column\b")
+_ORDER = re.compile(rf"\s*`?({IDENTIFIER})`?(?:\s+(asc|desc))?\s*", re.IGNORECASE)
+
+
+class _Definition(Model):
+    """How to tell rows that break a rule."""
+
+    sql: str | None = Field(
+        None,
+        description="a condition that rows fulfil, in which `:column` is the column; or a query "
+        "(SELECT …) of the ids of those that do not, which reads them as `rows`",
+    )
+    fails_when: str | None = Field(
+        None, description="the opposite of sql: a condition of bad rows, as Sharp ETL has them"
+    )
+    python: Annotated[str, StringConstraints(pattern=_FUNCTION)] | None = Field(
+        None,
+        description="`file.py:function`, which gets the rows as a DataFrame and returns a Column "
+        "that is true for bad rows, or a DataFrame of their ids",
+    )
+    description: str | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What is given of sql, fails_when and python."""
+        return tuple(text for text in (self.sql, self.fails_when, self.python) if text is not None)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "_Definition":
+        if len(self.texts) > 1:
+            raise ValueError("give only one of sql, fails_when and python")
+        return self
+
+
+class RuleDefinition(_Definition):
+    """A rule of the whole project, which tables use by its name."""
+
+    level: Level = "error"
+
+    @model_validator(mode="after")
+    def _tells_something(self) -> "RuleDefinition":
+        if not self.texts:
+            raise ValueError("a rule needs sql, fails_when or python")
+        return self
+
+
+def _not_built_in(name: str) -> str:
+    if name in BUILT_IN:
+        raise ValueError(f"{name} is built in; choose another name")
+    return name
+
+
+QualityRules: TypeAlias = dict[Annotated[RuleName, AfterValidator(_not_built_in)], RuleDefinition]
+
+
+class RuleUse(_Definition):
+    """A rule where a step uses it: by its name, with parameters; or defined on the spot."""
+
+    rule: RuleName = Field(description="built in, of quality_rules, or a name for sql or python")
+    name: RuleName | None = Field(None, description="what the log calls it; the rule by default")
+    level: Level | None = Field(None, description="the rule's own by default, mostly error")
+    blocking: bool = Field(False, description="any row that breaks it stops publication")
+    min: int | float | str | None = None
+    max: int | float | str | None = None
+    values: tuple[str | int | float | bool, ...] | None = None
+    pattern: str | None = Field(None, description="a regular expression; any part may match")
+    type: str | None = Field(None, description="a type of Spark's, such as DATE")
+    table: str | None = Field(None, description="a table among depends_on")
+    column: str | None = Field(None, description="its column; the same name by default")
+    columns: tuple[str, ...] | None = Field(None, description="of unique among rows")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The parameters that are written down."""
+        return {name: getattr(self, name) for name in PARAMETERS & self.model_fields_set}
+
+
+def _use(value: Any) -> Any:
+    return {"rule": value} if isinstance(value, str) else value
+
+
+RuleField = Annotated[RuleUse, BeforeValidator(_use, json_schema_input_type=str | RuleUse)]
+
+
+def _is_order(text: str) -> str:
+    if not all(_ORDER.fullmatch(part) for part in text.split(",")):
+        raise ValueError("expected columns, such as `updated_at desc, version`")
+    return text
+
+
+class QualityConfig(Model):
+    """What the rows of a step must be like to be written."""
+
+    id: tuple[str, ...] = Field((), description="the columns that name a row in the log")
+    keep: Annotated[str, AfterValidator(_is_order)] | None = Field(
+        None, description="of several rows with one id the first by this stays, desc by default"
+    )
+    min_pass: float | None = Field(
+        None,
+        ge=0,
+        le=100,
+        description="percent of rows without an error; below it nothing is "
+        "published and the attempt fails",
+    )
+    blocking: bool | tuple[str, ...] = Field(
+        default=False, description="names of rules that stop publication; true: all of level error"
+    )
+    keep_rejected: bool = Field(
+        default=False, description="publish rows with errors, too: into `<target>__rejected`"
+    )
+    columns: dict[str, tuple[RuleField, ...]] = Field(default_factory=dict)
+    rows: tuple[RuleField, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_an_id(self) -> "QualityConfig":
+        if self.keep is not None and not self.id:
+            raise ValueError("keep needs id, the columns that make rows duplicates")
+        if not (self.columns or self.rows or self.keep):
+            raise ValueError("there is no rule: give columns, rows or keep")
+        return self
+
+    @property
+    def order(self) -> tuple[tuple[str, bool], ...]:
+        """The columns of `keep`, each with whether the greatest comes first."""
+        matches = [_ORDER.fullmatch(part) for part in (self.keep or "").split(",")]
+        return tuple((m[1], (m[2] or "desc").lower() == "desc") for m in matches if m)
+
+    def uses(self) -> Iterator[tuple[tuple[str | int, ...], str | None, RuleUse]]:
+        """Every use of a rule: its place below `quality`, its column, and what is written."""
+        for column, used in self.columns.items():
+            for n, use in enumerate(used):
+                yield ("columns", column, n), column, use
+        for n, use in enumerate(self.rows):
+            yield ("rows", n), None, use
+
+
+class BadRuleError(ValueError):
+    """A use of a rule that cannot be; the field below the use, and how to mend it.
+
+    Source: Sharp ETL, DataQualityCheckRuleMissing and BadDataQualityCheckRule.
+    """
+
+    def __init__(self, field: str, problem: str, hint: str | None = None) -> None:
+        self.field, self.hint = field, hint
+        super().__init__(problem)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule as it is checked."""
+
+    name: str
+    """In the log."""
+    column: str | None
+    kind: str
+    """A built-in rule's name, or sql, fails_when, query, python, duplicates."""
+    level: Level = "error"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    text: str = ""
+    """SQL whose `:column` is replaced, or the reference of a function."""
+    description: str | None = None
+    blocking: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it is about, as far as they are known."""
+        return tuple(self.parameters.get("columns") or filter(None, [self.column]))
+
+
+def rules_of(quality: QualityConfig, known: Mapping[str, RuleDefinition]) -> tuple[Rule, ...]:
+    """The rules of a step, duplicates first; `known` are the project's.
+
+    TerminalStepError for one that the project does not know any more: an attempt may run an
+    earlier version of its table.
+    """
+    try:
+        rules = [resolved(use, column, known, quality) for _, column, use in quality.uses()]
+    except BadRuleError as error:
+        raise TerminalStepError(f"quality: {error}") from None
+    if quality.keep is None:
+        return tuple(rules)
+    about, blocks = {"columns": quality.id}, _blocks(DUPLICATES, "error", quality)
+    name = ", ".join(quality.id)
+    return Rule(DUPLICATES, name, "duplicates", parameters=about, blocking=blocks), *rules
+
+
+def resolved(
+    use: RuleUse, column: str | None, known: Mapping[str, RuleDefinition], quality: QualityConfig
+) -> Rule:
+    """What a use of a rule comes to; BadRuleError if it cannot be."""
+    name = use.name or use.rule
+    if use.texts:
+        if use.rule in BUILT_IN:
+            raise BadRuleError("rule", f"{use.rule} is built in", "give your rule another name")
+        found = _written(name, column, use, "error")
+    elif use.rule in known:
+        found = _written(name, column, known[use.rule], known[use.rule].level)
+    else:
+        found = _built_in(name, column, use, known)
+    if (use.texts or use.rule in known) and use.given:
+        raise BadRuleError(
+            min(use.given), f"{use.rule} has no parameters", "only built-in rules do"
+        )
+    level = use.level or found.level
+    return replace(
+        found,
+        level=level,
+        blocking=use.blocking or _blocks(name, level, quality),
+        description=use.description or found.description,
+    )
+
+
+def _blocks(name: str, level: Level, quality: QualityConfig) -> bool:
+    if isinstance(quality.blocking, bool):
+        return quality.blocking and level == "error"
+    return name in quality.blocking
+
+
+def _written(name: str, column: str | None, given: _Definition, level: Level) -> Rule:
+    """A rule of the user's own."""
+    if given.python is not None:
+        told = given.description
+        return Rule(name, column, "python", level, text=given.python, description=told)
+    way, text = ("sql", given.sql) if given.sql is not None else ("fails_when", given.fails_when)
+    assert text is not None
+    if column is None and _COLUMN.search(text):
+        raise BadRuleError(way, f"{name} is about a :column", "use it below columns")
+    text = _COLUMN.sub(f"`{column}`", text)
+    kind = "query" if way == "sql" and _QUERY.match(text) else way
+    return Rule(name, column, kind, level, text=text, description=given.description)
+
+
+def _built_in(
+    name: str, column: str | None, use: RuleUse, known: Mapping[str, RuleDefinition]
+) -> Rule:
+    alias = ALIASES.get(use.rule)
+    kind = alias.rule if alias else use.rule
+    if kind not in BUILT_IN:
+        names = [*BUILT_IN, *known, *ALIASES]
+        near = difflib.get_close_matches(use.rule, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"built in are {', '.join(BUILT_IN)}"
+        hint += "; quality_rules of logdriven.yaml, sql and python define others"
+        raise BadRuleError("rule", f"unknown quality rule {use.rule!r}", hint)
+    built_in, given = BUILT_IN[kind], {**(alias.parameters if alias else {}), **use.given}
+    takes = built_in.needs | built_in.takes
+    if column is None:
+        if kind != "unique":
+            raise BadRuleError("rule", f"{kind} is about a column", "use it below columns")
+        takes = built_in.needs | {"columns"}
+        if "columns" not in given:
+            raise BadRuleError("columns", "unique among rows needs columns")
+    if extra := sorted(given.keys() - takes):
+        told = ", ".join(sorted(takes)) or "none"
+        raise BadRuleError(extra[0], f"{kind} has no parameter {extra[0]}", f"it has {told}")
+    if missing := sorted(built_in.needs - given.keys()):
+        raise BadRuleError("rule", f"{kind} needs {', '.join(missing)}")
+    if built_in.one_of and not built_in.one_of & given.keys():
+        raise BadRuleError("rule", f"{kind} needs {' or '.join(sorted(built_in.one_of))}")
+    return Rule(name, column, kind, alias.level if alias else "error", given)

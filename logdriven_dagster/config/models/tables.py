@@ -1,0 +1,284 @@
+"""The models of `tables/**/*.yaml`."""
+
+import re
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    model_validator,
+)
+
+from logdriven_dagster.config.models import slicing
+from logdriven_dagster.config.models.fields import (
+    DurationField,
+    Model,
+    MomentField,
+    PeriodField,
+    StartField,
+    StepName,
+    TableName,
+)
+from logdriven_dagster.config.models.notifications import NotifyRule
+from logdriven_dagster.config.models.settings import RetryVersion, Settings
+from logdriven_dagster.config.models.steps import CheckConfig, Option, StepConfig, Target
+from logdriven_dagster.config.properties import Properties
+from logdriven_dagster.model.attempts import OnRunning
+from logdriven_dagster.model.periods import Grid, Unit
+from logdriven_dagster.model.windows import Along
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return pattern
+
+
+Condition = Literal["success", "failure", "always"]
+"""Source: DolphinScheduler, judgment conditions of relations."""
+
+
+class Dependency(Model):
+    """An upstream table and which of its windows a window waits for and reads.
+
+    Source: Sharp ETL, dependencies across frequencies; Kettle, `tbl_from_is_etl`.
+    """
+
+    table: TableName
+    condition: Condition = Field(
+        "success",
+        description="what an upstream window has to have come to: success; failure, after all "
+        "tries; always, whatever it came to",
+    )
+    delay: DurationField = Field(timedelta(0), description="how long after that")
+    managed: bool = Field(True, description="false: not ours, counts as complete")
+    window: Literal["overlapping", "ended", "newest", "none"] = Field(
+        "overlapping",
+        description="overlapping: every upstream window over this one has succeeded, of a full "
+        "upstream any; ended: every upstream window up to this one's end has, one still open is "
+        "not awaited; newest: of a full upstream a snapshot as new as this window; "
+        "none: no waiting",
+    )
+    read: Literal["window", "all", "none"] = Field(
+        "window",
+        description="what the table's name means in SQL: the awaited windows, all rows, or "
+        "nothing: it is only waited for",
+    )
+    step: StepName | None = Field(
+        None, description="of upstream tables: the step that consumes the batches; the first one"
+    )
+    cut_pattern: Annotated[str, AfterValidator(_compiles)] | None = Field(
+        None,
+        description="of upstream tables: a regular expression; a window takes all batches up to "
+        "and including the first whose marking matches",
+    )
+
+    @model_validator(mode="after")
+    def _waits_where_it_says_how(self) -> "Dependency":
+        if self.condition == "success" and not self.delay:
+            return self
+        if not self.managed:
+            raise ValueError("condition and delay: nobody knows how a table that is not ours ended")
+        if self.window == "none":
+            raise ValueError("condition and delay: with `window: none` nothing is waited for")
+        return self
+
+    @property
+    def is_input(self) -> bool:
+        """Whether rows are made from the awaited windows, so that new ones make them stale.
+
+        What is done after a failure is not undone by the success that follows.
+        """
+        return self.window != "none" and self.read != "none" and self.condition != "failure"
+
+
+def _dependency(value: Any) -> Any:
+    return {"table": value} if isinstance(value, str) else value
+
+
+DependencyField = Annotated[
+    Dependency, BeforeValidator(_dependency, json_schema_input_type=str | Dependency)
+]
+
+IncrementalType = Literal["time_window", "full", "auto_inc_id", "kafka_offset", "files", "upstream"]
+"""What the windows of a table are ranges of. Source: Sharp ETL, incremental types."""
+
+SLICED: frozenset[str] = frozenset({"auto_inc_id", "kafka_offset", "files", "upstream"})
+"""The types whose windows are slices: parts of a source that has no time."""
+
+CatchUp = Literal["all", "once", "latest_only"]
+"""`all` pending windows; the first one only (`once`); or the newest only, the older ones recorded
+as SKIPPED (`latest_only`). Source: Sharp ETL."""
+
+
+MissingColumns = Literal["refuse", "allow"]
+RowsOutside = Literal["fail", "count", "ignore"]
+
+BatchSize = Annotated[int, Field(ge=1)] | Literal["all"]
+
+
+class TableConfig(Settings):
+    """One table file: one Dagster asset."""
+
+    table: TableName
+    description: str | None = None
+    owners: tuple[str, ...] = ()
+    tags: dict[str, str] = Field(default_factory=dict)
+    incremental_type: IncrementalType = "time_window"
+    period: PeriodField = Field(
+        description="how much time a window covers; how often a sliced table looks for more"
+    )
+    default_start: StartField | None = None
+    end: MomentField | None = Field(None, description="no window ends later; none by default")
+    delay: DurationField = timedelta(0)
+    lookback: int = Field(0, ge=0, description="finished windows that run again with each new one")
+    ordered: bool = Field(True, description="a window runs only after all earlier ones succeeded")
+    catch_up: CatchUp = "all"
+    batch_size: BatchSize = Field(
+        1,
+        description="how many adjoining pending windows run as one Spark job, where the queries "
+        "allow it, or all; `logdriven plan` tells why not",
+    )
+    on_running: OnRunning = Field(
+        OnRunning.SKIP,
+        description="what a start does about a window that is running elsewhere: "
+        "skip it, fail, or replace the other attempt",
+    )
+    retry_version: RetryVersion = Field(
+        "latest",
+        description="which version of this table a window that failed is tried again with: the "
+        "latest, or the one that its last attempt ran",
+    )
+    depends_on: tuple[DependencyField, ...] = ()
+    on_upstream_refresh: Literal["rerun", "ignore"] = "rerun"
+    window_size: int | None = Field(
+        None, ge=1, description="auto_inc_id: how many keys a window spans at most"
+    )
+    lag: int = Field(
+        0, ge=0, description="auto_inc_id: how many of the newest keys are left for the next time"
+    )
+    overlap: int = Field(
+        0, ge=0, description="auto_inc_id: how many keys before the window are read once more"
+    )
+    max_offsets_per_window: int | None = Field(
+        None, ge=1, description="kafka_offset: how many messages a window holds at most"
+    )
+    max_batches: int | None = Field(
+        None,
+        ge=1,
+        description="files, upstream: how many batches a window takes at most; upstream tables "
+        "without a cut_pattern take one by default, files tables all",
+    )
+    missing_columns: MissingColumns = Field(
+        "refuse",
+        description="what happens when the result, or a Parquet or ORC file of the source, lacks a "
+        "column that was there before: the window fails, or (allow) the column is NULL",
+    )
+    rows_outside: RowsOutside = Field(
+        "count",
+        description="what happens when rows of a source belong to no window (NULL, before "
+        "default_start, after end): the window fails; they are counted where that costs little, "
+        "and by `logdriven audit`; or nobody asks",
+    )
+    variables: dict[str, Option] = Field(default_factory=dict)
+    properties: Properties = Field(
+        default_factory=dict, description="group → key → value; ${group.key} names one"
+    )
+    notify: tuple[NotifyRule, ...] = Field((), description="who is told how windows end")
+    steps: tuple[StepConfig, ...] = Field(min_length=1)
+    checks: tuple[CheckConfig, ...] = ()
+    _zone: ZoneInfo = PrivateAttr(ZoneInfo("UTC"))
+
+    @model_validator(mode="after")
+    def _consistent(self, info: ValidationInfo) -> "TableConfig":
+        self._zone = (info.context or {}).get("zone", self._zone)
+        names = [step.step for step in self.steps]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"step names must differ: {', '.join(sorted(twice))}")
+        if "source" in names:
+            raise ValueError("a step must not be called source: it is the name of a step's input")
+        if not any(step.target for step in self.steps):
+            raise ValueError("no step has a target; add `target: {type: iceberg}` to the last one")
+        self._begins_somewhere()
+        if contradictions := slicing.problems(self):
+            raise ValueError("; ".join(contradictions))
+        upstream = [dependency.table for dependency in self.depends_on]
+        if twice := {name for name in upstream if upstream.count(name) > 1}:
+            raise ValueError(f"depends_on: {', '.join(sorted(twice))} is listed twice; remove one")
+        return self
+
+    def _begins_somewhere(self) -> None:
+        start = self.default_start
+        if self.is_sliced:
+            if self.end is not None:
+                raise ValueError(f"end: it has no meaning for {self.incremental_type}")
+            return
+        if not isinstance(start, datetime):
+            raise ValueError(
+                "default_start: a table needs a first window; add `default_start: 2022-01-01`"
+            )
+        if self.period.unit is Unit.MONTH and start.day > 28:
+            raise ValueError("default_start: a period of months starts on day 1 to 28")
+        if self.end and self.end <= start:
+            raise ValueError("end: it must be later than default_start")
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether the windows are slices of a source that has no time."""
+        return self.incremental_type in SLICED
+
+    @property
+    def consumes_batches(self) -> bool:
+        """Whether slices take batches from the queue."""
+        return self.incremental_type in ("files", "upstream")
+
+    @property
+    def along(self) -> Along:
+        """What the slices of a sliced table are cut along."""
+        return Along.of(self.incremental_type)
+
+    @property
+    def layer(self) -> str:
+        """The part of the name before the last dot, or `default`: the Dagster group."""
+        head, _, _ = self.table.rpartition(".")
+        return head.replace(".", "_") or "default"
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The windows of this table, counted from `default_start`.
+
+        Of a sliced table: the times at which it looks for more, counted from 1970.
+        """
+        start = self.default_start
+        if isinstance(start, datetime):
+            return Grid(start, self.period, self.end)
+        return Grid(datetime(1970, 1, 1, tzinfo=self._zone), self.period)
+
+    @property
+    def output(self) -> Target:
+        """What other tables read under this table's name: the target of the last step with one."""
+        return next(step.target for step in reversed(self.steps) if step.target)
+
+    @property
+    def sliced_step(self) -> StepConfig:
+        """The step whose source is cut into slices, of a table along keys, offsets or files."""
+        return next(step for step in self.steps if slicing.is_cut(self, step.source))
+
+    @property
+    def batch_dependencies(self) -> tuple[Dependency, ...]:
+        """The tables whose batches an upstream table consumes; the others are only read."""
+        if self.incremental_type != "upstream":
+            return ()
+        return tuple(d for d in self.managed_dependencies if d.is_input)
+
+    @cached_property
+    def managed_dependencies(self) -> tuple[Dependency, ...]:
+        return tuple(dependency for dependency in self.depends_on if dependency.managed)

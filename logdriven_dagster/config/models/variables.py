@@ -1,0 +1,35 @@
+"""The names that `${name}` and `:name` can have in the texts of a table or job.
+
+`engine.queries.rendering` gives them their values when a window runs.
+"""
+
+from logdriven_dagster.config.models.jobs import MaintenanceJob
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
+
+_RANGE = frozenset({"DATA_RANGE_START", "DATA_RANGE_END"})
+_CLOCK = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE"})
+_JOB = frozenset({"JOB_ID", "JOB_NAME"})
+
+
+def text_names(project: Project, table: TableConfig) -> frozenset[str]:
+    """What `${name}` can be in the texts of a table's steps."""
+    own = _given(project, table) | _RANGE | _JOB
+    return own if table.is_sliced else own | _CLOCK
+
+
+def parameter_names(project: Project, table: TableConfig) -> frozenset[str]:
+    """What `:name` can be in the queries of a table."""
+    return _given(project, table) | {"data_range_start", "data_range_end", "job_id", "job_name"}
+
+
+def job_names(project: Project, job: MaintenanceJob) -> frozenset[str]:
+    """What `${name}` and `:name` can be in the statements of a job."""
+    return frozenset({*project.config.variables, *job.parameters, "job_run_id", "job_name"})
+
+
+def _given(project: Project, table: TableConfig) -> frozenset[str]:
+    """Variables of the project, the table, and the jobs that run it."""
+    jobs = [job for job in project.jobs.values() if not isinstance(job, MaintenanceJob)]
+    given = [name for job in jobs if table.table in job.tables for name in job.parameters]
+    return frozenset({*project.config.variables, *table.variables, *given})

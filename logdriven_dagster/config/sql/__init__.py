@@ -1,0 +1,1 @@
+"""What queries say before they run: tables, columns, windows. Offline, by sqlglot."""

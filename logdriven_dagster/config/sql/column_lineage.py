@@ -1,0 +1,298 @@
+"""Which columns a query's result is made of. Offline, by sqlglot: about 3 ms for a column."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from logdriven_dagster.config.sql.references import UnreadableSqlError, named_tables, parse_query
+from logdriven_dagster.model.lineage import (
+    ColumnOrigin,
+    ColumnRef,
+    Container,
+    Query,
+    QueryLineage,
+)
+
+_CALLED = re.compile(r"[A-Za-z_]\w*(?=\()")
+
+
+def lineage_of(query: Query, known: Mapping[Container, Iterable[str]]) -> QueryLineage:
+    """The lineage of a query; `absent` says what it could not find out.
+
+    `known` are columns of what it reads; without them `SELECT *` and columns without their table's
+    name can only be told apart where one table is read.
+    """
+    try:
+        found, absent = _columns(query, known)
+    except UnreadableSqlError as error:
+        found, absent = (), f"cannot read this query: {error}"
+    except Exception as error:  # noqa: BLE001 - sqlglot raises whatever it likes
+        found, absent = (), f"{type(error).__name__}: {error}"
+    found = found or tuple(map(ColumnOrigin, query.columns))
+    return QueryLineage(
+        query.table, query.step_id, query.type, query.text, query.result, found, absent
+    )
+
+
+def _columns(
+    query: Query, known: Mapping[Container, Iterable[str]]
+) -> tuple[tuple[ColumnOrigin, ...], str | None]:
+    if query.type == "python":
+        return _whatever_it_reads(query), None
+    source = query.names.get("source")
+    if query.type == "source":
+        assert source is not None
+        found = [ColumnOrigin(name, (ColumnRef(source, name),)) for name in query.columns]
+        absent: str | None = None
+    else:
+        trace = _Trace.of(query, known, "spark")
+        found = list(trace.columns(query.columns))
+        absent = trace.absent
+    if query.inner is None or source is None:
+        return tuple(found), absent
+    return _through_source(found, absent, query.inner, source)
+
+
+def _whatever_it_reads(query: Query) -> tuple[ColumnOrigin, ...]:
+    """Columns of a Python function: each comes from all rows of everything that it may read."""
+    read = [held for name, held in query.names.items() if name != query.table.lower()]
+    refs = tuple(ColumnRef(held, None) for held in dict.fromkeys(read))
+    return tuple(ColumnOrigin(name, refs) for name in query.columns)
+
+
+def _through_source(
+    found: Iterable[ColumnOrigin],
+    absent: str | None,
+    inner: tuple[Query, str | None],
+    source: Container,
+) -> tuple[tuple[ColumnOrigin, ...], str | None]:
+    """Columns of `source` as what the query that the database is asked makes them of."""
+    query, dialect = inner
+    trace = _Trace.of(query, {}, dialect)
+    made: dict[str | None, ColumnOrigin] = {}
+
+    def origin(column: str | None) -> ColumnOrigin:
+        if column not in made:
+            made[column] = trace.whole() if column is None else next(trace.columns([column]))
+        return made[column]
+
+    columns = []
+    for item in found:
+        inside = [origin(ref.column) for ref in item.origins if ref.container == source]
+        refs = [
+            outer
+            for ref in item.origins
+            for outer in (origin(ref.column).origins if ref.container == source else (ref,))
+        ]
+        functions = [*item.functions, *(name for part in inside for name in part.functions)]
+        temps = [*item.temps, *(name for part in inside for name in part.temps)]
+        columns.append(
+            replace(item, origins=_once(refs), functions=_once(functions), temps=_once(temps))
+        )
+    return tuple(columns), absent or trace.absent
+
+
+@dataclass
+class _Trace:
+    """One parsed and qualified query, whose tables have names without dots."""
+
+    tree: Any
+    scope: Any
+    dialect: str | None
+    tables: dict[str, Container]
+    schema: dict[str, object]
+    spelled: dict[Container, dict[str, str]] = field(default_factory=dict)
+    """Columns in small letters → as they are written."""
+    absent: str | None = None
+
+    @classmethod
+    def of(
+        cls, query: Query, known: Mapping[Container, Iterable[str]], dialect: str | None
+    ) -> "_Trace":
+        tree = parse_query(query.text, dialect)
+        tables = _renamed(tree, query)
+        spelled = {
+            held: {name.lower(): name for name in known[held]}
+            for held in tables.values()
+            if held in known
+        }
+        schema: dict[str, object] = {
+            name: dict.fromkeys(spelled[held], "string")
+            for name, held in tables.items()
+            if spelled.get(held)
+        }
+        scope = _qualified(tree, schema, dialect)
+        return cls(scope.expression, scope, dialect, tables, schema, spelled)
+
+    def columns(self, names: Iterable[str]) -> Iterator[ColumnOrigin]:
+        """Where columns of the result come from; `absent` is set if one of them is not clear."""
+        selects = [item.alias_or_name for item in self.scope.expression.selects]
+        selected = {name.lower(): name for name in selects}
+        names = list(names)
+        unnamed = [name for name in selects if name.startswith("_col_")]
+        missing = [name for name in names if name.lower() not in selected]
+        if unnamed and len(unnamed) == len(missing):  # Spark calls `sum(n)` what it is
+            selected |= {name.lower(): told for name, told in zip(missing, unnamed, strict=True)}
+        for name in names:
+            told = selected.get(name.lower(), selected.get("*"))
+            yield ColumnOrigin(name) if told is None else self._column(name, told)
+
+    def whole(self) -> ColumnOrigin:
+        """What rows as a whole come from."""
+        return ColumnOrigin("*", self._rows(self.tree))
+
+    def _column(self, name: str, selected: str) -> ColumnOrigin:
+        from sqlglot.errors import SqlglotError
+        from sqlglot.lineage import lineage
+
+        options: dict[str, Any] = {"trim_selects": False, "copy": False, "dialect": self.dialect}
+        try:
+            root = lineage(selected, self.tree, self.schema, scope=self.scope, **options)
+        except (SqlglotError, ValueError, KeyError, IndexError) as error:
+            self.absent = f"column {name}: {error}"
+            return ColumnOrigin(name)
+        refs: list[ColumnRef] = []
+        functions: list[str] = []
+        temps: list[str] = []
+        for node in root.walk():
+            refs += self._origins(name, node)
+            functions += _functions(node.expression, self.dialect)
+            if node.reference_node_name and node.reference_node_name not in self.tables:
+                temps.append(node.reference_node_name)
+        return ColumnOrigin(name, _once(sorted(refs, key=str)), _once(functions), _once(temps))
+
+    def _origins(self, name: str, node: Any) -> Iterator[ColumnRef]:
+        """What a leaf stands for: a table's column, its rows if it only counts them, or nothing."""
+        from sqlglot import exp
+
+        if isinstance(node.expression, exp.Star):  # of tables whose columns nobody knows
+            column = _last(node.name)
+            inner = self._rows(*(child.expression for child in node.downstream))
+            known = len(inner) == 1 and all(map(_is_table_node, node.downstream))
+            yield from self._column_of(inner[0].container, name, column) if known else inner
+        elif node.downstream:
+            return
+        elif _is_table(node.expression) and (held := self.tables.get(node.expression.name)):
+            if node.name != "*":
+                yield from self._column_of(held, name, _last(node.name))
+        elif isinstance(node.expression, exp.Placeholder):
+            whole = self._rows(self.tree)
+            if len(whole) > 1:
+                self.absent = f"column {name}: nothing says which table {node.name} is of"
+            yield from whole if len(whole) == 1 else ()
+        elif node.expression.find(exp.Star):
+            yield from self._rows(node.source)
+
+    def _column_of(self, held: Container, name: str, column: str) -> Iterator[ColumnRef]:
+        column = name if column == "*" else column
+        yield ColumnRef(held, self.spelled.get(held, {}).get(column.lower(), column))
+
+    def _rows(self, *trees: Any) -> tuple[ColumnRef, ...]:
+        """The tables of a part of the query, or of all of it if the part itself reads none."""
+        from sqlglot import exp
+
+        for parts in (trees, (self.tree,)):
+            named = [table.name for part in parts for table in part.find_all(exp.Table)]
+            if held := [self.tables[name] for name in named if name in self.tables]:
+                return tuple(ColumnRef(item, None) for item in dict.fromkeys(held))
+        return ()
+
+
+def _qualified(tree: Any, schema: dict[str, object], dialect: str | None) -> Any:
+    """The scope of a query in which every column says whose it is, as far as can be known.
+
+    Columns that a table has gained since are not in the schema, and nothing may be known of the
+    tables at all: each further try asks for less.
+    """
+    from sqlglot.errors import SqlglotError
+    from sqlglot.optimizer.qualify import qualify
+    from sqlglot.optimizer.scope import build_scope
+
+    tries: list[dict[str, Any]] = [{"schema": schema}, {}, {"qualify_columns": False}]
+    for n, options in enumerate(tries, 1):
+        try:
+            scope = build_scope(
+                qualify(
+                    tree.copy(),
+                    dialect=dialect,
+                    validate_qualify_columns=False,
+                    quote_identifiers=False,
+                    identify=False,
+                    **options,
+                )
+            )
+        except SqlglotError:
+            if n == len(tries):
+                raise
+            continue
+        if scope is not None:
+            return scope
+    raise UnreadableSqlError("it is not a SELECT")
+
+
+def _renamed(tree: Any, query: Query) -> dict[str, Container]:
+    """Give every table of a query a name without dots, so that all have schemas of one depth."""
+    from sqlglot import exp
+
+    tables: dict[str, Container] = {}
+    names: dict[str, str] = {}
+    for name, table in list(named_tables(tree)):
+        key = name.lower()
+        if key not in names:
+            names[key] = f"__table_{len(names)}"
+            tables[names[key]] = _meaning(name, query)
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+        table.set("this", exp.to_identifier(names[key]))
+        table.set("db", None)
+        table.set("catalog", None)
+    for column in tree.find_all(exp.Column):
+        *qualifier, _ = column.parts
+        if len(qualifier) > 1 and ".".join(part.name for part in qualifier).lower() in names:
+            column.set("db", None)
+            column.set("catalog", None)
+    return tables
+
+
+def _meaning(name: str, query: Query) -> Container:
+    """What a table's name means; in the query of a connection it is one of that connection's."""
+    if known := query.names.get(name.lower()):
+        return known
+    connection = query.names.get("")
+    return Container(f"{connection.name}:{name}" if connection else name)
+
+
+def _functions(expression: Any, dialect: str | None) -> Iterator[str]:
+    """Functions as the query calls them: sqlglot has names of its own."""
+    from sqlglot import exp
+
+    if _is_table(expression) or isinstance(expression, exp.Query):
+        return
+    for call in expression.find_all(exp.Func):
+        if not isinstance(call, exp.Connector):
+            written = _CALLED.match(call.sql(dialect=dialect))
+            yield (written[0] if written else call.sql_name()).lower()
+
+
+def _is_table_node(node: Any) -> bool:
+    return _is_table(node.expression)
+
+
+def _is_table(expression: Any) -> bool:
+    from sqlglot import exp
+
+    return isinstance(expression, exp.Table)
+
+
+def _last(name: str) -> str:
+    """The column of a dotted name, which may be in quotes."""
+    if '"' not in name:
+        return name.rpartition(".")[2]
+    from sqlglot import exp
+
+    return str(exp.to_column(name).name)
+
+
+def _once(items: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(items))

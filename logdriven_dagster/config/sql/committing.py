@@ -1,0 +1,136 @@
+"""Statements that end the transaction they stand in, found before they run.
+
+MariaDB, MySQL and Oracle commit before and after most statements that are not DML: a `TRUNCATE` in
+the transaction that publishes a window would empty the target even if the publication fails.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from logdriven_dagster.config.connections import database_url
+from logdriven_dagster.config.models.jobs import MaintenanceJob
+from logdriven_dagster.config.models.project import ConnectionConfig, ProjectConfig
+from logdriven_dagster.config.models.steps import JdbcTarget
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.yaml.documents import Document
+from logdriven_dagster.errors import ConfigError, UsageError
+
+_COMMITTING = ("mysql", "mariadb", "oracle")
+"""Backends whose DDL commits by itself."""
+
+_KINDS = re.compile(
+    "ALTER|ANALYZE|AUDIT|CACHE|CHANGE|CHECK|COMMENT|CREATE|DROP|FLUSH|GRANT|INSTALL|LOCK|OPTIMIZE|"
+    "PURGE|RENAME|REPAIR|RESET|REVOKE|SHUTDOWN|TRUNCATE|UNINSTALL|UNLOCK|XA"
+)
+"""First words of statements that commit by themselves there."""
+
+_ENDS = frozenset({"ABORT", "BEGIN", "COMMIT", "END", "ROLLBACK", "START"})
+"""First words of statements that end or begin a transaction on every database."""
+
+_EXECUTED_COMMENT = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)
+"""MariaDB executes what stands in such a comment."""
+
+_VARIABLE = re.compile(r"\$\{[^}]*\}")
+
+
+def ending_statement(sql: str, backend: str) -> str | None:
+    """The first word of a statement that would end its transaction on this backend, or None."""
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.errors import SqlglotError
+    from sqlglot.tokenizer_core import TokenType
+
+    dialect = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}.get(backend, backend)
+    text = _VARIABLE.sub("v", _EXECUTED_COMMENT.sub(r" \1 ", sql))
+    try:
+        tokens = Dialect.get_or_raise(dialect).tokenize(text)
+    except (SqlglotError, ValueError):
+        return None  # the database says what is wrong with it
+    words: list[str] = []
+    for token in tokens:
+        if token.token_type is not TokenType.SEMICOLON:
+            words.append(token.text.upper())
+            continue
+        if _ends(words, backend) or words[:1] == ["CREATE"]:
+            break  # the semicolons of a trigger's body end no statement
+        words = []
+    return words[0] if _ends(words, backend) else None
+
+
+def _ends(words: Sequence[str], backend: str) -> bool:
+    if not words:
+        return False
+    first, following = words[0], words[1:4]
+    if first in _ENDS:
+        return not (first == "ROLLBACK" and "TO" in following)
+    if backend not in _COMMITTING:
+        return False
+    if first in ("CREATE", "DROP"):
+        return "TEMPORARY" not in following
+    if first == "SET":
+        return bool({"AUTOCOMMIT", "PASSWORD"} & set(following))
+    return _KINDS.fullmatch(first) is not None
+
+
+def broken_statements(
+    table: TableConfig, document: Document, config: ProjectConfig
+) -> Iterator[ConfigError]:
+    """Statements of a table's steps that would end the transaction they are promised."""
+    for n, step in enumerate(table.steps):
+        if isinstance(step.target, JdbcTarget):
+            backend = backend_of(config.connections.get(step.target.connection))
+            for m, sql in enumerate(step.target.pre_sql):
+                if mistake := publication_mistake(sql, backend):
+                    yield document.error(("steps", n, "target", "pre_sql", m), *mistake)
+        if step.commit_before_read and table.incremental_type == "auto_inc_id":
+            problem = "how far the keys go is asked before these statements are executed"
+            fix = "make them a step of a maintenance job, or the table incremental_type: full"
+            yield document.error(("steps", n, "commit_before_read"), problem, fix)
+        for m, script in enumerate(step.commit_before_read):
+            backend = backend_of(config.connections.get(script.connection))
+            if script.transaction and (mistake := script_mistake(script.sql, backend)):
+                yield document.error(("steps", n, "commit_before_read", m, "sql"), *mistake)
+
+
+def broken_job_statements(
+    job: MaintenanceJob, document: Document, config: ProjectConfig
+) -> Iterator[ConfigError]:
+    """Mistakes in the steps of a maintenance job: what would commit its transaction by itself."""
+    for n, step in enumerate(job.steps):
+        backend = backend_of(config.connections.get(step.connection or ""))
+        statements = (step.sql,) if isinstance(step.sql, str) else step.sql or ()
+        if step.transaction and (mistake := script_mistake(statements, backend)):
+            yield document.error(("steps", n, "sql"), *mistake)
+
+
+def publication_mistake(sql: str, backend: str | None) -> tuple[str, str | None] | None:
+    """Problem and fix of a statement of the transaction that publishes a window; None: it fits."""
+    word = ending_statement(sql, backend) if backend else None
+    if word is None:
+        return None
+    if word in _ENDS:
+        return f"{word} ends the transaction that publishes the window", f"remove {word}"
+    problem = f"{word} commits by itself on {backend}, also if the window is not published then"
+    if word == "TRUNCATE":
+        return problem, "write DELETE FROM, which belongs to the transaction"
+    return problem, "write it under commit_before_read, or make it a step of a maintenance job"
+
+
+def script_mistake(statements: Sequence[str], backend: str | None) -> tuple[str, str | None] | None:
+    """Problem and fix of statements that are executed in one transaction; None: they fit."""
+    for sql in statements:
+        word = ending_statement(sql, backend) if backend else None
+        if word is not None and (word in _ENDS or len(statements) > 1):
+            problem = f"{word} ends the one transaction of these statements on {backend}"
+            return problem, "transaction: false executes each statement by itself"
+    return None
+
+
+def backend_of(connection: ConnectionConfig | None) -> str | None:
+    """SQLAlchemy's name of a connection's database; None if it is not known here."""
+    if connection is None or connection.url is None:
+        return None
+    try:
+        return database_url(connection.url, Path()).get_backend_name()
+    except UsageError:
+        return None

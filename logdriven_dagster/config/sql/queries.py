@@ -1,0 +1,155 @@
+"""The queries of a table's steps, and what the names in them mean."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from logdriven_dagster.config.models.steps import (
+    CatalogSource,
+    CatalogTarget,
+    JdbcSource,
+    JdbcTarget,
+    KafkaSource,
+    KafkaTarget,
+    Option,
+    Source,
+    StepConfig,
+    Target,
+)
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.model.lineage import Container, NodeType, Query
+
+_DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}
+"""SQLAlchemy's names where sqlglot has others."""
+
+
+def queries(
+    project: Project,
+    table: TableConfig,
+    columns: Mapping[str, tuple[str, ...]],
+    parameters: Mapping[str, Option],
+    writers: Mapping[str, str],
+) -> Iterator[Query]:
+    """What the steps ask for that `columns` has results of, in their order.
+
+    `parameters` are the variables of the attempt, secrets still references; `writers` are those of
+    `written_places`.
+    """
+    tables = _tables(table)
+    for step in table.steps:
+        if step.step in columns:
+            asking = _Asking(project, table, step, parameters, writers)
+            yield asking.query(columns[step.step], tables)
+        tables[step.step.lower()] = result_of(table, step)
+
+
+def result_of(table: TableConfig, step: StepConfig) -> Container:
+    """What holds the rows of a step: the table, if it is what other tables read."""
+    if step.target is None:
+        return Container(f"{table.table}#{step.step}", NodeType.TEMP)
+    output = next(step.step for step in reversed(table.steps) if step.target)
+    return Container(table.table if step.step == output else f"{table.table}#{step.step}")
+
+
+def written_places(project: Project) -> dict[str, str]:
+    """Database tables, topics and catalog tables, in small letters → the table written to them.
+
+    Who reads such a place as a source reads the table.
+    """
+    return {
+        place.lower(): table.table
+        for table in project.tables.values()
+        if (place := _place(table.output)) is not None
+    }
+
+
+def dialect_of(project: Project, connection: str) -> str | None:
+    """What sqlglot calls the language of a connection's database."""
+    url = project.config.connections[connection].url or ""
+    backend = re.split(r"[+:]", url)[0]
+    return _DIALECTS.get(backend, backend or None)
+
+
+class _Asking:
+    """One step and what it asks for."""
+
+    def __init__(
+        self,
+        project: Project,
+        table: TableConfig,
+        step: StepConfig,
+        parameters: Mapping[str, Option],
+        writers: Mapping[str, str],
+    ) -> None:
+        self._project, self._table, self._step = project, table, step
+        self._parameters, self._writers = parameters, writers
+
+    def query(self, columns: tuple[str, ...], tables: Mapping[str, Container]) -> Query:
+        names, inner, step = dict(tables), None, self._step
+        if step.source is not None:
+            inner = self._inner(step.source)
+            names["source"] = inner[0].result if inner else self._origin(step.source)
+        result = result_of(self._table, step)
+        common = (self._table.table, step.step)
+        if step.python is not None:
+            return Query(*common, "python", step.python, result, columns, names, inner)
+        text = self._project.step_sql(self._table, step)
+        if text is not None:
+            return Query(*common, "spark", self._given(text), result, columns, names, inner)
+        told = names["source"].name if inner is None else inner[0].text
+        return Query(*common, "source", told, result, columns, names, inner)
+
+    def _inner(self, source: Source) -> tuple[Query, str | None] | None:
+        """The query that a database is asked, in its own dialect."""
+        if not isinstance(source, JdbcSource) or source.query is None:
+            return None
+        name = f"{self._table.table}#{self._step.step}.source"
+        result = Container(name, NodeType.TEMP)
+        text, own = self._given(source.query), (self._table.table, self._step.step)
+        names = {"": Container(source.connection), **self._written(source.connection, text)}
+        query = Query(*own, "spark", text, result, (), names)
+        return query, dialect_of(self._project, source.connection)
+
+    def _written(self, connection: str, text: str) -> dict[str, Container]:
+        """Tables of a connection that a text mentions and tables of the project are written to."""
+        prefix, mentioned = f"{connection}:".lower(), text.lower()
+        return {
+            place.removeprefix(prefix): Container(table)
+            for place, table in self._writers.items()
+            if place.startswith(prefix) and place.removeprefix(prefix) in mentioned
+        }
+
+    def _origin(self, source: Source) -> Container:
+        place = _place(source) or str(getattr(source, "path", source.type))
+        place = redact(self._given(place))
+        return Container(self._writers.get(place.lower(), place))
+
+    def _given(self, text: str) -> str:
+        """The text with the variables of the attempt; those of its window stay references."""
+        for name, value in self._parameters.items():
+            text = text.replace(f"${{{name}}}", str(value))
+        return text
+
+
+def _tables(table: TableConfig) -> dict[str, Container]:
+    names = [dependency.table for dependency in table.depends_on if dependency.read != "none"]
+    return {name.lower(): Container(name) for name in [*names, table.table]}
+
+
+def _place(used: Source | Target | Any) -> str | None:
+    """What a database table, topic or catalog table is called."""
+    match used:
+        case JdbcSource(table=str(table), connection=connection):
+            return f"{connection}:{table}"
+        case JdbcTarget(table=table, connection=connection):
+            return f"{connection}:{table}"
+        case KafkaSource(topics=topics, connection=connection):
+            return f"{connection}:{','.join(topics)}"
+        case KafkaTarget(topic=topic, connection=connection):
+            return f"{connection}:{topic}"
+        case CatalogSource(name=name) | CatalogTarget(name=name):
+            return name
+        case _:
+            return None

@@ -1,0 +1,144 @@
+"""What is wrong with a query or statement by itself, found by sqlglot and without a database."""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from logdriven_dagster.config.models.looping import VARIABLE
+from logdriven_dagster.config.sql.references import (
+    UnreadableSqlError,
+    named_tables,
+    parse_query,
+    span,
+)
+from logdriven_dagster.config.yaml.documents import Document, Location
+from logdriven_dagster.errors import ConfigError
+
+_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+_MUCH_ALIKE = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
+"""Statements that every database writes much alike, so that sqlglot reads them."""
+
+_FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "binaryfile", "xml"})
+"""What stands before the path of a file that a query reads by itself."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a text stands: a field of a document, or a file that the field names."""
+
+    document: Document
+    location: Location
+    file: Path | None = None
+
+    def error(self, problem: str, hint: str | None = None, line: int | None = None) -> ConfigError:
+        """A mistake in the text; `line` is that of the text."""
+        if self.file is not None:
+            return ConfigError(self.file, line, "", problem, hint)
+        return self.document.error(self.location, problem, hint)
+
+    def unreadable(self, error: UnreadableSqlError) -> ConfigError:
+        """The mistake that a parser found."""
+        problem = error.problem if self.file else str(error)
+        return self.error(problem, line=error.line)
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the texts of a step can name."""
+
+    variables: frozenset[str]
+    """What `${name}` can name."""
+    parameters: frozenset[str] = frozenset()
+    """What `:name` can name."""
+    tables: frozenset[str] | None = None
+    """Tables and steps; None where nobody knows all of them."""
+    loops: bool = False
+    """Whether columns of a loop's rows can be named, too."""
+
+    def unknown_variables(self, text: str) -> list[str]:
+        return [
+            name
+            for name in dict.fromkeys(_REFERENCE.findall(text))
+            if not self._is_known(name, self.variables) and not name.startswith("env:")
+        ]
+
+    def unknown_parameters(self, tree) -> list[str]:  # type: ignore[no-untyped-def]
+        from sqlglot import exp
+
+        names = dict.fromkeys(node.name for node in tree.find_all(exp.Placeholder) if node.name)
+        return [name for name in names if not self._is_known(name, self.parameters)]
+
+    def _is_known(self, name: str, known: frozenset[str]) -> bool:
+        return name in known or (self.loops and name.startswith(VARIABLE))
+
+
+def variable_mistakes(place: Place, text: str, names: Names) -> Iterator[ConfigError]:
+    """Each `${name}` of a text that has no value."""
+    for name in names.unknown_variables(text):
+        before = text[: text.index(f"${{{name}}}")]
+        problem = f"unknown variable ${{{name}}}"
+        yield place.error(problem, _hint(name, names.variables), before.count("\n") + 1)
+
+
+def statement_mistakes(
+    place: Place, text: str, names: Names, dialect: str | None
+) -> Iterator[ConfigError]:
+    """Mistakes of a statement in a database's own language, as far as sqlglot knows it."""
+    yield from variable_mistakes(place, text, names)
+    if not _MUCH_ALIKE.match(text):
+        return
+    try:
+        parse_query(text, dialect)
+    except UnreadableSqlError as error:
+        yield place.unreadable(error)
+
+
+def query_mistakes(place: Place, text: str, names: Names) -> Iterator[ConfigError]:
+    """Mistakes of a query in Spark's language."""
+    yield from variable_mistakes(place, text, names)
+    try:
+        tree = parse_query(text)
+    except UnreadableSqlError as error:
+        yield place.unreadable(error)
+        return
+    if not _is_query(tree, text):
+        yield place.error("this is not a query", "a query begins with SELECT, WITH, FROM or VALUES")
+        return
+    for name in names.unknown_parameters(tree):
+        yield place.error(f"unknown parameter :{name}", _hint(name, names.parameters))
+    if names.tables is not None:
+        yield from _unknown_tables(place, text, tree, names.tables)
+
+
+def _unknown_tables(place, text, tree, tables) -> Iterator[ConfigError]:  # type: ignore[no-untyped-def]
+    known = {name.lower(): name for name in tables}
+    told = set()
+    for name, node in named_tables(tree):
+        start, end = span(node)
+        if name.lower() in known or name in told or "${" in text[start:end]:
+            continue
+        if name.lower().partition(".")[0] in _FILES and "." in name:
+            continue
+        told.add(name)
+        near = difflib.get_close_matches(name.lower(), known, n=1)
+        declared = f"add {{table: {name}, managed: false}} to depends_on if it is not ours"
+        hint = f"did you mean {known[near[0]]!r}?" if near else declared
+        yield place.error(f"unknown table {name!r}", hint, text.count("\n", 0, start) + 1)
+
+
+def _is_query(tree, text: str) -> bool:  # type: ignore[no-untyped-def]
+    """Whether it is more than an expression, which is what a misspelt SELECT is taken for."""
+    from sqlglot import exp
+
+    if isinstance(tree, (exp.Query, exp.Values)):
+        return True
+    is_expression = isinstance(tree, (exp.Alias, exp.Condition))
+    return not is_expression or text.lstrip().upper().startswith("TABLE ")
+
+
+def _hint(name: str, names: Iterable[str]) -> str:
+    known = sorted(names)
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"

@@ -1,0 +1,167 @@
+"""Whether adjoining windows of a table may run in one pass, and why not."""
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from logdriven_dagster.config.models.steps import (
+    FileTarget,
+    IcebergTarget,
+    JdbcSource,
+    Source,
+    StepConfig,
+)
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.sql.references import UnreadableSqlError
+from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW, Keys
+from logdriven_dagster.config.sql.window_scopes import SHARED, Relation, TogetherError
+
+Counting: TypeAlias = Literal["results", "reads", "unknown"]
+"""How many rows were read for a window of a pass: as many as it has, if every row that is read
+becomes at most one of the result and all of them become one; or as many as are counted on the way
+into the query; or nobody knows, where several steps read or one reads the same twice."""
+
+_COUNTED = ("parquet", "orc")
+
+
+def stretch_obstacle(project: Project, table: TableConfig) -> str | None:
+    """What keeps the windows of a table from running in one pass; None: they may."""
+    try:
+        _look_at_table(table)
+        _Steps(project, table).look()
+    except TogetherError as error:
+        return str(error)
+    return None
+
+
+def counting(project: Project, table: TableConfig) -> Counting:
+    """Where it can be seen what the one step of a table that may run in one pass reads."""
+    steps = _Steps(project, table)
+    try:
+        steps.look()
+    except TogetherError:
+        return "unknown"
+    if len(table.steps) > 1 or any(number > 1 for number in steps.keys.reads.values()):
+        return "unknown"
+    return "reads" if steps.keys.multiplies or steps.keys.condenses else "results"
+
+
+def _look_at_table(table: TableConfig) -> None:
+    if table.incremental_type != "time_window":
+        raise TogetherError(f"incremental_type is {table.incremental_type}, not time_window")
+    for number, step in enumerate(table.steps, 1):
+        for reason in _look_at_step(step, is_last=number == len(table.steps)):
+            raise TogetherError(f"step {step.step}: {reason}")
+
+
+def _look_at_step(step: StepConfig, *, is_last: bool) -> Iterator[str]:
+    yield from (reason for reason, given in _one_by_one(step).items() if given)
+    if step.on_empty != "continue" and not is_last:
+        yield "on_empty decides window by window which steps follow"
+    target = step.target
+    if target is None:
+        return
+    if not isinstance(target, (IcebergTarget, FileTarget)):
+        yield f"targets of type {target.type} take one window at a time"
+    if isinstance(target, FileTarget) and target.type not in _COUNTED:
+        yield f"{target.type} files do not say how many rows they hold"
+    if target.mode not in ("overwrite_window", "append"):
+        yield f"mode {target.mode} takes one window at a time"
+    if target.window_column is None:
+        yield "target.window_column must name the column that says which window a row belongs to"
+
+
+def _one_by_one(step: StepConfig) -> dict[str, object]:
+    """What a step has, if anything, that goes window by window."""
+    return {
+        "what a Python function does with rows of several windows is not known": step.python,
+        "loop_over": step.loop_over,
+        "commit_before_read is executed window by window": step.commit_before_read,
+        "never_empty and change_at_most compare window by window": step.compares_replaced,
+        "rules of quality are counted window by window": step.quality,
+    }
+
+
+class _Steps:
+    """The queries of a table's steps and checks, one after the other."""
+
+    def __init__(self, project: Project, table: TableConfig) -> None:
+        self._project, self._table = project, table
+        own = Relation(refused=f"it reads {table.table}, its own rows of earlier windows")
+        self._relations = {table.table.lower(): own}
+        for dependency in table.managed_dependencies:
+            if dependency.read != "none":
+                self._relations[dependency.table.lower()] = self._upstream(dependency.table)
+        self.keys = Keys(table.grid, self._relations)
+
+    def look(self) -> None:
+        """TogetherError if a query mixes windows."""
+        for step in self._table.steps:
+            try:
+                self._relations[step.step.lower()] = found = self._result(step)
+                self._refuse_misplaced(step, found)
+            except (TogetherError, UnreadableSqlError) as error:
+                raise TogetherError(f"step {step.step}: {error}") from None
+        for check in self._table.checks:
+            try:
+                self.keys.of(check.sql)
+            except (TogetherError, UnreadableSqlError) as error:
+                raise TogetherError(f"check {check.check}: {error}") from None
+
+    def _result(self, step: StepConfig) -> Relation:
+        source = self._source(step.source) if step.source else SHARED
+        self._relations["source"] = source
+        sql = self._project.step_sql(self._table, step)
+        return source if sql is None else self.keys.of(sql)
+
+    def _refuse_misplaced(self, step: StepConfig, found: Relation) -> None:
+        target = step.target
+        if target is None or target.window_column is None:
+            return
+        if found.keys is None:
+            told = "nothing restricts what it reads to a window; give source.window_column"
+            raise TogetherError(told)
+        if target.window_column.lower() not in found.keys:
+            told = ", ".join(sorted(found.keys)) or "no column"
+            raise TogetherError(
+                f"{target.window_column} is not made of what it reads by window alone ({told} is)"
+            )
+
+    def _source(self, source: Source) -> Relation:
+        texts = source.model_dump(exclude={"query"})
+        if found := OF_A_WINDOW.search(str(texts)):
+            raise TogetherError(f"its source uses {found[0]}")
+        inner = SHARED
+        if isinstance(source, JdbcSource) and source.query:
+            inner = Keys(self._table.grid, {}).of(source.query, self._dialect(source))
+        if source.window_column is None:
+            return inner
+        return Relation((inner.keys or frozenset()) | {source.window_column.lower()})
+
+    def _dialect(self, source: JdbcSource) -> str | None:
+        from logdriven_dagster.config.sql.queries import dialect_of
+
+        return dialect_of(self._project, source.connection)
+
+    def _upstream(self, name: str) -> Relation:
+        """The awaited windows of an upstream table, or all of its rows."""
+        table, upstream = self._table, self._project.tables[name]
+        dependency = next(each for each in table.depends_on if each.table == name)
+        target = upstream.output
+        if dependency.read == "all" or dependency.window == "none" or target.mode == "overwrite":
+            return SHARED
+        if upstream.is_sliced or upstream.incremental_type == "full":
+            return SHARED
+        if target.window_column is None:
+            return Relation(refused=f"{name} has no target.window_column to tell its windows by")
+        column = frozenset({target.window_column.lower()})
+        if dependency.window == "ended":
+            return Relation(refused=f"it reads the windows of {name} that ended before each window")
+        return Relation(column) if _divides(upstream, table) else Relation(must_name=column)
+
+
+def _divides(upstream: TableConfig, table: TableConfig) -> bool:
+    """Whether each window of the table is made of whole windows of the upstream table."""
+    one, other = upstream.period, table.period
+    same_origin = upstream.grid.origin.timestamp() == table.grid.origin.timestamp()
+    return same_origin and one.unit is other.unit and other.count % one.count == 0

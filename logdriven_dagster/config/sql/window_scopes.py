@@ -1,0 +1,299 @@
+"""One SELECT: what it reads window by window, and whether it keeps the windows apart.
+
+See `window_keys`, which takes queries apart into these.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from logdriven_dagster.config.sql.window_keys import Keys
+
+START, END = "data_range_start", "data_range_end"
+
+
+class TogetherError(Exception):
+    """What keeps windows from running together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What a name in a query stands for."""
+
+    keys: frozenset[str] | None = None
+    """The keys of rows of one window, in small letters; None: rows that all windows share."""
+    must_name: frozenset[str] = frozenset()
+    """Columns by which a query has to choose its own rows, where there are more than those."""
+    refused: str = ""
+    """Why no query that reads it can run for several windows."""
+
+    @property
+    def is_apart(self) -> bool:
+        return self.keys is not None
+
+
+SHARED = Relation()
+
+
+class Scope:
+    """One SELECT with what it reads."""
+
+    def __init__(self, analysis: "Keys", node: Any, known: Mapping[str, Relation]) -> None:
+        self._analysis, self._node, self._known = analysis, node, known
+        self.keys: dict[str, frozenset[str]] = {}
+        """Alias → its keys, of what is read window by window."""
+        self._aliases: list[str] = []
+
+    def join(self) -> None:
+        """Look at FROM, JOIN and WHERE."""
+        from sqlglot import exp
+
+        node = self._node
+        start = node.args.get("from_") or node.args.get("from")
+        first = [start.this] if start else []
+        read = [(each, None) for each in first]
+        read += [(each.this, each) for each in node.args.get("joins") or ()]
+        relations = {}
+        for item, _ in read:
+            if isinstance(item, (exp.Table, exp.Subquery)):
+                relations[item.alias_or_name.lower()] = self._relation(item)
+        self._aliases = list(relations)
+        where = node.args.get("where")
+        chosen = self._chosen(where.this if where else None, relations)
+        for item, join in read:
+            alias = item.alias_or_name.lower()
+            relation = relations.get(alias, SHARED)
+            if alias in chosen and not relation.is_apart:
+                relation = Relation(frozenset({chosen[alias]}))
+            elif relation.must_name:
+                names = ", ".join(sorted(relation.must_name))
+                told = f"`{names} >= :{START} AND {names} < :{END}`"
+                raise TogetherError(f"{alias} holds rows of more than the window; say {told}")
+            self._add(alias, relation, join)
+
+    def _relation(self, item: Any) -> Relation:
+        from sqlglot import exp
+
+        if isinstance(item, exp.Subquery):
+            return self._analysis.query(item, self._known)
+        name = ".".join(part.name for part in item.parts).lower()
+        relation = self._known.get(name, SHARED)
+        self._analysis.reads[name] += 1
+        if relation.refused:
+            raise TogetherError(relation.refused)
+        return relation
+
+    def _add(self, alias: str, relation: Relation, join: Any) -> None:
+        side = f"{join.side} {join.kind}".upper() if join is not None else ""
+        if not relation.is_apart:
+            if self.keys and ("RIGHT" in side or "FULL" in side):
+                raise TogetherError(f"the {side.strip()} JOIN keeps rows of {alias}, of no window")
+            return
+        if join is not None and not self.keys:
+            outer = [word for word in ("LEFT", "FULL", "SEMI", "ANTI") if word in side]
+            if outer:
+                raise TogetherError(f"the {side.strip()} JOIN keeps rows that all windows share")
+        elif join is not None and (
+            "RIGHT" in side or "FULL" in side or not self._meets(alias, relation, join)
+        ):
+            told = f"rows of {alias} could meet rows of other windows"
+            raise TogetherError(f"{told}; join by what tells the window, too")
+        if relation.keys and not ("LEFT" in side and self.keys):
+            self.keys[alias] = relation.keys
+        elif not self.keys:
+            self.keys[alias] = frozenset()
+
+    def _meets(self, alias: str, relation: Relation, join: Any) -> bool:
+        """Whether rows meet only within a window."""
+        from sqlglot import exp
+
+        new = relation.keys or frozenset()
+        for name in join.args.get("using") or ():
+            if name.name.lower() in new and any(name.name.lower() in k for k in self.keys.values()):
+                return True
+        for each in _conjuncts(join.args.get("on")):
+            if isinstance(each, exp.EQ):
+                pairs = ((each.left, each.right), (each.right, each.left))
+                for one, other in pairs:
+                    mine = self._key(one, {alias: new}, strict=True)
+                    if mine and self._key(other, self.keys, strict=True):
+                        return True
+        return False
+
+    def _chosen(self, where: Any, relations: Mapping[str, Relation]) -> dict[str, str]:
+        """Alias → the column whose value the query itself restricts to the window."""
+        from sqlglot import exp
+
+        lows: dict[tuple[str, str], int] = {}
+        highs: dict[tuple[str, str], int] = {}
+        for each in _conjuncts(where):
+            if isinstance(each, exp.GTE):
+                self._note(lows, each.left, each.right, START, relations)
+            elif isinstance(each, exp.LTE):
+                self._note(lows, each.right, each.left, START, relations)
+            elif isinstance(each, exp.LT):
+                self._note(highs, each.left, each.right, END, relations)
+            elif isinstance(each, exp.GT):
+                self._note(highs, each.right, each.left, END, relations)
+        found = {}
+        for (alias, name), number in lows.items():
+            if (alias, name) not in highs:
+                continue
+            relation = relations[alias]
+            if relation.keys is not None and name not in relation.keys:
+                continue
+            if relation.must_name and name not in relation.must_name:
+                continue
+            found[alias] = name
+            self._analysis.chosen(number + highs[alias, name])
+        return found
+
+    def _note(
+        self,
+        into: dict[tuple[str, str], int],
+        value: Any,
+        bound: Any,
+        name: str,
+        relations: Mapping[str, Relation],
+    ) -> None:
+        from sqlglot import exp
+
+        column, bound = self._whole(value), self._whole(bound)
+        if not isinstance(column, exp.Column) or not isinstance(bound, exp.Placeholder):
+            return
+        if bound.name.lower() != name:
+            return
+        alias = column.table.lower() or (next(iter(relations)) if len(relations) == 1 else "")
+        if alias in relations:
+            place = (alias, column.name.lower())
+            into[place] = into.get(place, 0) + 1
+
+    def refuse_subqueries(self) -> None:
+        """Inside expressions, queries may only read what all windows share."""
+        from sqlglot import exp
+
+        for part in self._expressions():
+            for inner in part.find_all(exp.Subquery, exp.Exists, exp.In):
+                query = inner if isinstance(inner, exp.Subquery) else inner.args.get("query")
+                query = inner.this if isinstance(inner, exp.Exists) else query
+                if query is not None and self._analysis.query(query, self._known).is_apart:
+                    raise TogetherError("a query within an expression reads rows of all windows")
+
+    def refuse_mixing(self) -> None:
+        """Whatever looks at several rows must look at one window at a time."""
+        from sqlglot import exp
+
+        node = self._node
+        group = node.args.get("group")
+        if group is not None:
+            self._refuse_group(group)
+        elif any(self._aggregates(each) for each in [*node.expressions, node.args.get("having")]):
+            raise TogetherError("it aggregates rows of all windows")
+        if node.args.get("distinct") and not self.result_keys():
+            raise TogetherError("DISTINCT compares rows of all windows")
+        for part in self._expressions():
+            for window in part.find_all(exp.Window):
+                if not any(self._key(each) for each in window.args.get("partition_by") or ()):
+                    raise TogetherError("a window function looks at rows of all windows")
+
+    def _refuse_group(self, group: Any) -> None:
+        from sqlglot import exp
+
+        if next(group.find_all(exp.Rollup, exp.Cube, exp.GroupingSets), None) is not None:
+            raise TogetherError("GROUP BY makes sums over all windows")
+        projections = self._node.expressions
+        named = {each.alias_or_name.lower(): each.unalias() for each in projections}
+        keyed = group.args.get("all") and any(self._key(e.unalias()) for e in projections)
+        for each in group.expressions:
+            place = int(each.name) - 1 if each.is_int else -1
+            by = projections[place].unalias() if 0 <= place < len(projections) else each
+            keyed = keyed or self._key(by) or self._key(named.get(each.name.lower()))
+        if not keyed:
+            raise TogetherError(f"GROUP BY names nothing that tells the window ({self._told()})")
+
+    def _aggregates(self, part: Any) -> bool:
+        from sqlglot import exp
+
+        if part is None:
+            return False
+        found = part.find_all(exp.AggFunc)
+        return any(each.find_ancestor(exp.Window, exp.Select) is self._node for each in found)
+
+    def result_keys(self) -> set[str]:
+        """The keys among the columns of the result."""
+        from sqlglot import exp
+
+        found: set[str] = set()
+        for each in self._node.expressions:
+            inner = each.unalias()
+            star = inner.this if isinstance(inner, exp.Column) else inner
+            if isinstance(star, exp.Star):
+                alias = inner.table.lower() if isinstance(inner, exp.Column) else ""
+                dropped = star.args.get("except_") or star.args.get("except") or ()
+                replaced = star.args.get("replace") or ()
+                gone = {item.alias_or_name.lower() for item in [*dropped, *replaced]}
+                taken = [self.keys.get(alias, frozenset())] if alias else self.keys.values()
+                found |= {name for keys in taken for name in keys} - gone
+            elif self._key(inner):
+                found.add(each.alias_or_name.lower())
+        return found
+
+    def _key(
+        self, value: Any, keys: Mapping[str, frozenset[str]] | None = None, *, strict: bool = False
+    ) -> bool:
+        """Whether an expression's value lies in the window of its row."""
+        from sqlglot import exp
+
+        keys = self.keys if keys is None else keys
+        value = self._whole(value)
+        if not isinstance(value, exp.Column):
+            return False
+        alias, name = value.table.lower(), value.name.lower()
+        if not alias:
+            return not strict and any(name in each for each in keys.values())
+        return name in keys.get(alias, frozenset())
+
+    def _whole(self, value: Any) -> Any:
+        """The expression without what only cuts a moment off within its window."""
+        from sqlglot import exp
+
+        while value is not None:
+            if isinstance(value, exp.Paren) or (
+                isinstance(value, exp.Cast) and value.is_type("timestamp", "timestamptz")
+            ):
+                value = value.this
+                continue
+            to_date = isinstance(value, (exp.TsOrDsToDate, exp.Date)) or (
+                isinstance(value, exp.Cast) and value.is_type("date")
+            )
+            cut = isinstance(value, (exp.TimestampTrunc, exp.DateTrunc))
+            unit = "DAY" if to_date else str(value.args.get("unit") or "").strip("'").upper()
+            if not (to_date or cut) or not self._analysis.truncates(unit):
+                return value
+            value = value.this
+        return value
+
+    def _expressions(self) -> Iterator[Any]:
+        node = self._node
+        yield from node.expressions
+        for name in ("where", "having", "qualify", "group", "order"):
+            if part := node.args.get(name):
+                yield part
+        yield from (join.args["on"] for join in node.args.get("joins") or () if join.args.get("on"))
+
+    def _told(self) -> str:
+        names = sorted(set().union(*self.keys.values()))
+        return ", ".join(names) or "no column of what it reads does"
+
+
+def _conjuncts(condition: Any) -> Iterator[Any]:
+    from sqlglot import exp
+
+    if isinstance(condition, exp.And):
+        yield from _conjuncts(condition.left)
+        yield from _conjuncts(condition.right)
+    elif isinstance(condition, exp.Paren):
+        yield from _conjuncts(condition.this)
+    elif condition is not None:
+        yield condition

@@ -1,0 +1,153 @@
+"""YAML files as plain values, with the line of every field."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+from yaml.reader import ReaderError
+
+from logdriven_dagster.config.yaml.bounds import ExcessError, read_yaml
+from logdriven_dagster.config.yaml.reading import Loader, yaml_problem
+from logdriven_dagster.errors import ConfigError
+
+Location: TypeAlias = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One YAML file; `lines` maps the path of each field to its line, from 1."""
+
+    path: Path
+    values: dict[str, Any]
+    lines: Mapping[Location, int]
+    item: str | None = None
+    """Which item of a template's `for_each` made the document; None where none did."""
+
+    @property
+    def place(self) -> str:
+        """The file, and the item of a template."""
+        return f"{self.path}, {self.item}" if self.item else str(self.path)
+
+    def error(self, location: Location, problem: str, hint: str | None = None) -> ConfigError:
+        """An error at a field, or at its nearest ancestor that stands in the file."""
+        known = tuple(part for part in location)
+        while known and known not in self.lines:
+            known = known[:-1]
+        line = self.lines.get(known, 1)
+        return ConfigError(self.path, line, _dotted(location), problem, hint, item=self.item)
+
+
+def told_once(errors: Iterable[ConfigError]) -> Iterator[ConfigError]:
+    """The errors, without repeating for each item of a template what is wrong with all of them."""
+    groups: dict[tuple[Any, ...], list[ConfigError]] = {}
+    for error in errors:
+        key = (error.path, error.line, error.field, error.told, error.hint)
+        groups.setdefault(key, []).append(error)
+    for key, group in groups.items():
+        first, *others = group
+        if first.item is None or not others:
+            yield from group
+            continue
+        yield ConfigError(*key, item=f"{first.item}, and {len(others)} more")
+
+
+def read_document(path: Path) -> Document:
+    """Parse one file; ConfigError for broken YAML, a field given twice, no fields."""
+    node, values = _parsed(path)
+    if node is None or values is None:
+        raise ConfigError(path, 1, "", "the file is empty", f"begin it with `{_first_field(path)}`")
+    if not isinstance(values, dict):
+        kind = "a list" if isinstance(values, list) else "text"
+        problem = f"the file must hold fields, not {kind}"
+        raise ConfigError(path, 1, "", problem, f"begin it with `{_first_field(path)}`")
+    lines = dict(_lines(node, (), path))
+    return Document(path, values, lines)
+
+
+def _first_field(path: Path) -> str:
+    """What a file of its kind begins with."""
+    if path.name == "logdriven.yaml":
+        return "project: shop"
+    return "job: nightly" if "jobs" in path.parts else "table: ods.orders"
+
+
+def read_list(path: Path) -> list[Any]:
+    """Parse a file that holds a list; ConfigError for anything else."""
+    node, values = _parsed(path)
+    if node is None or not isinstance(values, list):
+        raise ConfigError(path, 1, "", "expected a list of items")
+    dict(_lines(node, (), path))  # refuses what is given twice
+    return values
+
+
+def text_of(path: Path) -> str:
+    """The text of a file, without a byte order mark; ConfigError if it cannot be read as UTF-8."""
+    try:
+        content = path.read_bytes()
+    except IsADirectoryError:
+        raise ConfigError(path, None, "", "this is a folder; a file is expected") from None
+    except OSError as error:
+        problem = f"the file cannot be read: {error.strerror}"
+        raise ConfigError(path, None, "", problem) from None
+    hint = "save the file as UTF-8"
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ConfigError(path, None, "", "the file is UTF-16", hint)
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        problem = f"the byte 0x{content[error.start]:02X} is not UTF-8"
+        raise ConfigError(path, line, "", problem, hint) from None
+
+
+def absence(path: Path) -> str | None:
+    """Why there is no file at a path; None if there is one."""
+    if path.is_dir():
+        return f"{path} is a folder; a file is expected"
+    return None if path.is_file() else f"no such file: {path}"
+
+
+def _parsed(path: Path) -> tuple[yaml.Node | None, Any]:
+    text = text_of(path)
+    try:
+        return read_yaml(text, Loader)
+    except ExcessError as error:
+        mark = error.problem_mark
+        line, problem = mark.line + 1 if mark else None, str(error.problem)
+        raise ConfigError(path, line, "", problem, "write the values out") from None
+    except yaml.MarkedYAMLError as error:
+        line, problem, hint = yaml_problem(error)
+        raise ConfigError(path, line, "", problem, hint) from None
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        problem = f"the character U+{error.character:04X} cannot stand in YAML"
+        raise ConfigError(path, line, "", problem, "remove it") from None
+    except ValueError as error:
+        raise ConfigError(path, None, "", f"this is not YAML: {error}") from None
+
+
+def _lines(node: yaml.Node, location: Location, path: Path) -> Iterator[tuple[Location, int]]:
+    if isinstance(node, yaml.MappingNode):
+        seen: dict[Any, int] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if key.value in seen:
+                problem = f"given twice, first in line {seen[key.value]}"
+                field = _dotted((*location, key.value))
+                raise ConfigError(path, line, field, problem, "remove one of them")
+            seen[key.value] = line
+            yield (*location, key.value), line
+            yield from _lines(value, (*location, key.value), path)
+    elif isinstance(node, yaml.SequenceNode):
+        for n, item in enumerate(node.value):
+            yield (*location, n), item.start_mark.line + 1
+            yield from _lines(item, (*location, n), path)
+
+
+def _dotted(location: Location) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text

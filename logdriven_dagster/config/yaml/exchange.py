@@ -1,0 +1,130 @@
+"""The text of an export of definitions: YAML for people, or JSON; the same text for the same."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+from logdriven_dagster.config.models.fields import Model
+from logdriven_dagster.config.yaml.bounds import read_yaml
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.model.definitions import Kind, Operation
+
+FORMAT = 1
+
+SECTIONS: dict[str, Kind] = {
+    "project": Kind.PROJECT,
+    "tables": Kind.TABLE,
+    "jobs": Kind.JOB,
+    "relations": Kind.RELATION,
+    "steps": Kind.STEP,
+}
+"""The parts of an export, in their order."""
+
+
+class Content(Model):
+    """What was declared; see `config.derived.declaring.declared`."""
+
+    values: dict[str, Any]
+    settings: dict[str, Any] | None = None
+    files: dict[str, str] | None = None
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Without what it does not have."""
+        return self.model_dump(exclude_none=True, exclude={"values"}) | {"values": self.values}
+
+
+class ExportedDefinition(Model):
+    """The latest version of a definition."""
+
+    name: str
+    code: str
+    version: int = Field(ge=1)
+    file_digest: str | None = None
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="that operators have changed, as columns: seconds, 0 or 1"
+    )
+    content: Content
+
+
+class ExportedVersion(Model):
+    """One row of a log."""
+
+    version: int = Field(ge=1)
+    operation: Operation
+    operator: str
+    time: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
+    reason: str | None
+    file_digest: str | None = None
+    columns: dict[str, str | int | None]
+    content: Content
+
+
+class ExportedHistory(Model):
+    """All versions of a definition, which may be deleted by now."""
+
+    name: str
+    code: str
+    versions: tuple[ExportedVersion, ...] = Field(min_length=1)
+
+
+class Export(Model):
+    """All definitions of a project."""
+
+    logdriven_export: Literal[1]
+    project: str
+    definitions: dict[str, tuple[ExportedDefinition, ...]]
+    history: dict[str, tuple[ExportedHistory, ...]] = Field(default_factory=dict)
+
+
+def as_yaml(export: dict[str, Any]) -> str:
+    """The export for people: SQL and Python as they are written."""
+    return str(yaml.dump(export, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+
+
+def as_json(export: dict[str, Any]) -> str:
+    """The export for programs."""
+    return json.dumps(export, indent=2, ensure_ascii=False) + "\n"
+
+
+def parsed_export(path: Path, text: str) -> Export:
+    """An export from a file; UsageError says what is wrong with it."""
+    try:
+        # JSON is read as such: to YAML some of its texts are something else.
+        is_json = path.suffix == ".json" or text.lstrip().startswith("{")
+        values = json.loads(text) if is_json else read_yaml(text)[1]
+        return Export.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{path}: no export of definitions: {place}: {first['msg']}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise UsageError(f"{path}: neither YAML nor JSON: {error}") from None
+
+
+_FINE = re.compile(r"[^\s\x85\u2028\u2029][^\r\x85\u2028\u2029]*", re.DOTALL)
+_BREAKS = re.compile(r"[\x85\u2028\u2029]")
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Texts of several lines as blocks, where YAML gives back exactly what was written."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        """Nothing is abbreviated."""
+        return True
+
+
+def _text(dumper: Any, text: str) -> Any:
+    style = None
+    if "\n" in text and _FINE.fullmatch(text):
+        style = "|"
+    elif _BREAKS.search(text):
+        style = '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)

@@ -1,0 +1,83 @@
+"""Where in a file something stands that pydantic or a model names."""
+
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from logdriven_dagster.config.yaml.documents import Location
+
+
+def alias_of(model: type[BaseModel], name: str) -> str:
+    """What a file calls a field."""
+    return model.model_fields[name].alias or name
+
+
+def value_at(config: Any, location: Location) -> Any:
+    """What a model holds at a location; None for what it makes something else of."""
+    value = config
+    for part in location:
+        if isinstance(value, BaseModel):
+            names = {alias_of(type(value), name): name for name in type(value).model_fields}
+            value = getattr(value, names.get(str(part), str(part)), None)
+        elif isinstance(value, (dict, tuple, list)):
+            known = part in value if isinstance(value, dict) else isinstance(part, int)
+            value = value[part] if known else None  # type: ignore[index]
+    return value
+
+
+def place_of(
+    model: type[BaseModel], values: Any, details: ErrorDetails
+) -> tuple[Location, list[type[BaseModel]]]:
+    """Where in the file pydantic's location is, and the models that can stand there.
+
+    Pydantic names the chosen members of unions, too; the file does not.
+    """
+    location: list[str | int] = []
+    models: list[type[BaseModel]] = [model]
+    loc = details["loc"]
+    for n, part in enumerate(loc):
+        tagged = [m for m in models if part in types_of(m)]
+        if tagged and not any(part in m.model_fields for m in models):
+            models = tagged
+            continue
+        is_missing = n == len(loc) - 1 and details["type"] == "missing"
+        if not (_holds(values, part) or is_missing):
+            continue
+        location.append(part)
+        values = values[part] if _holds(values, part) else None
+        is_unknown = n == len(loc) - 1 and details["type"] == "extra_forbidden"
+        if isinstance(part, str) and not is_unknown:
+            models = _models_at(models, part)
+    return tuple(location), models
+
+
+def _holds(values: Any, part: str | int) -> bool:
+    if isinstance(values, dict):
+        return part in values
+    return isinstance(values, list) and isinstance(part, int) and part < len(values)
+
+
+def _models_at(models: list[type[BaseModel]], name: str) -> list[type[BaseModel]]:
+    """The models below a field; of a mapping, those of its values."""
+    fields = [
+        field
+        for model in models
+        for key, field in model.model_fields.items()
+        if name in (key, field.alias)
+    ]
+    return [m for field in fields for m in _models_in(field.annotation)] or models
+
+
+def types_of(model: type[BaseModel]) -> tuple[Any, ...]:
+    """What `type` can be, of a model that is told from others by it."""
+    field = model.model_fields.get("type")
+    return get_args(field.annotation) if field and get_origin(field.annotation) is Literal else ()
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if annotation is None or get_origin(annotation) is Literal:
+        return []
+    return [model for part in get_args(annotation) for model in _models_in(part)]

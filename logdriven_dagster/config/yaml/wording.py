@@ -1,0 +1,269 @@
+"""What pydantic complains about, in the words of those who write YAML.
+
+A complaint becomes `must be …, not …` and a fix. Pydantic tells of each member of a union by
+itself; here they are one mistake: `must be text, a number, or true or false, not [1]`.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from logdriven_dagster.config.models.fields import IDENTIFIER
+from logdriven_dagster.config.yaml.documents import Document, Location
+from logdriven_dagster.config.yaml.locating import alias_of, place_of, types_of, value_at
+from logdriven_dagster.config.yaml.reading import ambiguous, shown
+from logdriven_dagster.errors import ConfigError
+
+_LENGTH_OF_TIME = "a length of time, such as 1 day or 15 min"
+_EXAMPLES: Mapping[str, str] = {
+    "check": "positive",
+    "checks": "[{check: positive, sql: SELECT …}]",
+    "columns": "[id]",
+    "commit_before_read": "[{connection: crm, sql: TRUNCATE TABLE …}]",
+    "connection": "crm",
+    "default_start": "2022-01-01",
+    "depends_on": "[ods.orders]",
+    "exec_order": "10",
+    "job": "nightly",
+    "key": "[id]",
+    "name": "crm.orders",
+    "notify": "[{to: operators}]",
+    "owners": "[team@example.com]",
+    "path": "data/orders.csv",
+    "period": "1 day",
+    "project": "shop",
+    "relations": "[{from: ods.orders, to: dws.sales}]",
+    "rule": "not_null",
+    "sql": "SELECT …",
+    "step": "load",
+    "steps": "[{step: load, …}]",
+    "table": "ods.orders",
+    "tables": "[ods.orders]",
+    "target": "{type: iceberg}",
+    "topic": "orders",
+    "url": "postgresql://user:${env:PASSWORD}@host/database",
+}
+"""What people may write in a field."""
+
+_TABLE = rf"^{IDENTIFIER}(\.{IDENTIFIER})*$"
+_PATTERNS: Mapping[str, str] = {
+    rf"^{IDENTIFIER}$": "a name of letters, digits and underscores that begins with a letter",
+    r"^[\w.-]+$": "a name of letters, digits, dots and dashes",
+}
+"""What texts look like that match a pattern."""
+
+_Expected: TypeAlias = "str | Callable[[ErrorDetails, str], str]"
+
+
+def _context(details: ErrorDetails, name: str) -> Any:
+    return details.get("ctx", {}).get(name)
+
+
+def _pattern(details: ErrorDetails, field: str) -> str:
+    pattern = str(_context(details, "pattern"))
+    if pattern in _PATTERNS:
+        return _PATTERNS[pattern]
+    match field:
+        case "python":
+            return "file.py:function or package.module:function"
+        case "ui_url":
+            return "an address without a password, such as https://dagster.example.com"
+        case "remote":
+            return "classic, auto or an address such as sc://host:15002"
+        case _:
+            return f"text that matches {pattern}"
+
+
+def _list(details: ErrorDetails, field: str) -> str:
+    given, example = details.get("input"), _EXAMPLES.get(field, "[a, b]")
+    if isinstance(given, str) and given and not example.startswith("[{"):
+        example = f"[{given}]"
+    return f"a list, such as {example}"
+
+
+def _choice(details: ErrorDetails, _: str) -> str:
+    return _either(_choices(details))
+
+
+def _choices(details: ErrorDetails) -> list[str]:
+    return re.findall(r"'([^']*)'", str(_context(details, "expected")))
+
+
+_EXPECTED: Mapping[str, _Expected] = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "names and values, such as {name: value}",
+    "enum": _choice,
+    "finite_number": "a number that is not infinite",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "greater_than": lambda details, _: f"more than {_context(details, 'gt'):g}",
+    "greater_than_equal": lambda details, _: f"at least {_context(details, 'ge'):g}",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "int_type": "a whole number",
+    "less_than": lambda details, _: f"less than {_context(details, 'lt'):g}",
+    "less_than_equal": lambda details, _: f"at most {_context(details, 'le'):g}",
+    "list_type": _list,
+    "literal_error": _choice,
+    "string_pattern_mismatch": _pattern,
+    "string_too_long": lambda details, _: f"at most {_context(details, 'max_length')} characters",
+    "string_too_short": "text that is not empty",
+    "string_type": "text",
+    "string_unicode": "text",
+    "time_delta_parsing": _LENGTH_OF_TIME,
+    "time_delta_type": _LENGTH_OF_TIME,
+    "tuple_type": _list,
+}
+"""Type of pydantic's error → what is expected of the value of a field."""
+
+_OF_FIELDS = frozenset({"model_type", "model_attributes_type"})
+
+
+def validation_errors(
+    document: Document, model: type[BaseModel], error: ValidationError
+) -> Iterator[ConfigError]:
+    """Pydantic's complaints as our own: the place in the file, plain words, a fix."""
+    groups: dict[Location, list[tuple[ErrorDetails, list[type[BaseModel]]]]] = {}
+    for details in error.errors(include_url=False):
+        if details["type"] == "too_short" and details["input"]:
+            continue  # there are items, each with an error of its own
+        location, models = place_of(model, document.values, details)
+        groups.setdefault(location, []).append((details, models))
+    for location, group in groups.items():
+        yield document.error(*_wording(location, group))
+
+
+def plain_problem(error: ValidationError) -> str:
+    """The first complaint about a single value, without a place."""
+    details = error.errors(include_url=False)[0]
+    name = str(details["loc"][-1]) if details["loc"] else ""
+    _, problem, hint = _wording((name,), [(details, [])])
+    return f"{problem}; {hint}" if hint else problem
+
+
+def _wording(
+    location: Location, group: Sequence[tuple[ErrorDetails, list[type[BaseModel]]]]
+) -> tuple[Location, str, str | None]:
+    (details, models), field = group[0], _field(location)
+    given = details.get("input")
+    match details["type"]:
+        case "extra_forbidden":
+            allowed = sorted({alias_of(m, name) for m in models for name in m.model_fields})
+            near = difflib.get_close_matches(str(location[-1]), allowed, n=1)
+            return location, "unknown field", _near(near) or f"allowed: {', '.join(allowed)}"
+        case "missing":
+            return location, "missing", f"add `{_written(field, location)}`"
+        case "too_short":
+            return location, "must not be empty", f"write {_list(details, field)}"
+        case "union_tag_not_found":
+            types = ", ".join(_tags(models))
+            return location, "no type given", f"add `type: …`, which is one of {types}"
+        case "union_tag_invalid":
+            tag = given.get("type") if isinstance(given, dict) else given
+            near = difflib.get_close_matches(str(tag), _tags(models), n=1)
+            hint = f"one of {', '.join(_tags(models))}"
+            return location, f"unknown type {tag!r}", _near(near) or hint
+        case "value_error" | "assertion_error":
+            return _own_words(location, details, models)
+        case "string_pattern_mismatch" if _context(details, "pattern") == _TABLE:
+            hint = "use letters, digits and underscores between dots, such as ods.orders"
+            return location, f"{shown(given)} is not a table name", hint
+        case "invalid_key":
+            name = shown(given)
+            return location, f"the name {name} must be text", f'write "{name}" in quotes'
+    expected = list(dict.fromkeys(_expected(each, of, field) for each, of in group))
+    if "a number" in expected and "a whole number" in expected:
+        expected.remove("a whole number")
+    told = "but it is empty" if given is None else f"not {shown(given)}"
+    return location, f"must be {_either(expected)}, {told}", _fix(group, given)
+
+
+def _expected(details: ErrorDetails, models: list[type[BaseModel]], field: str) -> str:
+    if details["type"] in _OF_FIELDS:
+        return f"fields, such as {{{_first_field(models)}}}"
+    expected = _EXPECTED.get(details["type"], "another value")
+    return expected if isinstance(expected, str) else expected(details, field)
+
+
+def _first_field(models: list[type[BaseModel]]) -> str:
+    """The field that says most: the type, one that is needed, or the first one."""
+    if types := _tags(models):
+        return f"type: {types[0]}"
+    names = [*_required(models), *(alias_of(m, name) for m in models for name in m.model_fields)]
+    return f"{names[0]}: {_EXAMPLES.get(names[0], '…')}" if names else "name: value"
+
+
+def _either(names: list[str]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    *others, last = names
+    if not others:
+        return last
+    between = ", or " if any(" or " in name for name in names) else " or "
+    return f"{', '.join(others)}{between}{last}"
+
+
+def _fix(group: Sequence[tuple[ErrorDetails, list[type[BaseModel]]]], given: object) -> str | None:
+    kinds = {details["type"] for details, _ in group}
+    if kinds == {"string_type"} and isinstance(given, (bool, int, float)):
+        return f'write "{shown(given)}" in quotes if that is the text'
+    if kinds <= {"literal_error", "enum"} and isinstance(given, str):
+        choices = [choice for details, _ in group for choice in _choices(details)]
+        near = difflib.get_close_matches(given, choices, n=1)
+        return _near(near)
+    return None
+
+
+def _near(names: list[str]) -> str | None:
+    return f"did you mean {names[0]!r}?" if names else None
+
+
+def _own_words(
+    location: Location, details: ErrorDetails, models: list[type[BaseModel]]
+) -> tuple[Location, str, str | None]:
+    """What a validator of ours says; one of a whole model may begin with the field's name."""
+    text = details["msg"].removeprefix("Value error, ")
+    name, colon, rest = text.partition(": ")
+    if colon and any(name in m.model_fields for m in models):
+        return (*location, name), rest, None
+    return location, text, None
+
+
+def _written(field: str, location: Location) -> str:
+    """A field with an example of its value; the table of a database is none of ours."""
+    if field == "table" and "steps" in location:
+        return "table: orders"
+    return f"{field}: {_EXAMPLES.get(field, '…')}"
+
+
+def _field(location: Location) -> str:
+    names = [part for part in location if isinstance(part, str)]
+    return names[-1] if names else ""
+
+
+def _required(models: list[type[BaseModel]]) -> list[str]:
+    return [
+        alias_of(model, name)
+        for model in models
+        for name, field in model.model_fields.items()
+        if field.is_required()
+    ]
+
+
+def _tags(models: list[type[BaseModel]]) -> list[str]:
+    return [str(tag) for model in models for tag in types_of(model)]
+
+
+def ambiguities(document: Document, config: BaseModel) -> Iterator[ConfigError]:
+    """What YAML takes for something else than was written, unless it is true or false anyway."""
+    for location, text in ambiguous(document.values):
+        if not isinstance(value_at(config, location), bool):
+            hint = f'write "{text}" in quotes'
+            if isinstance(value_at(config, location[:-1]), dict):  # of variables and options
+                hint += f", or {text.meaning} if that is meant"
+            yield document.error(location, f"YAML takes {text} for {text.meaning}", hint)

@@ -1,0 +1,1 @@
+"""Databases as sources and targets share them: connections, types, exact values, statements."""

@@ -1,0 +1,235 @@
+"""Reading databases so that no value changes on its way into Spark.
+
+Spark guesses the types of columns from what drivers tell, and some guesses change values in
+silence (measured over the drivers of SQLite, PostgreSQL and MariaDB): decimals of more than 38
+digits lose their fraction, times of day their microseconds, and SQLite's times nearly everything.
+Such a column is read as something that holds every value, and converted in the frame; a value that
+its type cannot hold is an error which names the column. What `options.customSchema` says of a
+column is never touched.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from logdriven_dagster.config.connections import Connection
+from logdriven_dagster.engine.databases.exact_times import as_given, time_of_server, time_of_sqlite
+from logdriven_dagster.engine.databases.exact_values import Exact, checked, declared, matches
+from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+_DIGITS = 38
+_NEGATIVE_SCALES = 1024
+"""PostgreSQL's scales have eleven bits with a sign; those from here on are negative."""
+_SEEMS_NUMBER = ("", "NUMERIC", "DECIMAL")
+"""What SQLite's driver also says of expressions, which have no declared type."""
+
+
+def read_exactly(
+    spark: "SparkSession",
+    connection: Connection,
+    options: Mapping[str, str],
+    zone: ZoneInfo,
+    window: TimeWindow | None = None,
+) -> "ExactFrame":
+    """The table or query that Spark's options name; times without a zone are times in this one.
+
+    `window`: what is read of it, if rows are chosen by their time.
+    """
+    from pyspark.sql.types import StructType
+
+    frame = _load(spark, options)
+    text = options.get("customSchema")
+    given: Any = StructType.fromDDL(text) if text else StructType()
+    look = _Look(connection.url.get_backend_name(), zone, window, given)
+    exact = {f.name: found for f in frame.schema.fields if (found := look.at(f))}
+    if not exact:
+        return ExactFrame(frame, dict(options), {}, zone, look.quote)
+    changed = {name.lower() for name in exact}
+    types = {f.name: f.dataType.simpleString() for f in given if f.name.lower() not in changed}
+    types |= {n: each.read_as for n, each in exact.items() if each.read_as and not each.selected}
+    wanted = {name: value for name, value in options.items() if name != "customSchema"}
+    if types:
+        wanted["customSchema"] = ", ".join(f"{quoted(n)} {kind}" for n, kind in types.items())
+    asked = _asked(wanted, exact, frame.columns, look.quote)
+    return ExactFrame(_load(spark, asked), wanted, exact, zone, look.quote)
+
+
+@dataclass(frozen=True)
+class ExactFrame:
+    """A database's rows as they were read, and how their columns become what they are."""
+
+    raw: "DataFrame"
+    given: dict[str, str]
+    """Spark's options, with the table or query that was asked for."""
+    exact: Mapping[str, Exact]
+    zone: ZoneInfo
+    quote: str
+    """What encloses names in the database's SQL."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Spark's options that read `raw`."""
+        return _asked(self.given, self.exact, self.raw.columns, self.quote)
+
+    def converted(self, raw: "DataFrame | None" = None) -> "DataFrame":
+        """The rows with their columns' own types; of `raw`, if these are the rows to convert."""
+        from pyspark.sql import functions as sf
+
+        frame = self.raw if raw is None else raw
+        changes = {
+            name: sf.expr(
+                exact.converted.replace("{zone}", str(self.zone)).replace("{v}", quoted(name))
+            )
+            for name, exact in self.exact.items()
+            if exact.converted
+        }
+        return frame.withColumns(changes) if changes else frame
+
+    def near(self, column: str, window: TimeWindow) -> "DataFrame":
+        """The raw rows among which those of the window are, by a filter that the database can use.
+
+        SQLite's texts are compared by their days, two more at either side for offsets and zones.
+        Whatever is no text that begins with a digit stays, so that its conversion can refuse it.
+        """
+        from pyspark.sql import functions as sf
+
+        name = next((name for name in self.exact if name.lower() == column.lower()), None)
+        if name is not None and (within := self.exact[name].within) is not None:
+            where = within(_name(name, self.quote), window)
+            asked = _asked(self.given, self.exact, self.raw.columns, self.quote, where)
+            return _load(self.raw.sparkSession, asked)
+        if name is None or not self.exact[name].has_days:
+            return self.raw
+        text = self.raw[quoted(name)]
+        first, last = window.start - timedelta(days=2), window.end + timedelta(days=2)
+        near = (text >= sf.lit(f"{first:%Y-%m-%d}")) & (text < sf.lit(f"{last:%Y-%m-%d}"))
+        # In SQLite a number comes before every text, and ":" follows the digits.
+        return self.raw.where(near | (text < sf.lit("-")) | (text >= sf.lit(":")))
+
+
+def _load(spark: "SparkSession", options: Mapping[str, str]) -> "DataFrame":
+    return spark.read.format("jdbc").options(**options).load()
+
+
+def _asked(
+    options: Mapping[str, str],
+    exact: Mapping[str, Exact],
+    columns: Sequence[str],
+    quote: str,
+    where: str = "",
+) -> dict[str, str]:
+    """The options with a query of ours around the table or query, if a column needs one."""
+    if not any(each.selected or each.refused for each in exact.values()):
+        return dict(options)
+    chosen, conditions = [], [where] if where else []
+    for name in columns:
+        column, each = _name(name, quote), exact.get(name, Exact())
+        selected = each.selected and f"{each.selected.replace('{c}', column)} AS {column}"
+        chosen.append(selected or column)
+        if each.refused:
+            conditions.append(each.refused.replace("{c}", column))
+    origin = options.get("dbtable") or f"({options['query']}) logdriven_origin"
+    query = f"SELECT {', '.join(chosen)} FROM {origin}"  # noqa: S608 - names are quoted
+    if conditions:
+        query = f"{query} WHERE {' AND '.join(conditions)}"
+    rest = {name: value for name, value in options.items() if name not in ("dbtable", "query")}
+    return rest | {"dbtable": f"({query}) logdriven_exact"}
+
+
+def _name(column: str, quote: str) -> str:
+    return f"{quote}{column.replace(quote, quote * 2)}{quote}"
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What is known before a column is looked at."""
+
+    backend: str
+    zone: ZoneInfo
+    window: TimeWindow | None
+    given: "StructType"
+    """What `options.customSchema` says."""
+
+    @property
+    def quote(self) -> str:
+        return "`" if self.backend in ("mysql", "mariadb") else '"'
+
+    def at(self, field: "StructField") -> Exact | None:
+        """How the column is read exactly; None if Spark does so by itself, or a person says how."""
+        kinds = {f.name.lower(): f.dataType.typeName() for f in self.given.fields}
+        kind = kinds.get(field.name.lower())
+        if kind is not None:
+            return as_given(field, kind, self.backend)
+        if self.backend == "sqlite":
+            return time_of_sqlite(field) or _sqlite(field)
+        return time_of_server(field, self.backend, self.zone, self.window) or _server(field)
+
+
+def _sqlite(field: "StructField") -> Exact | None:
+    """By the declared type, since values may be anything. Source: sqlite.org/datatype3, affinity.
+
+    Integers have 64 bits, of which Spark reads 32, or makes decimals of them.
+    """
+    kind, guessed = declared(field), field.dataType.simpleString()
+    if guessed == "boolean":
+        return Exact("STRING", checked(field, "BOOLEAN", "true", "neither true nor false"))
+    if guessed in ("int", "smallint", "tinyint", "decimal(20,0)"):
+        return Exact("BIGINT")
+    if guessed == "float":
+        return Exact("DOUBLE")
+    if guessed == "decimal(38,18)" and kind not in _SEEMS_NUMBER:
+        return Exact("STRING")
+    scale = _lost_scale(field)
+    return None if scale is None else Exact(f"DECIMAL({_DIGITS},{scale})")
+
+
+def _server(field: "StructField") -> Exact | None:
+    """PostgreSQL, MariaDB and others, by what their drivers say of a column."""
+    kind, guessed = declared(field), field.dataType.simpleString()
+    is_time = field.metadata.get("logical_time_type") and "timestamp" in guessed
+    if is_time or kind in ("_TIME", "_TIMETZ"):
+        return Exact("STRING")
+    if kind == "YEAR" and guessed == "date":
+        return Exact("INT")
+    if kind == "TINYINT" and guessed == "boolean":
+        return Exact("TINYINT", checked(field, "BOOLEAN", "{v} IN (0, 1)", "neither 0 nor 1"))
+    if kind == "BIT" and field.metadata.get("binarylong"):
+        return Exact("BIGINT", checked(field, "BIGINT", "{v} >= 0", "a number beyond bigint"))
+    if kind == "FLOAT" and guessed == "float":
+        return Exact("DOUBLE", "CAST({v} AS FLOAT)", "{c} + 0E0")  # as text it has six digits
+    scale = _lost_scale(field)
+    return None if scale is None else _decimal(field, scale)
+
+
+def _decimal(field: "StructField", scale: int) -> Exact:
+    kind = f"DECIMAL({_DIGITS},{scale})"
+    fits = matches(f"^-?[0-9]+([.][0-9]{{0,{scale}}}0*)?$")
+    problem = f"a number that {kind.lower()} cannot hold"
+    if field.dataType.typeName() != "array":
+        return Exact("STRING", checked(field, kind, fits, problem))
+    element = checked(field, kind, fits, problem).replace("{v}", "x")
+    return Exact("ARRAY<STRING>", f"transform({{v}}, x -> {element})")
+
+
+def _lost_scale(field: "StructField") -> int | None:
+    """The scale that a decimal column needs, where Spark has changed it; else None.
+
+    Beyond 38 decimals, Spark's own choice keeps room for the digits before the point.
+    """
+    from pyspark.sql.types import ArrayType, DecimalType
+
+    kind: Any = field.dataType
+    kind = kind.elementType if isinstance(kind, ArrayType) else kind
+    scale = field.metadata.get("scale")
+    if not isinstance(kind, DecimalType) or scale is None or kind.scale == scale:
+        return None
+    if scale >= _NEGATIVE_SCALES:
+        return 0
+    return int(scale) if 0 < scale <= _DIGITS else int(kind.scale)

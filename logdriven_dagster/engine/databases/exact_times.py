@@ -1,0 +1,145 @@
+"""Reading times of databases exactly, where their drivers do not.
+
+SQLite's times are texts of any form. Drivers of servers make moments of wall times by the clocks of
+Java: times that these skip are moved, and October of 1582 lacks ten days. Spark's filters name
+moments by wall times, of which some exist twice. Such columns become texts in a query of ours, with
+the window's filter in it, so that the database can use its indexes. With everything in UTC, and for
+days, the drivers are right, but for values that Spark has not (infinity, zero dates) and those ten
+days (measured): these make a condition of our query fail.
+"""
+
+from datetime import timezone
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from logdriven_dagster.engine.databases.exact_values import (
+    DATE,
+    DAY,
+    EXISTS,
+    MOMENT,
+    NO_TIME,
+    ZONED,
+    Exact,
+    checked,
+    declared,
+    matches,
+    refusal,
+)
+from logdriven_dagster.engine.databases.wall_clocks import has_doubled_bound, wall_bound
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
+
+_LAST = 2**31 - 1
+"""The last second that FROM_UNIXTIME knows everywhere."""
+_WALL = f"^{DAY}([ T][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]+)?)?)?$"
+_SELECTED_WALL = {"TIMESTAMP": "CAST({c} AS TEXT)", "DATETIME": "CAST({c} AS CHAR)"}
+_NOT_IN_SPARK = (
+    "a time that Spark lacks: infinity, a zero date, a year before 1 or after 9999, "
+    "or a day from the 5th to the 14th of October 1582"
+)
+_MYSQL_KNOWN = "DAYOFMONTH({c}) > 0 AND MONTH({c}) > 0"
+_MYSQL_FAILING = "~0 + (CONCAT({c}, ': {text}') <> '') > 0"
+_KNOWN = {
+    "postgresql": "{c} >= '0001-01-01' AND {c} < '10000-01-01'",
+    "mysql": _MYSQL_KNOWN,
+    "mariadb": _MYSQL_KNOWN,
+}
+_FAILING = {
+    "postgresql": "CAST(CAST({c} AS TEXT) || ': {text}' AS TIMESTAMP) IS NULL",
+    "mysql": _MYSQL_FAILING,
+    "mariadb": _MYSQL_FAILING,
+}
+"""What PostgreSQL cannot convert and MariaDB cannot add up; their errors show the text."""
+_SECONDS = "CAST({v} AS DECIMAL(38,6))"
+
+
+def as_given(field: "StructField", kind: str, backend: str) -> Exact | None:
+    """A column of wall times that a person reads as such or as text; None for any other."""
+    is_wall = backend == "sqlite" or _holds_wall_times(field, backend)
+    if kind not in ("string", "timestamp_ntz") or not is_wall:
+        return None
+    shown = "no time like 2022-01-31 12:00:00"
+    text = kind == "string"
+    converted = None if text else checked(field, "TIMESTAMP_NTZ", matches(_WALL), shown)
+    if backend == "sqlite":
+        return Exact("STRING", converted)
+    return Exact("STRING", converted, _SELECTED_WALL[declared(field)], _wall_within)
+
+
+def time_of_sqlite(field: "StructField") -> Exact | None:
+    """A column of days or times by its declared type, whatever its values are; None for others."""
+    if declared(field) == "DATE":
+        day = checked(field, "DATE", matches(DATE), "no day like 2022-01-31")
+        return Exact("STRING", day, has_days=True)
+    if declared(field).startswith(("DATETIME", "TIMESTAMP")):
+        return Exact("STRING", _moment(field), has_days=True)
+    return None
+
+
+def time_of_server(
+    field: "StructField", backend: str, zone: ZoneInfo, window: TimeWindow | None
+) -> Exact | None:
+    """A column of times; None if the driver is right about it, or it holds something else."""
+    if _holds_wall_times(field, backend):
+        if str(zone) == "UTC":
+            return _native(field, backend)
+        selected = _SELECTED_WALL[declared(field)]
+        return Exact("STRING", _moment(field), selected, _wall_within)
+    if backend == "postgresql" and declared(field) == "TIMESTAMPTZ":
+        if window is None or not has_doubled_bound(window):
+            return _native(field, backend)
+        shown = "no time of the years 1 to 9999"
+        converted = checked(field, "TIMESTAMP", matches(_WALL), shown, "concat({v}, ' UTC')")
+        return Exact("STRING", converted, "CAST({c} AT TIME ZONE 'UTC' AS TEXT)", _moment_within)
+    if backend in ("mysql", "mariadb") and declared(field) == "TIMESTAMP":
+        # Its text would be in the zone of the server's session.
+        value = f"timestamp_micros(CAST({_SECONDS} * 1000000 AS BIGINT))"
+        converted = checked(field, "TIMESTAMP", f"{_SECONDS} > 0", "a zero date", value)
+        return Exact("STRING", converted, "CAST(UNIX_TIMESTAMP({c}) AS CHAR)", _unix_within)
+    if declared(field) in ("DATE", "_DATE", "_TIMESTAMP", "_TIMESTAMPTZ"):
+        return _native(field, backend)
+    return None
+
+
+def _moment(field: "StructField") -> str:
+    exists = f"{matches(MOMENT)} AND {EXISTS}"
+    return checked(field, "TIMESTAMP", exists, NO_TIME, ZONED)
+
+
+def _native(field: "StructField", backend: str) -> Exact | None:
+    """A column that its driver reads, whose values in Spark's calendar alone pass a condition."""
+    failing = _FAILING.get(backend)
+    if failing is None:
+        return None
+    known = f"{_KNOWN[backend]} AND ({{c}} < '1582-10-05' OR {{c}} >= '1582-10-15')"
+    if field.dataType.typeName() == "array":
+        others = f"SELECT 1 FROM unnest({{c}}) AS e WHERE NOT ({known.replace('{c}', 'e')})"  # noqa: S608
+        known = f"NOT EXISTS ({others})"
+    failed = failing.replace("{text}", refusal(field, _NOT_IN_SPARK))
+    return Exact(refused=f"CASE WHEN {{c}} IS NULL OR {known} THEN TRUE ELSE {failed} END")
+
+
+def _holds_wall_times(field: "StructField", backend: str) -> bool:
+    wall = {"postgresql": "TIMESTAMP", "mysql": "DATETIME", "mariadb": "DATETIME"}
+    return declared(field) == wall.get(backend)
+
+
+def _wall_within(column: str, window: TimeWindow) -> str:
+    start, end = wall_bound(window.start), wall_bound(window.end)
+    return f"{column} >= '{start}' AND {column} < '{end}'"
+
+
+def _moment_within(column: str, window: TimeWindow) -> str:
+    start, end = (moment.astimezone(timezone.utc) for moment in (window.start, window.end))
+    return f"{column} >= '{start}' AND {column} < '{end}'"
+
+
+def _unix_within(column: str, window: TimeWindow) -> str:
+    """Two hours more at either side, since the server makes wall times of its clocks of these."""
+    start, end = (int(moment.timestamp()) for moment in (window.start, window.end))
+    terms = [f"{column} >= FROM_UNIXTIME({min(max(start - 7200, 0), _LAST)})"]
+    if end + 7200 < _LAST:
+        terms.append(f"{column} < FROM_UNIXTIME({max(end + 7200, 0)})")
+    return " AND ".join(terms)

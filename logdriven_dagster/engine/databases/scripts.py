@@ -1,0 +1,118 @@
+"""Statements on a connection that can be interrupted, and what they did."""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.connections import Connection
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.config.sql.committing import script_mistake
+from logdriven_dagster.engine.databases.connections import database
+from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.queries.data_values import Value
+from logdriven_dagster.engine.spark.actions import finish
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.upkeep import Upkept
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection as Transaction
+    from sqlalchemy import Engine as Database
+    from sqlalchemy import TextClause
+
+SHOWN = 20
+"""Rows of a result that the log shows."""
+
+_BIND = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")
+"""What SQLAlchemy takes for a parameter."""
+
+
+def run_script(
+    connection: Connection,
+    statements: Sequence[str],
+    values: Mapping[str, Value],
+    *,
+    transaction: bool = True,
+) -> Upkept:
+    """Execute statements in one transaction, or each by itself; a StepError rolls back.
+
+    Statements that would end the transaction are refused before the first one is executed.
+    Interrupted by any exception, the statement is cancelled and the exception goes on.
+    """
+    backend = connection.url.get_backend_name()
+    if transaction and (mistake := script_mistake(statements, backend)):
+        raise TerminalStepError(": ".join(filter(None, mistake)))
+    with step_errors(), database(connection) as engine:
+        script = _Script(engine, statements, values)
+        thread = Thread(target=script.run, args=(transaction,), daemon=True)
+        finish(thread, script.cancel)
+        return script.outcome()
+
+
+class _Script:
+    """Statements in a thread of their own, since drivers do not notice signals while they wait."""
+
+    def __init__(
+        self, engine: "Database", statements: Sequence[str], values: Mapping[str, Value]
+    ) -> None:
+        self._engine, self._statements, self._values = engine, statements, values
+        self._driver: Any = None
+        self._rows = 0
+        self._texts: list[str] = []
+        self._error: BaseException | None = None
+        self._cancelled = False
+
+    def run(self, transaction: bool) -> None:  # noqa: FBT001 - the argument of a thread
+        try:
+            engine = self._engine
+            if not transaction:
+                engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+            with engine.connect() as conn:
+                self._driver = conn.connection.dbapi_connection
+                self._execute(conn)
+                if self._cancelled:
+                    return  # nobody waits for it: rolled back
+                conn.commit()
+        except BaseException as error:  # raised again by `outcome`  # noqa: BLE001
+            self._error = error
+
+    def cancel(self) -> None:
+        """Stop the statement that is running; called again until the thread has ended."""
+        self._cancelled = True
+        driver = self._driver
+        with suppress(Exception):
+            if hasattr(driver, "interrupt"):  # SQLite
+                driver.interrupt()
+            elif hasattr(driver, "cancel"):  # psycopg
+                driver.cancel()
+            elif hasattr(driver, "thread_id"):  # PyMySQL
+                with self._engine.connect() as other:
+                    other.exec_driver_sql(f"KILL QUERY {int(driver.thread_id())}")
+
+    def outcome(self) -> Upkept:
+        if self._error is not None:
+            raise self._error
+        return Upkept(redact("\n".join(self._texts)), self._rows)
+
+    def _execute(self, conn: "Transaction") -> None:
+        for statement in self._statements:
+            result = conn.execute(statement_text(statement, self._values))
+            if result.returns_rows:
+                self._texts += [row_text(dict(row._mapping)) for row in result.fetchmany(SHOWN)]
+            else:
+                self._rows += max(result.rowcount, 0)
+
+
+def statement_text(statement: str, values: Mapping[str, Value]) -> "TextClause":
+    """The statement with its parameters; other colons are meant as they stand."""
+    from sqlalchemy import text
+
+    escaped = _BIND.sub(lambda m: m[0] if m[1] in values else f"\\{m[0]}", statement)
+    named = {m[1] for m in _BIND.finditer(statement)} & values.keys()
+    return text(escaped).bindparams(**{name: values[name] for name in named})
+
+
+def row_text(row: Mapping[str, Any]) -> str:
+    """A row of a result as the log shows it."""
+    return ", ".join(f"{name}={value}" for name, value in row.items())

@@ -1,0 +1,98 @@
+"""Writing rows into databases so that no value changes on the way, or is an error."""
+
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.connections import Connection
+from logdriven_dagster.engine.databases.wall_clocks import MOMENT, WALL
+from logdriven_dagster.engine.queries.quoting import plain, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
+
+_MARIADB = ("mysql", "mariadb")
+_LACKING = "is one of the days of 1582 that the drivers of databases lack; write it as text"
+
+
+def stored(connection: Connection, frame: "DataFrame") -> "DataFrame":
+    """The rows as Spark has to write them; a row that would come back as another is an error.
+
+    Wall times go as texts, since drivers would take them by the clocks of Java. So do MariaDB's
+    moments, in UTC. SQLite's driver keeps only milliseconds of times; their own form, which
+    databases hold already and keys are compared by, stays where it is exact.
+    """
+    from pyspark.sql import functions as sf
+
+    backend = connection.url.get_backend_name()
+    if backend != "sqlite":
+        frame = _without_lacking_days(frame)
+    changes = {}
+    for field in frame.schema.fields:
+        kind, v = field.dataType.simpleString(), quoted(field.name)
+        if kind == WALL:
+            text = _wall_text(field.name)
+            changes[field.name] = sf.expr(_own_form(text) if backend == "sqlite" else text)
+        elif kind == MOMENT and backend in _MARIADB:
+            changes[field.name] = sf.expr(_utc_text(v))
+        elif held := _held(kind, v, backend):
+            changes[field.name] = _survivors(field, *held)
+    return frame.withColumns(changes) if changes else frame
+
+
+def _held(kind: str, v: str, backend: str) -> tuple[str, str, str] | None:
+    """The name of a database, the condition of values that it holds, and what to do with others."""
+    is_float = kind in ("float", "double")
+    if backend == "sqlite" and is_float:
+        return "SQLite", f"NOT isnan({v})", "write it as text"
+    if backend == "sqlite" and kind.startswith("decimal"):
+        # Decimals are doubles there.
+        same = f"try_cast(CAST({v} AS DOUBLE) AS {kind}) <=> {v}"
+        return "SQLite", same, "write it as text"
+    if backend in _MARIADB and is_float:
+        return "MariaDB", f"abs({v}) < double('Infinity')", "write NULL or a text instead"
+    if backend == "postgresql" and kind == "string":
+        return "PostgreSQL", f"instr({v}, chr(0)) = 0", "take U+0000 out of it"
+    return None
+
+
+def _without_lacking_days(frame: "DataFrame") -> "DataFrame":
+    """The frame, with an error for days that drivers move: Java's calendar lacks ten of 1582."""
+    from pyspark.sql import functions as sf
+
+    changes = {}
+    for name, kind in frame.dtypes:
+        if kind in (MOMENT, WALL, "date"):
+            v = quoted(name)
+            shown = f"concat('column {plain(name)}: ', CAST({v} AS STRING), ' {_LACKING}')"
+            lacking = f"{v} >= DATE'1582-10-04' AND {v} < DATE'1582-10-16'"
+            changes[name] = sf.expr(f"CASE WHEN {lacking} THEN raise_error({shown}) ELSE {v} END")
+    return frame.withColumns(changes) if changes else frame
+
+
+def _wall_text(name: str) -> str:
+    """SQL that makes a text of a wall time; an error for one that is not of the years 1 to 9999."""
+    text = f"CAST({quoted(name)} AS STRING)"
+    problem = f"concat('column {plain(name)}: ', {text}, ' is not of the years 1 to 9999')"
+    good = f"{text} IS NULL OR {text} RLIKE '^[0-9]{{4}}-'"
+    return f"CASE WHEN {good} THEN {text} ELSE raise_error({problem}) END"
+
+
+def _own_form(text: str) -> str:
+    """SQL that gives a wall time's text three decimals, or six where it needs them."""
+    filled = f"rpad(concat({text}, if(length({text}) = 19, '.', '')), 26, '0')"
+    return f"regexp_replace({filled}, '000$', '')"
+
+
+def _utc_text(v: str) -> str:
+    """SQL that makes a text, in UTC, of a moment, whatever the session's zone is."""
+    epoch = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
+    return f"CAST(timestampadd(MICROSECOND, unix_micros({v}), {epoch}) AS STRING)"
+
+
+def _survivors(field: "StructField", database: str, condition: str, fix: str) -> "Column":
+    """The values that meet the condition; an error for the others."""
+    from pyspark.sql import functions as sf
+
+    kind, v = field.dataType.simpleString(), quoted(field.name)
+    text = f"column {plain(field.name)}: {database} cannot hold this {kind}; {fix}"
+    return sf.expr(f"CASE WHEN {v} IS NULL OR {condition} THEN {v} ELSE raise_error('{text}') END")

@@ -1,0 +1,80 @@
+"""Wall clocks: times of a database that name no zone are those of the project's clocks.
+
+Where clocks go back, an hour exists twice: its times mean the first one, and a moment of the second
+has no wall time of its own. Where they go forward, times of the skipped hour mean no moment.
+"""
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+MOMENT, WALL = "timestamp", "timestamp_ntz"
+"""Spark's types of a moment and of a wall time."""
+
+_SECOND = timedelta(seconds=1)
+
+
+def wall_bound(moment: datetime) -> datetime:
+    """The least wall time, without a zone, that means this moment or a later one."""
+    first = moment.replace(fold=0)
+    if moment.utcoffset() == first.utcoffset() or not _is_doubled(moment):
+        return moment.replace(tzinfo=None, fold=0)
+    before, after = first.astimezone(timezone.utc), moment.astimezone(timezone.utc)
+    while after - before > _SECOND:
+        middle = (before + (after - before) / 2).replace(microsecond=0)
+        is_before = middle.astimezone(moment.tzinfo).utcoffset() == first.utcoffset()
+        before, after = (middle, after) if is_before else (before, middle)
+    offset = first.utcoffset()
+    assert offset is not None
+    return (after + offset).replace(tzinfo=None)
+
+
+def has_doubled_bound(window: TimeWindow) -> bool:
+    """Whether a bound of the window is a wall time that exists twice."""
+    return any(_is_doubled(moment) for moment in (window.start, window.end))
+
+
+def _is_doubled(moment: datetime) -> bool:
+    first, second = (moment.replace(fold=fold).utcoffset() for fold in (0, 1))
+    return first is not None and second is not None and first > second
+
+
+def fit_clocks(
+    frame: "DataFrame", known: "Mapping[str, str]", created: "Mapping[str, str]", zone: str
+) -> "DataFrame":
+    """The frame with its times as the database keeps them, as moments or as wall times.
+
+    `known` are the types of columns that are there, by names in small letters; `created` is what
+    becomes of a new column's type. A value that would come back as another one is an error.
+    """
+    from pyspark.sql import functions as sf
+
+    changes = {}
+    for name, given in frame.dtypes:
+        wanted = known.get(name.lower(), created.get(given, given))
+        if given != wanted and {given, wanted} == {MOMENT, WALL}:
+            changes[name] = sf.expr(_converted(name, given, wanted, zone))
+    return frame.withColumns(changes) if changes else frame
+
+
+def _converted(name: str, given: str, wanted: str, zone: str) -> str:
+    if wanted == WALL:
+        problem = f" is a second time of one that the clocks of {zone} show twice"
+        fix = "give the database column a zone, or write CAST(… AS TIMESTAMP_NTZ) on purpose"
+    else:
+        problem = f" is skipped by the clocks of {zone}"
+        fix = "the database column holds moments; write the moment that is meant"
+    v, types = quoted(name), {MOMENT: "TIMESTAMP_LTZ", WALL: "TIMESTAMP_NTZ"}
+    shown = f"concat('column {plain(name)}: ', CAST({v} AS STRING), '{problem}; {fix}')"
+    cast = f"CAST({v} AS {types[wanted]})"
+    return (
+        f"CASE WHEN {v} IS NULL OR CAST({cast} AS {types[given]}) = {v} THEN {cast} "
+        f"ELSE raise_error({shown}) END"
+    )

@@ -1,0 +1,1 @@
+"""Kafka as sources and targets share it: clients and offsets."""

@@ -1,0 +1,1 @@
+"""The work of maintenance jobs: statements of SQL and Python functions."""

@@ -1,0 +1,53 @@
+"""Python functions of maintenance jobs, called with what their parameters name."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.queries.transforms import arguments, load_function
+from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.engine.window.session import Engine
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.upkeep import Upkept
+
+
+def run_function(
+    reference: str,
+    folder: Path,
+    known: Mapping[str, Callable[[], Any]],
+    engine: Callable[[], Engine],
+    label: str,
+) -> Upkept:
+    """Call a function; what it returns is a number of rows, a text, an `Upkept` or nothing.
+
+    Spark is started for one that has a parameter `spark`; its jobs are cancelled when the call is
+    interrupted. Other code cannot be stopped in the middle by a timeout.
+    """
+    with step_errors():
+        function = load_function(reference, folder)
+        try:
+            if "spark" not in inspect.signature(function).parameters:
+                return _told(function(**arguments(reference, function, known)))
+            spark = engine().spark
+            given = arguments(reference, function, {**known, "spark": lambda: spark})
+            return _told(run_action(spark, label, lambda: function(**given)))
+        except SystemExit as left:
+            problem = f"python: {reference} called sys.exit({left.code!r})"
+            raise TerminalStepError(problem) from None
+
+
+def _told(result: Any) -> Upkept:
+    match result:
+        case Upkept():
+            return result
+        case bool():
+            return Upkept(str(result))
+        case int():
+            return Upkept(rows=result)
+        case str():
+            return Upkept(redact(result))
+        case _:
+            return Upkept()

@@ -1,0 +1,95 @@
+"""The statements of maintenance jobs, on a connection or in Spark, and what they did.
+
+`${name}` and `:name` stand for the variables of the job, `${env:NAME}` for a secret. Source:
+Kettle, maintenance transformations ("Execute SQL script").
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.connections import Connection
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.config.sql.references import (
+    UnreadableSqlError,
+    replace_tables,
+    table_references,
+)
+from logdriven_dagster.engine.databases.scripts import SHOWN, row_text, run_script
+from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.queries.data_values import Value
+from logdriven_dagster.engine.queries.rendering import PARAMETER, substitute
+from logdriven_dagster.engine.spark.actions import Action
+from logdriven_dagster.engine.spark.metrics import query_counts
+from logdriven_dagster.engine.spark.session import fresh_session
+from logdriven_dagster.engine.window.session import Engine
+from logdriven_dagster.model.upkeep import Upkept
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run_on_connection(
+    connection: Connection,
+    statements: Sequence[str],
+    values: Mapping[str, Value],
+    *,
+    transaction: bool = True,
+) -> Upkept:
+    """Execute statements in one transaction, or each by itself; see `run_script`."""
+    with step_errors():
+        texts = [_rendered(text, values) for text in statements]
+    return run_script(connection, texts, values, transaction=transaction)
+
+
+def run_in_spark(
+    engine: Engine,
+    project: Project,
+    statements: Sequence[str],
+    values: Mapping[str, Value],
+    label: str,
+) -> Upkept:
+    """Execute statements in a Spark session of their own; the project's tables can be read."""
+    with step_errors():
+        rows, texts = 0, list[str]()
+        with fresh_session(engine.spark, project) as spark:
+            for statement in statements:
+                text = _rendered(statement, values)
+                text = _opened(engine, spark, text, list(project.tables))
+                action = Action(spark, label, _query(spark, text, values))
+                texts += [row_text(row.asDict()) for row in action.run()]
+                rows += query_counts(spark, action.mark).written or 0
+        return Upkept(redact("\n".join(texts)), rows)
+
+
+def _query(
+    spark: "SparkSession", text: str, values: Mapping[str, Value]
+) -> Callable[[], list[Any]]:
+    named = {name: values[name] for name in set(PARAMETER.findall(text)) & values.keys()}
+
+    def work() -> list[Any]:
+        # Commands run at once, queries when their rows are asked for.
+        frame = spark.sql(text, args=named) if named else spark.sql(text)
+        return list(frame.take(SHOWN)) if frame.columns else []
+
+    return work
+
+
+def _opened(engine: Engine, spark: "SparkSession", sql: str, tables: Sequence[str]) -> str:
+    """The statement reading views of the configured tables that it mentions."""
+    plain = sql.lower().replace("`", "")
+    if not any(name.lower() in plain for name in tables):
+        return sql
+    try:
+        mentioned = {name.lower() for name in table_references(sql)}
+        names = [name for name in tables if name.lower() in mentioned]
+        text = replace_tables(sql, {name: name for name in names})
+    except UnreadableSqlError:
+        return sql  # what only Spark understands names only what Spark knows
+    for name in names:
+        engine.read(name, session=spark).createOrReplaceTempView(f"`{name}`")
+    return text
+
+
+def _rendered(text: str, values: Mapping[str, Value]) -> str:
+    return substitute(text, {name: str(value) for name, value in values.items()})

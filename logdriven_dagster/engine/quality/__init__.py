@@ -1,0 +1,1 @@
+"""Rules of data quality and checks: which rows break them."""

@@ -1,0 +1,124 @@
+"""One boolean column for each rule that a pass over the rows can tell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.models.quality import ROWS, QualityConfig, Rule
+from logdriven_dagster.engine.quality.rules import CONDITIONS
+from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.views import Views
+from logdriven_dagster.engine.spark.metrics import LOOKED_UP
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The rules of a step as columns beside those of its rows."""
+
+    quality: QualityConfig
+    rules: tuple[Rule, ...]
+    views: Views
+
+    def of(self, frame: "DataFrame") -> "DataFrame":
+        """The rows with one boolean column for each rule that a pass over them can tell.
+
+        A duplicate breaks no other rule: it is not there any more when they are looked at.
+        """
+        from pyspark.sql import functions as sf
+
+        first: Column = sf.lit(True)  # noqa: FBT003 - a literal
+        for n, rule in enumerate(self.rules):
+            if rule.kind == "duplicates":
+                frame = frame.withColumn(flag(n), self._is_duplicate(frame))
+                first = ~sf.col(flag(n))
+        conditions = {n: rule for n, rule in enumerate(self.rules) if rule.kind in CONDITIONS}
+        columns = {
+            flag(n): true_of(CONDITIONS[rule.kind](column(rule.column or ""), rule.parameters))
+            & first
+            for n, rule in conditions.items()
+        }
+        frame = self._with_sql(frame.withColumns(columns) if columns else frame, first)
+        for n, rule in enumerate(self.rules):
+            if rule.kind == "unique":
+                frame = frame.withColumn(flag(n), _is_repeated(rule.columns, first))
+            if rule.kind == "references":
+                frame = self._with_reference(frame, n, rule, first)
+        return frame
+
+    def _is_duplicate(self, frame: "DataFrame") -> "Column":
+        """Whether a newer row has this row's id; rows with NULL in the id are no duplicates."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as sf
+
+        order = [
+            column(name).desc_nulls_last() if newest_first else column(name).asc_nulls_last()
+            for name, newest_first in self.quality.order
+        ]
+        # Rows that are equally new: always the same one stays, whatever order they come in.
+        plain = [column(name) for name, kind in frame.dtypes if "map<" not in kind]
+        key = [column(name) for name in self.quality.id]
+        number = sf.row_number().over(Window.partitionBy(*key).orderBy(*order, sf.xxhash64(*plain)))
+        return reduce(and_, [value.isNotNull() for value in key]) & (number > 1)
+
+    def _with_sql(self, frame: "DataFrame", first: "Column") -> "DataFrame":
+        conditions = {
+            flag(n): f"NOT coalesce(({rule.text}\n), true)"
+            if rule.kind == "sql"
+            else f"coalesce(({rule.text}\n), false)"
+            for n, rule in enumerate(self.rules)
+            if rule.kind in ("sql", "fails_when")
+        }
+        if not conditions:
+            return frame
+        self.views.register(ROWS, frame)
+        wanted = ", ".join(f"{text} AS `{name}`" for name, text in conditions.items())
+        frame = self.views.query(f"SELECT *, {wanted} FROM `{ROWS}`")  # noqa: S608 - the user's SQL
+        return frame.withColumns({name: column(name) & first for name in conditions})
+
+    def _with_reference(
+        self, frame: "DataFrame", n: int, rule: Rule, first: "Column"
+    ) -> "DataFrame":
+        from pyspark.sql import functions as sf
+
+        assert rule.column is not None
+        table, found, key = rule.parameters["table"], f"{flag(n)}_found", f"{flag(n)}_key"
+        theirs = column(rule.parameters.get("column", rule.column)).alias(key)
+        keys = self.views.table(table).select(theirs).distinct()
+        keys = keys.observe(LOOKED_UP, sf.count(sf.lit(1))).withColumn(found, sf.lit(1))
+        joined = frame.join(keys, column(rule.column) == column(key), "left")
+        missing = column(rule.column).isNotNull() & column(found).isNull()
+        return joined.withColumn(flag(n), missing & first).drop(key, found)
+
+
+def _is_repeated(columns: Sequence[str], first: "Column") -> "Column":
+    """Whether several rows that are no duplicates have these values, none of them NULL."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    values = [column(name) for name in columns]
+    number = sf.count_if(first).over(Window.partitionBy(*values))
+    return reduce(and_, [value.isNotNull() for value in values]) & (number > 1) & first
+
+
+def flag(n: int) -> str:
+    """The column of the rule with this number."""
+    return f"__rule_{n}"
+
+
+def column(name: str) -> "Column":
+    """A column by its name, whatever characters it has."""
+    from pyspark.sql import functions as sf
+
+    return sf.col(quoted(name))
+
+
+def true_of(condition: "Column") -> "Column":
+    """Whether a condition is true, where it may be unknown."""
+    from pyspark.sql import functions as sf
+
+    return sf.coalesce(condition, sf.lit(False))  # noqa: FBT003 - a literal

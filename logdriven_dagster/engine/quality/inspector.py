@@ -1,0 +1,242 @@
+"""Rows that break rules are found while they are written, and kept out of the target.
+
+One pass: each rule becomes a boolean column, one `observe` counts them and keeps the ids of the
+first rows, a filter lets the good rows on to the writer. What looks at the rows as a whole
+(queries, Python) or needs them twice (`keep_rejected`) has them staged as Parquet files first, so
+that the source is never read again; so do databases, since a write by JDBC is several queries, and
+an `observe` knows the first one only. Source: Sharp ETL, QualityCheck, which reads the source again
+for each rule.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from hashlib import sha256
+from operator import and_, or_
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.models.quality import ROWS, QualityConfig, Rule
+from logdriven_dagster.engine.quality.flags import Flags, column, flag, true_of
+from logdriven_dagster.engine.queries.transforms import arguments, load_function
+from logdriven_dagster.engine.queries.views import Views
+from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.engine.storage.parquet_staging import stage_parquet
+from logdriven_dagster.engine.storage.staging import Stamp, read_files, remove_folder
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.quality import KEPT_IDS, QualityReport, RuleResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+FAILED_RULES = "failed_rules"
+"""The column of rejected rows that names the rules of level error that they break."""
+
+_OF_ALL_ROWS = frozenset({"query", "python"})
+
+
+@dataclass
+class Inspected:
+    """Rows on their way, which are looked at when the first action takes the good ones."""
+
+    good: "DataFrame"
+    rejected: "DataFrame"
+    """Only to be written where the rows are staged: anything else reads the source again."""
+    found: Callable[[], Mapping[str, Any]]
+    """The counts and first ids of each rule."""
+    rules: tuple[Rule, ...]
+    quality: QualityConfig
+    source_rows: int | None = None
+    """What the staging of the rows counted; None where the good rows' own write does."""
+
+    def report(self, good_files: Sequence[str]) -> QualityReport:
+        """What was found; to be asked for after the good rows are written, not before."""
+        found = self.found()
+        results = tuple(
+            RuleResult(
+                rule.name,
+                rule.column,
+                rule.level,
+                rule.blocking,
+                found[f"count_{n}"],
+                tuple(json.loads(found.get(f"ids_{n}") or "[]")),
+            )
+            for n, rule in enumerate(self.rules)
+        )
+        wants_hash = self.quality.keep_rejected or self.quality.min_pass is not None
+        return QualityReport(
+            found["checked"],
+            found["rejected"],
+            results,
+            self.quality.min_pass,
+            _hash(good_files) if wants_hash and good_files else None,
+        )
+
+
+@dataclass(frozen=True)
+class Inspector:
+    """What it takes to look at the rows of a step."""
+
+    quality: QualityConfig
+    rules: tuple[Rule, ...]
+    views: Views
+    values: Callable[[], dict[str, Callable[[], Any]]]
+    """What the parameters of a Python rule can name, beside `rows`."""
+    code: Path
+    """The folder of the table's file."""
+    staging: Path
+    """Where rows are staged that are needed more than once."""
+    staged: bool
+    """Whether they are; true for what looks at the rows as a whole in any case."""
+
+    @contextmanager
+    def inspected(self, frame: "DataFrame", stamp: Stamp) -> "Iterator[Inspected]":
+        """The rows of a step divided into good and bad ones, until all are written."""
+        from pyspark.sql import Observation
+
+        self._refuse_unknown_columns(frame)
+        names, folders = frame.columns, list[str]()
+        flagged = Flags(self.quality, self.rules, self.views).of(frame)
+        if not (self.staged or any(rule.kind in _OF_ALL_ROWS for rule in self.rules)):
+            observation = Observation()
+            observed = flagged.observe(observation, *self._counts())
+            yield self._divided(observed, names, lambda: observation.get)
+            return
+        try:
+            staged = stage_parquet(flagged, self.staging, _part(stamp, "rows"), {})
+            folders.append(staged.location)
+            flagged = read_files(frame.sparkSession, "parquet", staged.files, staged.schema)
+            flagged = self._flagged_as_a_whole(flagged, names, stamp, folders)
+            found = partial(self._found, flagged, stamp)
+            yield self._divided(flagged, names, found, staged.source_rows)
+        finally:
+            for folder in folders:
+                remove_folder(folder)
+
+    def _refuse_unknown_columns(self, frame: "DataFrame") -> None:
+        there = {name.lower() for name in frame.columns}
+        ordered = [name for name, _ in self.quality.order]
+        wanted = [*self.quality.id, *ordered, *(c for rule in self.rules for c in rule.columns)]
+        if missing := [name for name in dict.fromkeys(wanted) if name.lower() not in there]:
+            told = f"the result has no column {', '.join(missing)}; it has"
+            raise TerminalStepError(f"quality: {told} {', '.join(frame.columns)}")
+
+    def _flagged_as_a_whole(
+        self, frame: "DataFrame", names: list[str], stamp: Stamp, folders: list[str]
+    ) -> "DataFrame":
+        """The staged rows with the columns of the rules that look at all of them."""
+        from pyspark.sql import DataFrame
+
+        rows = frame.select(*(column(name) for name in names))
+        duplicates = [flag(n) for n, rule in enumerate(self.rules) if rule.kind == "duplicates"]
+        if duplicates:
+            rows = frame.where(~column(duplicates[0])).select(*(column(name) for name in names))
+        self.views.register(ROWS, rows)
+        for n, rule in enumerate(self.rules):
+            if rule.kind not in _OF_ALL_ROWS:
+                continue
+            told = self._asked(rule, rows, stamp)
+            if isinstance(told, DataFrame):
+                frame = self._with_ids(frame, n, told, stamp, folders)
+            else:
+                frame = frame.withColumn(flag(n), true_of(told))
+            for name in duplicates:
+                frame = frame.withColumn(flag(n), column(flag(n)) & ~column(name))
+        return frame
+
+    def _asked(self, rule: Rule, rows: "DataFrame", stamp: Stamp) -> "DataFrame | Column":
+        """What a query or function says: the ids of bad rows, or a condition of them."""
+        from pyspark.sql import Column, DataFrame
+
+        if rule.kind == "query":
+            return self.views.query(rule.text)
+        function = load_function(rule.text, self.code)
+        known = self.values() | {ROWS: lambda: rows, "column": lambda: rule.column}
+        given = arguments(rule.text, function, known)
+        label = f"{stamp.label}: {rule.name}"
+        told = run_action(rows.sparkSession, label, lambda: function(**given))
+        if not isinstance(told, (Column, DataFrame)):
+            kind = type(told).__name__
+            raise TerminalStepError(
+                f"quality: {rule.text} returned {kind}, neither a boolean Column nor a DataFrame"
+            )
+        return told
+
+    def _with_ids(
+        self, frame: "DataFrame", n: int, ids: "DataFrame", stamp: Stamp, folders: list[str]
+    ) -> "DataFrame":
+        """The rows whose id is among these, written down, since asked twice they may differ."""
+        from pyspark.sql import functions as sf
+
+        there = {name.lower() for name in ids.columns}
+        if missing := [name for name in self.quality.id if name.lower() not in there]:
+            told = f"{self.rules[n].name}: the ids have no column {', '.join(missing)}"
+            raise TerminalStepError(f"quality: {told}")
+        keys = {name: f"{flag(n)}_{name}" for name in self.quality.id}
+        ids = ids.select(*(column(name).alias(key) for name, key in keys.items())).distinct()
+        staged = stage_parquet(ids, self.staging, _part(stamp, f"rule_{n}"), {})
+        folders.append(staged.location)
+        ids = read_files(ids.sparkSession, "parquet", staged.files, staged.schema)
+        same = reduce(and_, [column(a).eqNullSafe(column(b)) for a, b in keys.items()])
+        joined = frame.join(ids.withColumn(flag(n), sf.lit(True)), same, "left")  # noqa: FBT003
+        return joined.withColumn(flag(n), true_of(column(flag(n)))).drop(*keys.values())
+
+    def _divided(
+        self,
+        flagged: "DataFrame",
+        names: list[str],
+        found: Callable[[], Mapping[str, Any]],
+        source_rows: int | None = None,
+    ) -> Inspected:
+        from pyspark.sql import functions as sf
+
+        bad, columns = self._is_bad(), [column(name) for name in names]
+        errors = [(flag(n), r.name) for n, r in enumerate(self.rules) if r.level == "error"]
+        failed = sf.concat_ws(", ", *(sf.when(column(f), sf.lit(name)) for f, name in errors))
+        return Inspected(
+            flagged.where(~bad).select(*columns),
+            flagged.where(bad).select(*columns, failed.alias(FAILED_RULES)),
+            found,
+            self.rules,
+            self.quality,
+            source_rows,
+        )
+
+    def _is_bad(self) -> "Column":
+        from pyspark.sql import functions as sf
+
+        errors = [column(flag(n)) for n, rule in enumerate(self.rules) if rule.level == "error"]
+        return reduce(or_, errors, sf.lit(False))  # noqa: FBT003 - a literal
+
+    def _found(self, staged: "DataFrame", stamp: Stamp) -> Mapping[str, Any]:
+        """The counts of rows that are staged: a look at the columns of rules and ids."""
+        totals = staged.agg(*self._counts())
+        rows = run_action(staged.sparkSession, f"{stamp.label}: rules", totals.collect)
+        return rows[0].asDict()
+
+    def _counts(self) -> "list[Column]":
+        from pyspark.sql import functions as sf
+
+        counts = [
+            sf.count(sf.lit(1)).alias("checked"),
+            sf.count_if(self._is_bad()).alias("rejected"),
+        ]
+        key = sf.struct(*map(column, self.quality.id)) if self.quality.id else None
+        for n in range(len(self.rules)):
+            counts.append(sf.count_if(column(flag(n))).alias(f"count_{n}"))
+            if key is not None:
+                first = sf.min_by(key, sf.when(column(flag(n)), key), KEPT_IDS)
+                counts.append(sf.to_json(first, {"ignoreNullFields": "false"}).alias(f"ids_{n}"))
+        return counts
+
+
+def _part(stamp: Stamp, name: str) -> Stamp:
+    return replace(stamp, step_id=f"{stamp.step_id}__{name}")
+
+
+def _hash(files: Sequence[str]) -> str:
+    """Hash the content of all files, whatever their names. Source: BDRE, hash of the good file."""
+    hashes = [sha256(Path(file.removeprefix("file://")).read_bytes()).digest() for file in files]
+    return sha256(b"".join(sorted(hashes))).hexdigest()

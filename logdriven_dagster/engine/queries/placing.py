@@ -1,0 +1,66 @@
+"""What places the rows of a result in the window that they belong to."""
+
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.models.steps import StepConfig, Target
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.sql.window_keys import keys_of_source
+from logdriven_dagster.engine.queries.instants import instant, lies_within
+from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+_MOMENTS = ("timestamp", "timestamp_ntz", "date")
+
+
+def chosen_by_source(
+    table: TableConfig,
+    step: StepConfig,
+    sql: str | None,
+    source: "DataFrame | None",
+    window: TimeWindow,
+) -> bool:
+    """Whether the source's filter lets no row through that could lie outside the window.
+
+    `sql` is the step's query; what it makes the target's `window_column` of is known by its text.
+    """
+    asked = step.source.window_column if step.source else None
+    name = step.target.window_column if step.target else None
+    if source is None or asked is None or name is None or step.python:
+        return False
+    if table.is_sliced or table.grid.covering(window) != window:
+        return False
+    kind = {column.lower(): kind for column, kind in source.dtypes}.get(asked.lower())
+    if kind not in _MOMENTS:
+        return False  # a text may tell the day of another zone
+    keys = {asked.lower()} if sql is None else keys_of_source(sql, table.grid, asked)
+    return name.lower() in keys
+
+
+def placed(
+    frame: "DataFrame", target: Target, window: TimeWindow, *, chosen: bool = False
+) -> "DataFrame":
+    """The frame with what places its rows in the window, refusing rows that lie outside.
+
+    `chosen` says that none can, by `chosen_by_source`.
+    """
+    from pyspark.sql import functions as sf
+
+    name = target.window_column
+    if name is not None and not (chosen and name in frame.columns):
+        if name.lower() not in (column.lower() for column in frame.columns):
+            raise TerminalStepError(f"the result has no column {name}, the window_column")
+        value = quoted(name)
+        inside = lies_within(value, window)
+        shown = f"coalesce(cast({value} AS STRING), 'NULL')"
+        outside = f"concat('{plain(name)} = ', {shown}, ' lies outside the window {window}')"
+        checked = f"CASE WHEN {inside} THEN {value} ELSE raise_error({outside}) END"
+        frame = frame.withColumn(name, sf.expr(checked))
+    if window_column(target) == WINDOW_START:
+        frame = frame.withColumn(WINDOW_START, instant(window.start))
+    return frame

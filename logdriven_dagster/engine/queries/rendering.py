@@ -1,0 +1,152 @@
+"""The values that a step's SQL and paths can name.
+
+Bound parameters, for values: `:data_range_start` and `:data_range_end` (TIMESTAMP), `:job_id`,
+`:job_name` (the table), and `:name` of every variable. Text, for everything else:
+`${DATA_RANGE_START}` and `${DATA_RANGE_END}` as `yyyy-MM-dd HH:mm:ss` of the project's wall clock,
+which a quoted comparison in SQL understands; `${JOB_ID}`, `${JOB_NAME}`; `${YEAR}`, `${MONTH}`,
+`${DAY}`, `${HOUR}`, `${MINUTE}` of the window's start with leading zeros, whatever the period; and
+`${name}` of every variable. A slice has no time: its range is a pair of whole numbers (keys) or of
+texts (offsets, batches). Source: Sharp ETL, variables of a workflow.
+
+What the configuration says is put in first, `${env:NAME}` and `${file:/path}` among it; then what
+comes from data, which nobody looks at again (`data_values`).
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.secrets import is_reference, resolve
+from logdriven_dagster.engine.queries.data_values import Value, into_database, into_path, into_spark
+from logdriven_dagster.engine.queries.instants import instant_text, literal
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import Along, Slice, TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+PARAMETER = re.compile(r"(?<![:\w]):([A-Za-z_]\w*)")
+_MARKS = re.compile(
+    r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|" + PARAMETER.pattern,
+    re.DOTALL,
+)
+"""Parameters; texts, quoted names and comments are passed over."""
+
+_BOUNDS = ("data_range_start", "data_range_end")
+
+
+def render(sql: str, run: WindowRun) -> str:
+    """A query for Spark, or a name in one, with each `${name}` replaced.
+
+    TerminalStepError for a name that does not exist, and for data that could become SQL.
+    """
+    return into_spark(_configured(sql, run), _data(run))
+
+
+def render_for_database(sql: str, run: WindowRun) -> str:
+    """A query for a database, or the name of a table, with each `${name}` replaced.
+
+    Errors as of `render`.
+    """
+    return into_database(_configured(sql, run), _data(run))
+
+
+def render_path(path: str, run: WindowRun, project: Project) -> str:
+    """Where a source lies, with each `${name}` replaced; a relative path starts at the project.
+
+    TerminalStepError for a name that does not exist, and for data that lead out of the folder.
+    """
+    return into_path(project.located(_configured(path, run)), _data(run))
+
+
+def substitute(text: str, values: Mapping[str, str], later: Collection[str] = ()) -> str:
+    """The text with each `${name}` of the configuration replaced, and its secrets resolved.
+
+    The names in `later` stay. UsageError for an environment variable or a file that is missing.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in later:
+            return match[0]
+        if is_reference(match[0]):
+            return resolve(match[0])
+        if name not in values:
+            known = ", ".join(sorted({*values, *later}))
+            raise TerminalStepError(f"unknown variable ${{{name}}}; known are {known}")
+        return values[name]
+
+    return _REFERENCE.sub(value, text)
+
+
+def _configured(text: str, run: WindowRun) -> str:
+    return substitute(text, _texts(run), _data(run))
+
+
+def parameters(sql: str, run: WindowRun) -> "dict[str, Value | Column]":
+    """The bound parameters that occur in the query, as Spark takes them."""
+    named = set(PARAMETER.findall(sql))
+    return {name: value for name, value in _parameters(run).items() if name in named}
+
+
+def _parameters(run: WindowRun) -> "dict[str, Value | Column]":
+    job: dict[str, Value | Column] = {"job_id": run.job_id, "job_name": run.table}
+    values = {**run.variables, **run.row}
+    if not isinstance(run.window, Slice):
+        return {**values, **job}
+    low, high = run.window.low, run.window.high or ""
+    bounds: tuple[Value | Column, Value | Column] = (low, high)
+    if run.window.along is Along.KEYS:
+        bounds = literal(int(low)), literal(int(high or low))
+    return {**values, **job, **dict(zip(_BOUNDS, bounds, strict=True))}
+
+
+def with_instants(sql: str, run: WindowRun) -> str:
+    """The query with the bounds of a window of time written out.
+
+    Spark writes bound values into the text of a query, a TIMESTAMP without its offset: the second
+    of the two hours when clocks go back would become the first.
+    """
+    if isinstance(run.window, Slice):
+        return sql
+    bounds = (instant_text(run.window.start), instant_text(run.window.end))
+    texts = dict(zip(_BOUNDS, bounds, strict=True))
+    return _MARKS.sub(lambda match: texts.get(match[1], match[0]), sql)
+
+
+def _texts(run: WindowRun) -> dict[str, str]:
+    """What the configuration, an operator or the engine itself says."""
+    variables = {name: str(value) for name, value in run.variables.items()}
+    job = {"JOB_ID": str(run.job_id), "JOB_NAME": run.table}
+    return variables | job | ({} if isinstance(run.window, Slice) else _clock_texts(run.window))
+
+
+def _data(run: WindowRun) -> dict[str, Value]:
+    """What rows and the source itself say."""
+    if not isinstance(run.window, Slice):
+        return dict(run.row)
+    bounds = {"DATA_RANGE_START": run.window.low, "DATA_RANGE_END": run.window.high or ""}
+    return {**run.row, **bounds}
+
+
+def _clock_texts(window: TimeWindow) -> dict[str, str]:
+    start = window.start
+    return {
+        "DATA_RANGE_START": _clock(start),
+        "DATA_RANGE_END": _clock(window.end),
+        "YEAR": f"{start:%Y}",
+        "MONTH": f"{start:%m}",
+        "DAY": f"{start:%d}",
+        "HOUR": f"{start:%H}",
+        "MINUTE": f"{start:%M}",
+    }
+
+
+def _clock(moment: datetime) -> str:
+    text = f"{moment:%Y-%m-%d %H:%M:%S}"
+    # When clocks go back an hour exists twice; only with its offset is the second one itself.
+    return text + moment.isoformat()[-6:] if moment.fold else text

@@ -1,0 +1,113 @@
+"""What names mean inside one window: `source`, earlier steps, and tables by their dotted names."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.sql.references import (
+    UnreadableSqlError,
+    replace_tables,
+    table_references,
+)
+from logdriven_dagster.engine.queries.rendering import parameters, render, with_instants
+from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import Reads
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Views:
+    """Temporary views in a session that no other window shares."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        run: WindowRun,
+        tables: "Callable[[str, Reads], DataFrame]",
+        configured: frozenset[str],
+    ) -> None:
+        self._spark, self._run, self._read, self._configured = spark, run, tables, configured
+        self._frames: dict[str, DataFrame] = {}
+        self._offered: dict[str, Callable[[], DataFrame]] = {}
+        self._readable = {name.lower(): name for name in (*run.reads, run.table)}
+        self.opened: set[str] = set()
+        """Configured tables that were read since this was cleared."""
+
+    def use(self, run: WindowRun) -> None:
+        """Replace variables by those of this run from now on."""
+        self._run = run
+
+    def register(self, name: str, frame: "DataFrame") -> None:
+        """Let `name` mean this frame in later steps and checks."""
+        self._frames[name] = frame
+        self._offered.pop(name, None)
+        frame.createOrReplaceTempView(f"`{name}`")
+
+    def offer(self, name: str, frame: "Callable[[], DataFrame]") -> None:
+        """Let `name` mean a frame that is made only if something names it."""
+        self._frames.pop(name, None)
+        self._offered[name] = frame
+
+    def withdraw_offers(self) -> None:
+        """What nothing has named so far is not there any more."""
+        self._offered.clear()
+
+    def table(self, name: str) -> "DataFrame":
+        """A configured table, restricted to the windows that this window reads."""
+        self.opened.add(name)
+        if name not in self._frames:
+            self.register(name, self._read(name, self._run.reads.get(name)))
+        return self._frames[name]
+
+    def query(self, sql: str) -> "DataFrame":
+        """The query's result, its variables replaced and its tables opened."""
+        text = render(sql, self._run)
+        self._take_offers(text)
+        try:
+            names = self._mentioned(text)
+            for name in names:
+                self.table(name)
+            text = replace_tables(text, {name: name for name in names})
+        except UnreadableSqlError as error:
+            raise TerminalStepError(f"the query cannot be read: {error}") from None
+        text, values = with_instants(text, self._run), parameters(text, self._run)
+        return mode_of(self._spark).query(self._spark, text, values, self._frames)
+
+    def parameters(self) -> "dict[str, Callable[[], DataFrame]]":
+        """What a Python transform can ask for by name, besides the fixed names.
+
+        All that is offered is registered: it has the session, too, and any view in it.
+        """
+        self._take_offers()
+        names = self._readable.values()
+        known: dict[str, Callable[[], DataFrame]] = {}
+        known |= {name.replace(".", "_"): partial(self.table, name) for name in names}
+        return known | {name: partial(self._frames.__getitem__, name) for name in self._frames}
+
+    def _take_offers(self, sql: str | None = None) -> None:
+        """Register what is offered and that a query may name; without one, all."""
+        plain = None if sql is None else _plain(sql)
+        for name in [name for name in self._offered if plain is None or name.lower() in plain]:
+            self.register(name, self._offered[name]())
+
+    def _mentioned(self, sql: str) -> list[str]:
+        """The configured tables that a query reads, under their configured names."""
+        plain = _plain(sql)
+        if not any(name.lower() in plain for name in self._configured):
+            return []
+        steps = {name.lower() for name in self._frames} - set(self._readable)
+        names = {reference.lower() for reference in table_references(sql)} - steps
+        for name in self._configured:
+            if name.lower() in names and name.lower() not in self._readable:
+                raise TerminalStepError(
+                    f"the query reads {name}, which is not in depends_on of {self._run.table}"
+                )
+        return [self._readable[name] for name in sorted(names & set(self._readable))]
+
+
+def _plain(sql: str) -> str:
+    """For a first look at which names a query may hold."""
+    return sql.lower().replace("`", "")

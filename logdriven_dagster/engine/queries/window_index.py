@@ -1,0 +1,145 @@
+"""Which of the windows that run together a row belongs to.
+
+The numbers are those of the table's own windows, exact for every period, zone and change of clocks.
+Source: the grid of `model.periods`, seen from a row.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.models.steps import Target
+from logdriven_dagster.engine.queries.instants import instant
+from logdriven_dagster.engine.queries.placing import placed
+from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
+from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+WINDOW_INDEX = "_window_index"
+"""The column that divides a stretch into its windows, counted from 0; no file holds it."""
+
+_MICROSECONDS = 1_000_000
+
+
+def placed_in_windows(
+    frame: "DataFrame", target: Target, windows: Sequence[TimeWindow], *, chosen: bool = False
+) -> "DataFrame":
+    """The frame with the window of each row, refusing rows that lie outside of all of them.
+
+    `chosen` as in `placed`.
+    """
+    from pyspark.sql import functions as sf
+
+    assert target.window_column is not None
+    whole = TimeWindow(windows[0].start, windows[-1].end)
+    frame = placed(frame, target, whole, chosen=chosen)
+    value = sf.col(f"`{target.window_column}`")
+    kind = frame.select(value).dtypes[0][1]
+    frame = frame.withColumn(WINDOW_INDEX, window_index(value, kind, windows))
+    if window_column(target) == WINDOW_START:
+        starts = sf.array(*(instant(window.start) for window in windows))
+        number = sf.col(WINDOW_INDEX) + 1
+        frame = frame.withColumn(WINDOW_START, sf.element_at(starts, number))
+    return frame
+
+
+def window_index(value: "Column", kind: str, windows: Sequence[TimeWindow]) -> "Column":
+    """The number among adjoining windows of the one that holds the value.
+
+    `kind` is the value's type. The value lies in one of them; days and times without a zone are
+    those of the session's zone, which is that of the windows.
+    """
+    from pyspark.sql import functions as sf
+
+    days = _days(windows)
+    lengths = {window.end.timestamp() - window.start.timestamp() for window in windows}
+    if days and (kind == "date" or len(lengths) > 1):
+        day = sf.datediff(value.cast("date"), sf.lit(windows[0].start.date()))
+        return _by_day(day, days)
+    moment = value.cast("timestamp")
+    if len(lengths) == 1:
+        start = int(windows[0].start.timestamp()) * _MICROSECONDS
+        length = int(lengths.pop()) * _MICROSECONDS
+        # Whole numbers: a quotient of doubles may round up to the next window.
+        since = sf.unix_micros(moment) - sf.lit(start)
+        return sf.call_function("div", since, sf.lit(length)).cast("int")
+    return _search(moment, windows, 0, len(windows))
+
+
+def _days(windows: Sequence[TimeWindow]) -> list[int]:
+    """How many days each window has, if all begin and end at midnight."""
+    bounds = [*(window.start for window in windows), windows[-1].end]
+    if any(bound.hour or bound.minute or bound.second for bound in bounds):
+        return []
+    dates: list[date] = [bound.date() for bound in bounds]
+    return [(later - one) // timedelta(days=1) for one, later in pairwise(dates)]
+
+
+def _by_day(day: "Column", days: Sequence[int]) -> "Column":
+    from pyspark.sql import functions as sf
+
+    if len(set(days)) == 1:
+        return sf.call_function("div", day, sf.lit(days[0])).cast("int")
+    numbers = [number for number, length in enumerate(days) for _ in range(length)]
+    return sf.element_at(sf.lit(numbers), day + 1)
+
+
+def _search(moment: "Column", windows: Sequence[TimeWindow], low: int, high: int) -> "Column":
+    """Halving, so that a year of days is nine comparisons."""
+    from pyspark.sql import functions as sf
+
+    if high - low == 1:
+        return sf.lit(low)
+    middle = (low + high) // 2
+    earlier = moment < instant(windows[middle].start)
+    return sf.when(earlier, _search(moment, windows, low, middle)).otherwise(
+        _search(moment, windows, middle, high)
+    )
+
+
+def count_by_window(
+    frame: "DataFrame", column: str, windows: Sequence[TimeWindow]
+) -> "tuple[DataFrame, Callable[[], list[int] | None]]":
+    """The frame, and how many of its rows each window had, once a query has read them.
+
+    None if Spark does not tell.
+    """
+    from pyspark.sql import Observation
+
+    observation, session = Observation(), frame.sparkSession
+    observed = frame.observe(observation, bins_by_window(frame, column, windows).alias("bins"))
+
+    def counts() -> list[int] | None:
+        told = mode_of(session).observed(observation)
+        return counts_of_bins(told["bins"], len(windows)) if "bins" in told else None
+
+    return observed, counts
+
+
+def bins_by_window(
+    frame: "DataFrame", column: str, windows: Sequence[TimeWindow], where: "Column | None" = None
+) -> "Column":
+    """An aggregate from which `counts_of_bins` tells the rows of each window, of those `where`.
+
+    A histogram with a bin for each window is exact: what has one number shares a bin.
+    """
+    from pyspark.sql import functions as sf
+
+    value = sf.col(f"`{column}`")
+    index = window_index(value, frame.select(value).dtypes[0][1], windows)
+    index = index if where is None else sf.when(where, index)
+    return sf.to_json(sf.histogram_numeric(index, sf.lit(len(windows))))
+
+
+def counts_of_bins(bins: str | None, number: int) -> list[int]:
+    """The rows of each of so many windows."""
+    found = [0] * number
+    # Partial histograms that were put together may have several bins of one number.
+    for each in json.loads(bins or "[]"):
+        found[round(each["x"])] += round(each["y"])
+    return found

@@ -1,0 +1,1 @@
+"""Source types: a reader for each, and how far each of them goes."""

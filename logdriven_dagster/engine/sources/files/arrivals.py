@@ -1,0 +1,152 @@
+"""Files that have come: what a folder holds, whether a file is still the same, and its end.
+
+Any URL that fsspec knows can be listed: local folders, `s3://`, `gs://`, `abfs://`, `hdfs://`,
+`sftp://` with the packages that fsspec asks for. Spark reads the same URLs.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from logdriven_dagster.config.models.steps import FilesSource
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.queries.rendering import render_path
+from logdriven_dagster.errors import TerminalStepError, TransientStepError
+from logdriven_dagster.model.files import FoundFile
+from logdriven_dagster.model.runs import WindowRun
+
+_TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
+_TAGS = ("ETag", "etag", "md5Hash", "checksum")
+_CHUNK = 1 << 20
+
+
+def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[FoundFile]:
+    """The files of a source, oldest first; those whose names begin with `_` or `.` are nobody's.
+
+    A folder is searched with all that is below it. TerminalStepError if a folder or file that is
+    named as such does not exist; a glob may match nothing.
+    """
+    url = render_path(source.path, run, project)
+    system, root = _system(url)
+    if any(character in root for character in "*?["):
+        found = system.glob(root, detail=True)
+    elif system.isdir(root):
+        found = system.find(root, detail=True)
+    elif system.exists(root):
+        found = {root: system.info(root)}
+    else:
+        raise TerminalStepError(f"{url} does not exist; a glob may match nothing, a folder must be")
+    base = root.split("*", 1)[0]
+    files = [
+        _file(url, system, path, info, source.version)
+        for path, info in found.items()
+        if info["type"] == "file" and not _is_hidden(path, base)
+    ]
+    return sorted(files, key=lambda file: (file.created, file.path))
+
+
+def current(source: FilesSource, file: FoundFile) -> FoundFile:
+    """What the place of a registered file holds now.
+
+    TerminalStepError if it holds nothing: the file's rows would be missing for ever.
+    """
+    system, path = _system(file.location)
+    try:
+        return _file(file.location, system, path, system.info(path), source.version)
+    except FileNotFoundError:
+        fix = "put it back, or set batch_state = 1 in batch_queue for its batch"
+        raise TerminalStepError(f"{file.location} was registered and is gone; {fix}") from None
+
+
+def refuse_changed(source: FilesSource, files: Sequence[FoundFile]) -> None:
+    """TransientStepError if a file was replaced while it was read: nobody knows what was read."""
+    changed = [file.location for file in files if current(source, file).hash != file.hash]
+    if changed:
+        raise TransientStepError(f"replaced while it was read: {', '.join(changed[:3])}")
+
+
+def settle(project: Project, source: FilesSource, files: Sequence[FoundFile]) -> None:
+    """Delete or move files whose rows are published, unless they hold something else by now.
+
+    One that is gone already is no matter.
+    """
+    if source.after_success == "keep":
+        return
+    for file in files:
+        with suppress(TerminalStepError, FileNotFoundError):
+            if current(source, file).hash == file.hash:
+                _remove(project, source, file)
+
+
+def _remove(project: Project, source: FilesSource, file: FoundFile) -> None:
+    system, path = _system(file.location)
+    if source.after_success == "delete":
+        system.rm_file(path)
+        return
+    _, folder = _system(project.path(str(source.move_to)))
+    system.makedirs(folder, exist_ok=True)
+    system.mv(path, f"{folder.rstrip('/')}/{_free_name(system, folder, path)}")
+
+
+def _free_name(system: Any, folder: str, path: str) -> str:
+    """The file's name, with a number if the folder has one of that name."""
+    name = Path(path).name
+    stem, dot, suffix = name.partition(".")
+    n = 1
+    while system.exists(f"{folder.rstrip('/')}/{name}"):
+        name, n = f"{stem}-{n}{dot}{suffix}", n + 1
+    return name
+
+
+def _system(url: str) -> tuple[Any, str]:
+    from fsspec.core import url_to_fs
+
+    system, path = url_to_fs(url)
+    system.invalidate_cache()
+    return system, path
+
+
+def _is_hidden(path: str, base: str) -> bool:
+    """Spark's rule: writers keep their own files under such names."""
+    below = path.removeprefix(base)
+    return any(part.startswith(("_", ".")) for part in [*below.split("/"), Path(path).name])
+
+
+def _file(url: str, system: Any, path: str, info: Mapping[str, Any], version: str) -> FoundFile:
+    server = url.partition("://")[0] + "://" if "://" in url else ""
+    modified = _modified(info)
+    tag = next((str(info[name]) for name in _TAGS if info.get(name)), "")
+    token = _digest(system, path) if version == "hash" else f"{info['size']}-{modified}{tag}"
+    location = system.unstrip_protocol(path) if server else path
+    created = datetime.fromtimestamp(modified, timezone.utc)
+    return FoundFile(server, location.removeprefix(server), info["size"], token[:128], created)
+
+
+def _modified(info: Mapping[str, Any]) -> float:
+    """Epoch seconds; 0 where the file system keeps no times."""
+    for name in _TIMES:
+        value = info.get(name)
+        if isinstance(value, datetime):
+            return value.timestamp()
+        if isinstance(value, str):
+            with suppress(ValueError):
+                return datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp()
+        if isinstance(value, int | float):
+            return float(value)
+    return 0.0
+
+
+def _digest(system: Any, path: str) -> str:
+    digest = hashlib.sha256()
+    with system.open(path, "rb") as stream:
+        for chunk in _chunks(stream):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _chunks(stream: Any) -> Iterator[bytes]:
+    while chunk := stream.read(_CHUNK):
+        yield chunk

@@ -1,0 +1,181 @@
+"""Keys of JSON objects that Spark's reader passes over in silence.
+
+It leaves out fields that the columns do not name, such as one that was renamed, and of a key that
+stands twice in an object it takes the last value. No option tells of either, so one query reads the
+keys, once for each state of the files; texts within objects are looked into only where the columns
+have objects there.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from logdriven_dagster.config.models.steps import JsonSource, Source, TextSource
+from logdriven_dagster.engine.queries.instants import lies_within
+from logdriven_dagster.engine.queries.quoting import quoted, reference, text_literal
+from logdriven_dagster.engine.sources.files.records import declared, read_as, record_options
+from logdriven_dagster.engine.sources.files.texts import encoding_of, placed
+from logdriven_dagster.engine.sources.readers import Reading, load_files
+from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.errors import TerminalStepError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+    from pyspark.sql.types import DataType, StructType
+
+_FIX_OF_FIELDS = "name it there, or leave such fields out by unknown_fields: ignore"
+_FIX_OF_KEYS = "mend the file, or let it through by mode: PERMISSIVE, which takes the last value"
+_TOLD = {
+    "field": f"is none of columns; {_FIX_OF_FIELDS}",
+    "key": f"stands twice in one object; {_FIX_OF_KEYS}",
+}
+
+
+def refuse_keys(reading: Reading, source: Source) -> None:
+    """TerminalStepError for a key of the window's records that is unknown, or stands twice.
+
+    Where Spark finds out about the columns itself, none is unknown, and it refuses those that
+    stand twice.
+    """
+    if not isinstance(source, JsonSource) or (columns := declared(source)) is None:
+        return
+    if not source.is_strict and source.unknown_fields == "ignore":
+        return
+    key = reading.known_as(source)
+    what = (key, source.unknown_fields)
+    if reading.sources.are_trusted(what, key.path, reading.run.files):
+        return
+    found = _odd_records(reading, source, columns)
+    label = f"{reading.run.table}: keys of {key.path}"
+    rows = run_action(reading.spark, label, found.limit(1).collect)
+    if not rows:
+        reading.sources.trust(what, key.path, reading.run.files)
+        return
+    if name := source.window_column:
+        found = _within(reading, source, found, name if name in found.columns else f"parsed.{name}")
+        rows = run_action(reading.spark, label, found.limit(1).collect)
+    if rows:
+        raise TerminalStepError(_told(source, rows[0]))
+
+
+def _told(source: JsonSource, row: "Row") -> str:
+    first = row["value"].strip().partition("\n")[0].strip()
+    problem = row["problems"][0]
+    told = f"{problem} {_TOLD[problem.partition(' ')[0]]}"
+    files = [unquote(row["file"])]
+    return placed(files, told, encoding_of(source), lambda line: line.strip() == first)
+
+
+def _within(reading: Reading, source: JsonSource, found: "DataFrame", moment: str) -> "DataFrame":
+    """The records of the window; a line with several is one of every window."""
+    from pyspark.sql import functions as sf
+
+    columns = declared(source)
+    assert columns is not None
+    lenient = source.model_copy(update={"mode": "PERMISSIVE"})
+    parsed = sf.from_json("value", read_as(lenient, columns), record_options(lenient))
+    within = lies_within(reference(moment), reading.run.window)
+    several = "ltrim(value) LIKE '[%'"
+    return found.withColumn("parsed", parsed).where(f"coalesce({within}, true) OR {several}")
+
+
+def _odd_records(reading: Reading, source: JsonSource, columns: "StructType") -> "DataFrame":
+    """The texts of records whose keys are not what they should be, with what is wrong."""
+    from pyspark.sql import functions as sf
+
+    options = {**source.options, "wholetext": source.multiline}
+    raw = TextSource(type="text", path=source.path, options=options)
+    frame = load_files(reading, raw, "value STRING")
+    if (encoding := encoding_of(source)) != "utf-8":
+        text = f"decode(CAST(value AS BINARY), {text_literal(encoding)})"
+        frame = frame.withColumn("value", sf.expr(text))
+    keys = _Keys(source)
+    one = keys.of_text("value", columns, "")
+    each = keys.of_elements("value", columns, "", 0)
+    problems = f"CASE WHEN ltrim(value) LIKE '[%' THEN {each} ELSE {one} END"
+    found = frame.selectExpr("*", f"{problems} AS problems", "_metadata.file_path AS file")
+    return found.where("size(problems) > 0")
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """What is wrong with the keys of a text of JSON, as arrays of texts in SQL."""
+
+    source: JsonSource
+
+    def of_text(self, text: str, kind: "DataType", place: str, depth: int = 0) -> str:
+        """The problems within a text, which holds a value of the type."""
+        from pyspark.sql import types as ty
+
+        keys, found = f"keys{depth}", []
+        if isinstance(kind, ty.ArrayType):
+            return self.of_elements(text, kind.elementType, place, depth)
+        if isinstance(kind, ty.StructType):
+            found = self._of_struct(text, kind, place, depth)
+        elif isinstance(kind, ty.MapType) and _has_keys(kind.valueType):
+            values = f"map_values({self._parsed(text, 'MAP<STRING, STRING>')})"
+            found = [self._of_each(values, kind.valueType, place, depth)]
+        if self.source.is_strict:
+            found.append(_doubled(keys, place))
+        # Spark's own function is fast, and knows no option of a reader.
+        others = f"map_keys({self._parsed(text, 'MAP<STRING, STRING>')})"
+        known = f"coalesce(json_object_keys({text}), {others}, array())"
+        return _let(keys, known, f"concat({', '.join(found or ['array()'])})")
+
+    def of_elements(self, text: str, kind: "DataType", place: str, depth: int) -> str:
+        """The problems within a text that holds an array of values of the type."""
+        return self._of_each(self._parsed(text, "ARRAY<STRING>"), kind, place, depth)
+
+    def _of_each(self, texts: str, kind: "DataType", place: str, depth: int) -> str:
+        text = f"text{depth}"
+        of_each = self.of_text(text, kind, place, depth + 1)
+        return f"coalesce(flatten(transform({texts}, {text} -> {of_each})), array())"
+
+    def _of_struct(self, text: str, kind: "StructType", place: str, depth: int) -> list[str]:
+        """The fields that are unknown, and what is wrong within those that are known."""
+        found, fields = [], f"fields{depth}"
+        if self.source.unknown_fields == "refuse":
+            names = ", ".join(text_literal(field.name) for field in kind.fields)
+            found.append(_named("field", f"array_except(keys{depth}, array({names}))", place))
+        nested = [field for field in kind.fields if _has_keys(field.dataType)]
+        if nested:
+            columns = ", ".join(f"{quoted(field.name)} STRING" for field in nested)
+            within = [
+                self.of_text(
+                    f"{fields}.{quoted(f.name)}", f.dataType, f"{place}{f.name}.", depth + 1
+                )
+                for f in nested
+            ]
+            parsed = self._parsed(text, f"STRUCT<{columns}>")
+            found.append(_let(fields, parsed, f"concat({', '.join(within)})"))
+        return found
+
+    def _parsed(self, text: str, kind: str) -> str:
+        """The text read by Spark, with the options of the source."""
+        options = record_options(self.source) | {"mode": "PERMISSIVE"}
+        pairs = ", ".join(f"{text_literal(k)}, {text_literal(v)}" for k, v in options.items())
+        return f"from_json({text}, {text_literal(kind)}, map({pairs}))"
+
+
+def _let(name: str, value: str, body: str) -> str:
+    """The body, in which the name stands for a value that is computed once."""
+    return f"transform(array({value}), {name} -> {body})[0]"
+
+
+def _doubled(keys: str, place: str) -> str:
+    doubled = f"array_distinct(filter({keys}, (k, i) -> array_position({keys}, k) <= i))"
+    is_so = f"size(array_distinct({keys})) < size({keys})"
+    return f"CASE WHEN {is_so} THEN {_named('key', doubled, place)} ELSE array() END"
+
+
+def _named(what: str, keys: str, place: str) -> str:
+    return f"transform({keys}, k -> {text_literal(f'{what} {place}')} || k)"
+
+
+def _has_keys(kind: "DataType") -> bool:
+    """Whether an object lies somewhere in values of a type."""
+    from pyspark.sql import types as ty
+
+    if isinstance(kind, ty.ArrayType):
+        return _has_keys(kind.elementType)
+    return isinstance(kind, ty.MapType | ty.StructType)

@@ -1,0 +1,214 @@
+"""Where the record is that a strict source refused: file, line, column, value.
+
+Spark names the file, and a row in which the bad value is missing. So the file is looked at once
+more, after the failure and only then.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from logdriven_dagster.config.models.steps import CsvSource, JsonSource, RecordsSource
+from logdriven_dagster.engine.queries.instants import lies_within
+from logdriven_dagster.engine.queries.quoting import quoted, reference
+from logdriven_dagster.engine.sources.files.records import (
+    CORRUPT,
+    MISFIT,
+    REPLACEMENT,
+    UNDECODABLE,
+    declared,
+    read_as,
+    record_options,
+)
+from logdriven_dagster.engine.sources.files.texts import decodes, encoding_of, placed, short, shown
+from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.engine.spark.jvm_errors import thrown_by
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+_FILE = re.compile(r"Encountered error while reading file (\S+?)\.?(?:\s|$)")
+_HEADER = re.compile(r"Header: (.*)\n Schema: (.*)\n")
+_HEADER_LENGTH = re.compile(r"Header length: (\d+), schema size: (\d+)")
+_QUOTE = re.compile(r"Unescaped quote character.*content parsed=([^\n]*)", re.DOTALL)
+_MISFIT = re.compile(
+    rf"column [^\n]* holds (?:'(?P<text>[^\n]*)'|(?P<shown>[^\n]*)){MISFIT} "
+    r"[a-z0-9(),_<>:]+( that the clocks show)?"
+)
+_UNDECODABLE = re.compile(rf"column [^\n]* {UNDECODABLE}")
+_MOST_RECORDS = 100
+_FIX = "mend the file, or let it through by mode: PERMISSIVE, which counts what is malformed"
+_FIX_OF_HEADERS = (
+    "name the columns as all files do, or go by their position with options: {enforceSchema: true}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A strict source of text that was read when something failed."""
+
+    spark: "SparkSession"
+    source: RecordsSource
+    window: TimeWindow
+    files: Callable[[], Sequence[str]]
+    """The locations of all of its files."""
+
+    def refusal(self, error: Exception) -> str | None:
+        """What is wrong with which record, if it was one; else None."""
+        thrown = thrown_by(error)
+        text = "\n".join(each.message for each in thrown)
+        if problem := self._of_header(text):
+            return f"{problem}; {_FIX_OF_HEADERS}"
+        problem = self._of_values(text) or self._of_records(text)
+        if problem is None and len(thrown) == 1 and (known := _FILE.search(text)):
+            # A file that cannot be read has a cause; Connect loses it where one has no message.
+            problem = self._of_record(unquote(known[1]), text)
+        return f"{problem}; {_FIX}" if problem else None
+
+    def is_decodable(self) -> bool:
+        """Whether every byte of the files is text in their encoding."""
+        return all(decodes(file, encoding_of(self.source)) for file in self.files())
+
+    def _of_values(self, text: str) -> str | None:
+        """What `records.checked` has found, which knows the value but not its place."""
+        if found := _UNDECODABLE.search(text):
+            return self._placed(self.files(), found[0], lambda line: REPLACEMENT in line)
+        if found := _MISFIT.search(text):
+            return self._placed(self.files(), found[0], _holds(found["text"], found["shown"]))
+        return None
+
+    def _of_header(self, text: str) -> str | None:
+        if (known := _FILE.search(text)) is None:
+            return None
+        place = f"{shown(unquote(known[1]))}, line 1"
+        if found := _HEADER.search(text):
+            return f"{place}: the header is {found[1]}, the columns are {found[2]}"
+        if found := _HEADER_LENGTH.search(text):
+            return f"{place}: the header has {found[1]} names for {found[2]} columns"
+        return None
+
+    def _of_records(self, text: str) -> str | None:
+        """What Spark's parsers refuse, naming the file."""
+        if (known := _FILE.search(text)) is None:
+            return None
+        file = unquote(known[1])
+        if found := _QUOTE.search(text):
+            told = f"a quote after {short(found[1])} neither ends the value nor is it doubled"
+            return self._placed([file], told, lambda line: f'"{found[1]}"' in line)
+        if "MALFORMED_RECORD_IN_PARSING" not in text:
+            return None
+        return self._of_record(file, text) or f"{shown(file)}: a record does not fit the columns"
+
+    def _of_record(self, file: str, text: str) -> str | None:
+        """What Spark tells of the value, or of the record, says which one it was."""
+        columns = self._columns(file)
+        found = [
+            (record, *self._finding(record, row, columns))
+            for record, row in self._malformed(file, columns)
+        ]
+        blamed = [each for each in found if each[0] in text or (each[2] and each[2] in text)]
+        for record, told, _ in blamed or found:
+            first = record.strip().partition("\n")[0].strip()
+            return self._placed([file], told, lambda line, first=first: line.strip() == first)  # type: ignore[misc]
+        return None
+
+    def _columns(self, file: str) -> "StructType":
+        given = declared(self.source)
+        return given or self._reader().load(file).schema
+
+    def _malformed(
+        self, file: str, columns: "StructType"
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Malformed records of a file, with what can be read of them."""
+        lenient = self.source.model_copy(update={"mode": "PERMISSIVE"})
+        frame = self._reader().schema(read_as(lenient, columns)).load(file)
+        frame = frame.where(f"{quoted(CORRUPT)} IS NOT NULL")
+        if name := self.source.window_column:
+            frame = frame.where(f"coalesce({lies_within(reference(name), self.window)}, true)")
+        label = f"{shown(file)}: what is malformed"
+        for row in run_action(self.spark, label, frame.limit(_MOST_RECORDS).collect):
+            values = row.asDict()
+            yield values.pop(CORRUPT), values
+
+    def _reader(self) -> Any:
+        lenient: Any = self.source.model_copy(update={"mode": "PERMISSIVE"})
+        return self.spark.read.format(lenient.type).options(**record_options(lenient))
+
+    def _finding(
+        self, record: str, row: Mapping[str, Any], columns: "StructType"
+    ) -> tuple[str, str | None]:
+        """What is wrong with a record, and the value that is to blame."""
+        try:
+            values = self._values(record, [field.name for field in columns.fields])
+        except ValueError as problem:
+            return str(problem), None
+        empty = getattr(self.source, "null_value", None)
+        for field in columns.fields:
+            value, kind = values.get(field.name), field.dataType.simpleString()
+            if value in (None, empty) or row.get(field.name) is not None:
+                continue
+            if value != "":
+                return f"column {field.name} holds {short(value)}, which is no {kind}", value
+        if any(value == "" for value in values.values()) and empty is None:
+            return 'an empty text in quotes is no value; null_value: "" makes it NULL', None
+        return f"{short(record)} does not fit the columns", None
+
+    def _values(self, record: str, names: Sequence[str]) -> Mapping[str, str | None]:
+        """The texts of a record by column; ValueError says why there are none."""
+        if isinstance(self.source, JsonSource):
+            told = _parsed(record)
+            texts = {name: told.get(name) for name in names}
+            return {
+                name: value if value is None or isinstance(value, str) else json.dumps(value)
+                for name, value in texts.items()
+            }
+        tokens = self._tokens(record)
+        if len(tokens) != len(names):
+            numbers = f"{len(tokens)} values for {len(names)} columns"
+            raise ValueError(f"{short(record.rstrip())} has {numbers}")
+        return dict(zip(names, tokens, strict=True))
+
+    def _tokens(self, record: str) -> Sequence[str]:
+        assert isinstance(self.source, CsvSource)
+        if len(self.source.sep) != 1:
+            return record.split(self.source.sep)
+        return next(csv.reader(io.StringIO(record), delimiter=self.source.sep), [])
+
+    def _placed(self, files: Sequence[str], told: str, is_it: Callable[[str], bool]) -> str:
+        return placed(files, told, encoding_of(self.source), is_it)
+
+
+def _parsed(record: str) -> Mapping[str, Any]:
+    try:
+        told = json.loads(record)
+    except json.JSONDecodeError as error:
+        problem = f"{error.msg} at character {error.pos + 1}"
+        raise ValueError(f"{short(record)} is no JSON: {problem}") from None
+    if not isinstance(told, dict):
+        raise ValueError(f"{short(record)} is no JSON object")
+    return told
+
+
+def _holds(text: str | None, shown: str) -> Callable[[str], bool]:
+    """Whether a line holds the text, or the number that is shown; of nested values all numbers."""
+    if text is not None:
+        return lambda line: text in line
+    numbers = set(_numbers(shown))
+    return lambda line: numbers <= set(_numbers(line))
+
+
+def _numbers(line: str) -> Iterator[Decimal]:
+    """The numbers that stand in a line."""
+    for text in re.findall(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?", line):
+        try:
+            yield Decimal(text)
+        except InvalidOperation:
+            continue

@@ -1,0 +1,275 @@
+"""Files of text, read so that no value changes or goes missing in silence.
+
+By default a record that does not fit fails its window. What Spark's strict mode lets through is
+found in the same pass: bytes that could not be decoded, digits that a decimal has no room for,
+times without a day. A source with another `mode` goes on, and its malformed records are counted in
+the pass that reads them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.models.steps import CsvSource, JsonSource, RecordsSource, TextSource
+from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.queries.window_index import bins_by_window, counts_of_bins
+from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.engine.spark.settings import option_text, option_texts
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructField, StructType
+
+CORRUPT = "_corrupt_record"
+"""The column that Spark fills with the text of a malformed record."""
+
+UNDECODABLE = "holds bytes that cannot be decoded"
+MISFIT = ", which is no"
+REPLACEMENT = "\ufffd"
+"""What Java makes of bytes that are no text in the file's encoding."""
+NOTHING = "\ufdd0"
+"""Stands for a value that is not there: Unicode keeps it out of every text. Spark's own choice, the
+empty text, cannot be told from `""`."""
+_DIGITS = 38
+_WALL_TIME = "^[0-9]+-[0-9]+-[0-9]+([ T][0-9:.]+)?$"
+_NESTED = ("array", "map", "struct")
+_SKIPPED = " that the clocks show"
+
+Malformed = Callable[[], list[int | None]]
+"""How many malformed records each window had, once a query has read them."""
+
+
+def record_options(source: RecordsSource) -> dict[str, str]:
+    """What Spark's reader is told, by us and then by the user."""
+    options: dict[str, str] = {}
+    if isinstance(source, CsvSource):
+        options = {
+            "header": option_text(source.header),
+            "sep": source.sep,
+            "nullValue": NOTHING if source.null_value is None else source.null_value,
+            # By default Spark takes columns by position, whatever the header of a file says.
+            "enforceSchema": "false",
+            # Otherwise nobody sees that a line has too few values, or too many.
+            "columnPruning": "false",
+            # Quotes are doubled within quotes (RFC 4180); by default Spark leaves both there.
+            "escape": '"',
+            # By default Spark takes the first of two times of one day for the day.
+            "dateFormat": "yyyy-M-d",
+        }
+        if source.is_strict:
+            options["unescapedQuoteHandling"] = "RAISE_ERROR"
+    if isinstance(source, JsonSource):
+        options = {"multiLine": option_text(source.multiline), "dateFormat": "yyyy-M-d"}
+    if not isinstance(source, TextSource):
+        # Spark drops records without telling how many; ours are counted first.
+        options["mode"] = "FAILFAST" if source.is_strict else "PERMISSIVE"
+        options["columnNameOfCorruptRecord"] = CORRUPT
+    return options | option_texts(source.options)
+
+
+def read_as(source: RecordsSource, columns: "StructType") -> "StructType":
+    """The schema to read with: types that hold also what the columns' own types must not hold."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    def wide(field: StructField) -> "DataType":
+        judged = _is_judged_as_text(source, field)
+        return StringType() if judged else _widened(source, field.dataType)
+
+    fields = [
+        StructField(field.name, wide(field)) for field in columns.fields if field.name != CORRUPT
+    ]
+    if not source.is_strict and not isinstance(source, TextSource):
+        fields.append(StructField(CORRUPT, StringType()))
+    return StructType(fields)
+
+
+def declared(source: RecordsSource) -> "StructType | None":
+    """The columns as the configuration names them."""
+    return columns_of_ddl(source.columns) if source.columns else None
+
+
+@lru_cache
+def columns_of_ddl(ddl: str) -> "StructType":
+    """What the text means; Java is asked once."""
+    from pyspark.sql.types import StructType
+
+    columns: Any = StructType.fromDDL(ddl)
+    return columns  # type: ignore[no-any-return]
+
+
+def checked(frame: "DataFrame", source: RecordsSource, *, decodable: bool = False) -> "DataFrame":
+    """The rows as they are, with an error in place of each value that the file does not hold.
+
+    `decodable` says that every byte of the files is known to be text.
+    """
+    from pyspark.sql import functions as sf
+
+    columns = {
+        doubt.name: sf.expr(
+            f"CASE WHEN {doubt.bad} THEN raise_error({doubt.told}) ELSE {doubt.value} END"
+        )
+        for doubt in doubts(frame, source)
+        if not (decodable and UNDECODABLE in doubt.told)
+    }
+    return frame.withColumns(columns) if columns else frame
+
+
+def tolerated(
+    frame: "DataFrame", source: RecordsSource, windows: Sequence[TimeWindow]
+) -> "tuple[DataFrame, Malformed]":
+    """The rows with NULL for what cannot be read, or without such rows, and how many there were."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as sf
+
+    found, names = doubts(frame, source), [name for name in frame.columns if name != CORRUPT]
+    unfit = [f"{quoted(CORRUPT)} IS NOT NULL"] if CORRUPT in frame.columns else []
+    unfit += [f"coalesce({doubt.bad}, false)" for doubt in found]
+    malformed = sf.expr(" OR ".join(unfit) or "false")
+    column = source.window_column if len(windows) > 1 else None
+    bins = bins_by_window(frame, column, windows, malformed) if column else None
+    observation = Observation()
+    observed = frame.observe(
+        observation,
+        sf.count_if(malformed).alias("malformed"),
+        (sf.lit("") if bins is None else bins).alias("bins"),
+        # Spark refuses a query that asks for nothing but what is corrupt.
+        sf.count(quoted(names[0])).alias("asked"),
+    )
+    session = frame.sparkSession
+
+    def counts() -> list[int | None]:
+        told = mode_of(session).observed(observation)
+        if "malformed" not in told:
+            return [None] * len(windows)
+        if column:
+            return list(counts_of_bins(told["bins"], len(windows)))
+        return [told["malformed"]] * len(windows)
+
+    if source.mode == "DROPMALFORMED":
+        observed = observed.where(~malformed)
+    changes = {
+        d.name: sf.expr(f"CASE WHEN {d.bad} THEN {d.instead} ELSE {d.value} END") for d in found
+    }
+    observed = observed.withColumns(changes) if changes else observed
+    return observed.select(*map(quoted, names)), counts
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A column whose values may be others than the file's, in SQL."""
+
+    name: str
+    bad: str
+    """Whether a value is another one."""
+    value: str
+    """It, as the column's own type has it."""
+    instead: str
+    """What a source that is not strict makes of a bad one."""
+    told: str
+    """What is wrong with it."""
+
+
+def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:
+    """The columns that Spark does not read strictly by itself."""
+    columns = declared(source)
+    goals = {field.name.lower(): field.dataType for field in columns.fields} if columns else {}
+    found = []
+    for field in (read_as(source, columns) if columns else frame.schema).fields:
+        kind, name = field.dataType.simpleString(), field.name
+        v, goal = quoted(name), goals.get(name.lower(), field.dataType)
+        text = f"'column {plain(name)} {UNDECODABLE}'"
+        if name == CORRUPT or (reads_bytes(source) and kind == goal.simpleString() == "string"):
+            continue
+        if kind == "string" and goal.simpleString() == "timestamp":
+            found.append(_moment(name, source))
+        elif isinstance(source, TextSource) and kind == "string":
+            found.append(Doubt(name, f"NOT is_valid_utf8({v})", v, f"make_valid_utf8({v})", text))
+        elif kind == "string":
+            found.append(Doubt(name, f"contains({v}, '{REPLACEMENT}')", v, v, text))
+        elif kind != goal.simpleString():
+            found.append(_narrowed(name, field.dataType, goal))
+    return found
+
+
+def reads_bytes(source: RecordsSource) -> bool:
+    """Whether Spark's parser refuses bytes that are no UTF-8 by itself."""
+    given = {name.lower() for name in source.options}
+    return isinstance(source, JsonSource) and not given & {"encoding", "charset"}
+
+
+def _is_judged_as_text(source: RecordsSource, field: "StructField") -> bool:
+    """Whether it is our place to say which texts are times: Spark takes `10:00` for one of today.
+
+    The column of the window stays as it is, so that Spark's reader passes over other windows' rows.
+    """
+    given = {name.lower() for name in source.options}
+    is_window = field.name.lower() == (source.window_column or "").lower()
+    is_time = field.dataType.simpleString() == "timestamp" and not isinstance(source, TextSource)
+    return is_time and not is_window and "timestampformat" not in given
+
+
+def _moment(name: str, source: RecordsSource) -> Doubt:
+    """A time in a text: a day at least, and nothing that the clocks of the zone skip.
+
+    A number in JSON is one of seconds, as Spark has it.
+    """
+    v = quoted(name)
+    moment = f"try_cast({v} AS TIMESTAMP)"
+    begins = f"length(trim({v})) >= 8 AND substring(trim({v}), 5, 1) = '-' AND {moment} IS NOT NULL"
+    is_shown = (
+        f"CAST({moment} AS TIMESTAMP_NTZ) = try_cast({v} AS TIMESTAMP_NTZ) "
+        f"OR NOT trim({v}) RLIKE '{_WALL_TIME}'"
+    )
+    good, value = f"{begins} AND ({is_shown})", moment
+    if isinstance(source, JsonSource):
+        seconds = f"{v} RLIKE '^-?[0-9]{{1,11}}$'"
+        good = f"{seconds} OR ({good})"
+        value = f"CASE WHEN {seconds} THEN timestamp_seconds(CAST({v} AS BIGINT)) ELSE {moment} END"
+    which = f"CASE WHEN {begins} THEN '{_SKIPPED}' ELSE '' END"
+    told = f"concat('column {plain(name)} holds \\'', {v}, '\\'{MISFIT} timestamp', {which})"
+    return Doubt(name, f"{v} IS NOT NULL AND NOT coalesce({good}, false)", value, "NULL", told)
+
+
+def _narrowed(name: str, wide: "DataType", narrow: "DataType") -> Doubt:
+    """A column that was read with more room than it has: what needs that room does not fit."""
+    v = quoted(name)
+    fits, shown = f"try_cast({v} AS {_sql(narrow)})", f"CAST({v} AS STRING)"
+    bad = f"NOT {v} <=> {fits}"
+    if wide.typeName() in _NESTED:  # of which Spark compares some only as texts
+        bad = f"NOT {shown} <=> CAST(CAST({fits} AS {_sql(wide)}) AS STRING)"
+    digits = f"regexp_replace({shown}, '([.][0-9]*[1-9])0+(?![0-9])|[.]0+(?![0-9])', '$1')"
+    told = f"concat('column {plain(name)} holds ', {digits}, '{MISFIT} {narrow.simpleString()}')"
+    return Doubt(name, bad, fits, "NULL", told)
+
+
+def _sql(kind: "DataType") -> str:
+    """The type as Spark's SQL names it, whatever the names of its fields are."""
+    from pyspark.sql import types as ty
+
+    if isinstance(kind, ty.ArrayType):
+        return f"ARRAY<{_sql(kind.elementType)}>"
+    if isinstance(kind, ty.MapType):
+        return f"MAP<{_sql(kind.keyType)}, {_sql(kind.valueType)}>"
+    if isinstance(kind, ty.StructType):
+        return f"STRUCT<{', '.join(f'{quoted(f.name)}: {_sql(f.dataType)}' for f in kind.fields)}>"
+    return kind.simpleString()
+
+
+def _widened(source: RecordsSource, kind: "DataType") -> "DataType":
+    """A type that holds what Spark would round, or wrap around, on the way into this one."""
+    from pyspark.sql import types as ty
+
+    if isinstance(kind, ty.DecimalType):
+        return ty.DecimalType(_DIGITS, _DIGITS - (kind.precision - kind.scale))
+    if isinstance(kind, ty.ByteType) and isinstance(source, JsonSource):
+        return ty.ShortType()  # Spark makes -128 of 128
+    if isinstance(kind, ty.ArrayType):
+        return ty.ArrayType(_widened(source, kind.elementType))
+    if isinstance(kind, ty.MapType):
+        return ty.MapType(_widened(source, kind.keyType), _widened(source, kind.valueType))
+    if isinstance(kind, ty.StructType):
+        fields = [ty.StructField(f.name, _widened(source, f.dataType)) for f in kind.fields]
+        return ty.StructType(fields)
+    return kind

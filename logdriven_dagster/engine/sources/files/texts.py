@@ -1,0 +1,63 @@
+"""Files of text as this process sees them: lines, encodings, and the place of a record."""
+
+import codecs
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from logdriven_dagster.config.models.steps import RecordsSource
+
+_LONGEST = 200
+_CHUNK = 1 << 20
+
+
+def placed(files: Sequence[str], told: str, encoding: str, is_it: Callable[[str], bool]) -> str:
+    """A problem with the file and the line, as far as this process can read the files."""
+    for file in files:
+        try:
+            for number, line in enumerate(_lines(file, encoding), 1):
+                if is_it(line):
+                    return f"{shown(file)}, line {number}: {told}"
+        except (OSError, ImportError, LookupError, ValueError):
+            continue
+    return f"{shown(files[0])}: {told}" if len(files) == 1 else told
+
+
+def encoding_of(source: RecordsSource) -> str:
+    given = {name.lower(): str(value) for name, value in source.options.items()}
+    return given.get("encoding") or given.get("charset") or "utf-8"
+
+
+def decodes(file: str, encoding: str) -> bool:
+    """Whether every byte of a file is text; False, too, where this process cannot read it."""
+    try:
+        decoder = codecs.getincrementaldecoder(encoding)("strict")
+        with _opened(file) as stream:
+            while chunk := stream.read(_CHUNK):
+                decoder.decode(chunk)
+        decoder.decode(b"", final=True)
+    except (OSError, ImportError, LookupError, ValueError):
+        return False
+    return True
+
+
+def shown(file: str) -> str:
+    """The path of a local file, else its URL."""
+    return re.sub("^file:/+", "/", file)
+
+
+def short(text: str) -> str:
+    """The text in quotes, without its end if it is a long one."""
+    return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def _lines(file: str, encoding: str) -> Iterator[str]:
+    with _opened(file) as stream, io.TextIOWrapper(stream, encoding, "replace") as text:
+        yield from text
+
+
+def _opened(file: str) -> Any:
+    import fsspec
+
+    return fsspec.open(file, "rb", compression="infer")

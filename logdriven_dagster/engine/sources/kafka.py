@@ -1,0 +1,155 @@
+"""Sources of type kafka: exactly the offsets of a slice, with the columns of Spark's own connector.
+
+That connector is used where its Java classes are on the class path and all settings of the
+connection have a counterpart there; otherwise a Python data source reads by librdkafka. Both read
+committed messages only, and both take the options that `_OPTIONS` names.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.models.steps import KafkaSource
+from logdriven_dagster.engine.kafka.offsets import parse, ranges
+from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.engine.spark.settings import option_texts
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.windows import Slice
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from logdriven_dagster.engine.sources.readers import Reading
+
+_OPTIONS = {"maxRecordsPerPartition": "1000000", "kafkaConsumer.pollTimeoutMs": "60000"}
+"""The options of Spark's connector that both readers know: messages that a task reads, and for how
+long it may get none."""
+
+_CONNECTOR = "org/apache/spark/sql/kafka010/KafkaSourceProvider.class"
+
+_SAME_IN_JAVA = frozenset(
+    {
+        "bootstrap.servers",
+        "client.id",
+        "client.rack",
+        "fetch.max.bytes",
+        "fetch.min.bytes",
+        "isolation.level",
+        "max.partition.fetch.bytes",
+        "receive.buffer.bytes",
+        "request.timeout.ms",
+        "security.protocol",
+        "ssl.endpoint.identification.algorithm",
+    }
+)
+_IN_JAVA = {"metadata.broker.list": "bootstrap.servers", "sasl.mechanisms": "sasl.mechanism"}
+_LOGIN = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def read_kafka(reading: "Reading", source: KafkaSource) -> "DataFrame":
+    """The messages of the window, a slice whose both ends are offsets.
+
+    Reading it again gives the same messages, whatever came since.
+    """
+    from logdriven_dagster.engine.sources.kafka_reader import with_settings
+
+    low, high = _ends(reading.run.window)
+    options = _options(source)
+    settings = reading.project.kafka(source.connection)
+    java = java_settings(settings) if _has_connector(reading.spark) else None
+    if java is not None:
+        return _by_connector(reading.spark, java, low, high, options)
+    # A name can be registered once, and what a frame reads is decided when it is made.
+    name = f"kafka_{source.connection}_{uuid.uuid4().hex[:8]}"
+    reading.spark.dataSource.register(with_settings(settings, name))
+    return _by_librdkafka(reading.spark, name, low, high, options)
+
+
+def _ends(window: object) -> tuple[str, str]:
+    if not isinstance(window, Slice) or window.high is None:
+        raise TerminalStepError(f"a source of type kafka reads slices of known ends, not {window}")
+    ranges(window.low, window.high)  # refuses what would be half a slice
+    return window.low, window.high
+
+
+def _options(source: KafkaSource) -> dict[str, str]:
+    given = option_texts(source.options)
+    if unknown := sorted(given.keys() - _OPTIONS.keys()):
+        raise TerminalStepError(
+            f"source.options: a source of type kafka takes {' and '.join(_OPTIONS)}, not "
+            f"{', '.join(unknown)}; settings of the client belong to the connection"
+        )
+    if wrong := [f"{name}: {text}" for name, text in given.items() if not text.isdigit()]:
+        raise TerminalStepError(f"source.options: expected whole numbers, not {', '.join(wrong)}")
+    return _OPTIONS | given
+
+
+def _by_librdkafka(
+    spark: "SparkSession", name: str, low: str, high: str, options: dict[str, str]
+) -> "DataFrame":
+    return (
+        spark.read.format(name)
+        .option("low", low)
+        .option("high", high)
+        .option("per_task", options["maxRecordsPerPartition"])
+        .option("patience", str(int(options["kafkaConsumer.pollTimeoutMs"]) / 1000))
+        .load()
+    )
+
+
+def _by_connector(
+    spark: "SparkSession", settings: Mapping[str, str], low: str, high: str, options: dict[str, str]
+) -> "DataFrame":
+    partitions: dict[str, list[int]] = {}
+    for topic, number in sorted(parse(high)):
+        partitions.setdefault(topic, []).append(number)
+    return (
+        spark.read.format("kafka")
+        .options(**{f"kafka.{name}": value for name, value in settings.items()}, **options)
+        # Spark refuses offsets of a topic that lacks one of its partitions, so they are named.
+        .option("assign", json.dumps(partitions))
+        .option("startingOffsets", low)
+        .option("endingOffsets", high)
+        .option("includeHeaders", "true")
+        .option("failOnDataLoss", "true")
+        .load()
+    )
+
+
+def java_settings(settings: Mapping[str, str]) -> dict[str, str] | None:
+    """The settings as Kafka's client in Java spells them; None if one has no counterpart."""
+    java, login = {"isolation.level": "read_committed"}, dict[str, str]()
+    for name, value in settings.items():
+        if name in ("sasl.username", "sasl.password"):
+            login[name] = value
+        elif name in _SAME_IN_JAVA or name in _IN_JAVA or name == "sasl.mechanism":
+            java[_IN_JAVA.get(name, name)] = value
+        else:
+            return None
+    if "security.protocol" in java:
+        java["security.protocol"] = java["security.protocol"].upper()
+    if login:
+        module = _LOGIN.get(java.get("sasl.mechanism", ""))
+        if module is None:
+            return None
+        java["sasl.jaas.config"] = f"{module} required {_credentials(login)};"
+    return java
+
+
+def _credentials(login: Mapping[str, str]) -> str:
+    return " ".join(
+        f'{name.removeprefix("sasl.")}="{_escaped(value)}"' for name, value in login.items()
+    )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _has_connector(spark: "SparkSession") -> bool:
+    return mode_of(spark).has_java_class(spark, _CONNECTOR)

@@ -1,0 +1,182 @@
+"""Windows of keys that a source counts up: how far they go, and reading one of them.
+
+A window holds the keys after its start, up to and including its end. Source: Sharp ETL,
+`incremental_type: auto_inc_id`, whose `data_range_end` is the greatest key that was read. Keys are
+whole numbers of any length, in columns of numbers or of text.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.models.steps import JdbcSource, Source
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.databases.connections import database
+from logdriven_dagster.engine.queries.instants import literal
+from logdriven_dagster.engine.queries.rendering import render_for_database
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import Slice
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from sqlalchemy import ColumnElement, FromClause
+
+    from logdriven_dagster.config.connections import Connection
+    from logdriven_dagster.engine.sources.readers import Reading
+
+DIGITS = 38
+"""What a decimal number holds at most, in Spark and in databases."""
+
+
+def cut(table: TableConfig, window: Slice, first: int | None, last: int | None) -> tuple[str, bool]:
+    """Where a window ends, and whether there is more; `first` and `last` are the keys after it.
+
+    Without new keys it ends where it begins. `window_size` counts from the first key, so that no
+    window is spent on a gap.
+    """
+    low = int(window.low)
+    if first is None or last is None:
+        return window.low, False
+    newest = max(last - table.lag, low)
+    end = newest
+    if table.window_size is not None:
+        end = min(newest, max(first, low + 1) - 1 + table.window_size)
+    return str(end), end < newest
+
+
+def key_range(table: TableConfig, window: Slice) -> tuple[int, int]:
+    """The keys to read: after the first of these numbers, up to and including the second."""
+    return int(window.low) - table.overlap, int(window.high or window.low)
+
+
+def keys_in_database(
+    project: Project, run: WindowRun, source: JdbcSource, low: int
+) -> tuple[int | None, int | None]:
+    """The least and the greatest key after `low`, by an index if there is one."""
+    from sqlalchemy import func, select
+
+    with database(project.connection(source.connection)) as engine, engine.connect() as c:
+        origin = _origin(source, run)
+        column = _column(source)
+        sample = c.scalar(select(column).select_from(origin).where(column.is_not(None)).limit(1))
+        _whole(sample, source)
+        key = _number(column) if isinstance(sample, str) else column
+        query = select(func.min(key), func.max(key)).select_from(origin).where(key > _bound(low))
+        first, last = c.execute(query).one()
+    return _whole(first, source), _whole(last, source)
+
+
+def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | None, int | None]":
+    """The least and the greatest key of any other source, which is read once for that."""
+    from pyspark.sql import functions as sf
+
+    key = numeric(frame, str(source.key_column))
+    row = frame.where(key > literal(low)).agg(sf.min(key), sf.max(key)).first()
+    assert row is not None
+    return _whole(row[0], source), _whole(row[1], source)
+
+
+def numeric(frame: "DataFrame", name: str) -> "Column":
+    """The key as a number; text is compared by its value, 9 before 10 (S14)."""
+    column = frame[name]
+    if frame.schema[column_name(frame, name)].dataType.simpleString() == "string":
+        return column.cast(f"decimal({DIGITS},0)")
+    return column
+
+
+def column_name(frame: "DataFrame", name: str) -> str:
+    """The column's name as the frame spells it."""
+    return next((known for known in frame.columns if known.lower() == name.lower()), name)
+
+
+def lies_in_keys(frame: "DataFrame", source: Source, keys: tuple[int, int]) -> "Column":
+    """Whether a row's key lies after the first number, up to and including the second."""
+    key, (low, high) = numeric(frame, str(source.key_column)), keys
+    return (key > literal(low)) & (key <= literal(high))
+
+
+def read_keys(
+    reading: "Reading", source: JdbcSource, options: Mapping[str, str], frame: "DataFrame"
+) -> "DataFrame":
+    """The rows of a window, by one query for each of `partitions` equal parts of its keys.
+
+    `frame` is the source as a whole, with the options that read it.
+    """
+    kind = frame.schema[column_name(frame, str(source.key_column))].dataType
+    connection = reading.project.connection(source.connection)
+    keys = key_range(reading.table, reading.slice)
+    conditions = predicates(connection, source, keys, text=kind.typeName() == "string")
+    origin = options.get("dbtable") or f"({options['query']}) logdriven_source"
+    rest = {name: v for name, v in options.items() if name not in ("url", "dbtable", "query")}
+    url = options["url"]
+    return reading.spark.read.jdbc(url, origin, predicates=conditions, properties=rest)
+
+
+def predicates(
+    connection: "Connection", source: JdbcSource, keys: tuple[int, int], *, text: bool
+) -> list[str]:
+    """Conditions in the database's SQL that share out a range of keys."""
+    from sqlalchemy import create_mock_engine
+
+    dialect = create_mock_engine(connection.url, lambda *_: None).dialect
+    column = _column(source)
+    key = _number(column) if text else column
+    low, high = keys
+    parts = max(min(source.partitions, high - low), 1)
+    bounds = [low + (high - low) * n // parts for n in range(parts + 1)]
+    return [
+        str(
+            ((key > first) & (key <= last)).compile(
+                dialect=dialect, compile_kwargs={"literal_binds": True}
+            )
+        )
+        for first, last in pairwise(bounds)
+    ]
+
+
+def _origin(source: JdbcSource, run: WindowRun) -> "FromClause":
+    import sqlalchemy as sa
+
+    if source.table is not None:
+        schema, _, name = render_for_database(source.table, run).rpartition(".")
+        return sa.table(name, schema=schema or None)
+    query = render_for_database(source.query or "", run).replace(":", "\\:")  # it has no parameters
+    return sa.text(query).columns().subquery("logdriven_source")
+
+
+def _column(source: JdbcSource) -> "ColumnElement[Any]":
+    import sqlalchemy as sa
+
+    return sa.column(str(source.key_column))
+
+
+def _number(column: "ColumnElement[Any]") -> "ColumnElement[Any]":
+    import sqlalchemy as sa
+
+    return sa.cast(column, sa.Numeric(DIGITS, 0))
+
+
+def _bound(number: int) -> Any:
+    """A number as a parameter; one that fits is no decimal, with which no index is used."""
+    import sqlalchemy as sa
+
+    fits = -(2**63) <= number < 2**63
+    return number if fits else sa.literal(Decimal(number), sa.Numeric(DIGITS, 0))
+
+
+def _whole(value: Any, source: Source) -> int | None:
+    if value is None:
+        return None
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is None or (number != value and str(number) != str(value).lstrip("0+")):
+        raise TerminalStepError(
+            f"key_column {source.key_column} holds {value!r}; keys are whole numbers, and for "
+            "times there is incremental_type time_window with a window_column"
+        )
+    return number

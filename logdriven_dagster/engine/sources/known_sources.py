@@ -1,0 +1,131 @@
+"""Sources of files that are the same for many windows: looked at once, not for every window."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from logdriven_dagster.engine.spark.modes import mode_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.types import StructType
+
+_PATTERN = set("*?[]{}\\")
+_MOST_FILES = 10_000
+_MOST_SOURCES = 100
+"""A path may be another one for every window, and each frame keeps the session that made it."""
+
+Fingerprint: TypeAlias = frozenset[tuple[str, int, int]]
+"""Path, size and time of the last change, in nanoseconds, of every file."""
+
+
+class Key(NamedTuple):
+    """What is read, and by which reader."""
+
+    path: str
+    format: str
+    columns: str | None
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass
+class _Known:
+    found: Fingerprint
+    frame: "DataFrame"
+    schema: "StructType"
+    names: tuple[str, ...] | None = None
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether a window may read a part of the files."""
+        return any("=" in path for path, _, _ in self.found)
+
+
+class KnownSources:
+    """What Spark found in local files, while each of them is the same and none is added."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Key, _Known] = OrderedDict()
+        self._trusted: OrderedDict[tuple[Hashable, str], Hashable] = OrderedDict()
+        self._adding = Lock()
+
+    def load(
+        self, key: Key, spark: "SparkSession", reader: "DataFrameReader", *, typed: bool
+    ) -> "DataFrame":
+        """The files below a path; `typed` readers know the columns, and look into no file."""
+        mode = mode_of(spark)
+        if typed and not mode.lists_files:
+            return reader.load(key.path)
+        found = fingerprint(key.path)
+        known = self._known.get(key)
+        if known is not None and known.found == found:
+            again = mode.again(known.frame, spark)
+            return reader.schema(known.schema).load(key.path) if again is None else again
+        frame = reader.load(key.path)
+        if found is not None:
+            schema = frame.schema
+            with self._adding:  # windows side by side share the sources
+                self._known[key] = _Known(found, frame, schema)
+                if len(self._known) > _MOST_SOURCES:
+                    self._known.popitem(last=False)
+        return frame
+
+    def found(self, key: Key) -> Fingerprint | None:
+        """The files that are read, where they are known to be these or cheap to look at."""
+        known = self._known.get(key)
+        return fingerprint(key.path) if known is None else known.found
+
+    def trust(self, what: Hashable, path: str, files: Hashable) -> None:
+        """Remember that something is true of files: `files`, or all below the path."""
+        if (found := files or fingerprint(path)) is not None:
+            with self._adding:
+                self._trusted[what, path] = found
+                if len(self._trusted) > _MOST_SOURCES:
+                    self._trusted.popitem(last=False)
+
+    def are_trusted(self, what: Hashable, path: str, files: Hashable) -> bool:
+        """Whether it is known to be true of these files as they are now."""
+        known = self._trusted.get((what, path))
+        return known is not None and known == (files or fingerprint(path))
+
+    def names(self, key: Key, ask: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        """The files behind a frame that was loaded: asked for once, if windows read all of them."""
+        known = self._known.get(key)
+        if known is not None and known.names is not None:
+            return known.names
+        names = ask()
+        if known is not None and not known.is_partitioned:
+            known.names = names
+        return names
+
+
+def fingerprint(path: str) -> Fingerprint | None:
+    """Size and time of a local file, or of all in a folder; None if not known, or it takes long."""
+    text = path.removeprefix("file://") if path.startswith("file:///") else path
+    if ":" in text or _PATTERN & set(text):
+        return None
+    try:
+        root = Path(text)
+        if root.is_dir():
+            found = frozenset(islice(_below(text), _MOST_FILES + 1))
+            return found if 0 < len(found) <= _MOST_FILES else None
+        stat = root.stat()
+        return frozenset([(text, stat.st_size, stat.st_mtime_ns)])
+    except OSError:
+        return None
+
+
+def _below(folder: str) -> Iterator[tuple[str, int, int]]:
+    for entry in os.scandir(folder):
+        if not entry.is_dir():
+            stat = entry.stat()
+            yield entry.path, stat.st_size, stat.st_mtime_ns
+        elif entry.is_symlink():
+            raise OSError(f"{entry.path} may lead anywhere")
+        else:
+            yield from _below(entry.path)

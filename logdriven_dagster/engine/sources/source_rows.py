@@ -1,0 +1,197 @@
+"""Rows of sources that belong to no window: counted once for each state of the files.
+
+A window's own pass cannot count them: its filter is what spares Spark the conversion of all other
+rows. So one query reads the column that tells the window, and nothing else, when files have changed
+since somebody looked.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
+from hashlib import sha256
+
+from logdriven_dagster.config.models.steps import (
+    FilesSource,
+    JdbcSource,
+    RecordsSource,
+    Source,
+    StepConfig,
+)
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.engine.queries.instants import instant_text
+from logdriven_dagster.engine.queries.quoting import reference
+from logdriven_dagster.engine.sources.known_sources import Fingerprint
+from logdriven_dagster.engine.sources.readers import Reading, columns_named_by, read_whole
+from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.errors import AttemptLostError, TerminalStepError
+from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.model.windows import TimeWindow
+
+Recall = Callable[[str], Iterable[SourceRows]]
+"""What is known of the sources of a table from earlier processes."""
+
+_DIGITS = 38
+
+
+class Looks:
+    """What was found in the sources of tables, while their files stay the same."""
+
+    def __init__(self, recall: Recall = lambda _: ()) -> None:
+        self._recall, self._recalled = recall, set[str]()
+        self._known: dict[tuple[str, str], SourceRows] = {}
+        self._files: dict[tuple[str, str], Fingerprint] = {}
+
+    def known(self, table: str, step: str, files: Fingerprint, digest: str) -> SourceRows | None:
+        """What was found if the files are still these."""
+        if table not in self._recalled:
+            self._recalled.add(table)
+            for rows in self._recall(table):
+                self._known.setdefault((rows.table, rows.step_id), rows)
+        if self._files.get((table, step)) == files:
+            return self._known[table, step]
+        found = self._known.get((table, step))
+        return found if found is not None and found.digest == digest else None
+
+    def keep(self, rows: SourceRows, files: Fingerprint) -> None:
+        """Remember what was found in these files."""
+        self._known[rows.table, rows.step_id] = rows
+        self._files[rows.table, rows.step_id] = files
+
+
+def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
+    """How the rows of a step's source lie, if that is news; None if not, or if nobody can say.
+
+    TerminalStepError for rows of no window where the table does not allow them.
+    """
+    table, source = reading.table, step.source
+    if source is None or table.rows_outside == "ignore" or not can_tell(table, source):
+        return None
+    files = reading.sources.found(reading.known_as(source)) if _is_cheap(source) else None
+    strict = table.rows_outside == "fail"
+    if files is None and not strict:
+        return None
+    digest = _digest(table, source, files) if files is not None else None
+    found = None
+    if files is not None and digest is not None:
+        found = looks.known(table.table, step.step, files, digest)
+    if is_news := found is None:
+        found = _counted(reading, step, strict=strict)
+        if found is None:
+            return None
+        found = replace(found, digest=digest)
+    if files is not None:
+        looks.keep(found, files)
+    if strict and found.outside:
+        raise TerminalStepError(f"{found.told}; the table says rows_outside: fail")
+    return found if is_news else None
+
+
+def can_tell(table: TableConfig, source: Source) -> bool:
+    """Whether a column of the source tells which window a row belongs to."""
+    if table.incremental_type == "time_window":
+        return source.window_column is not None
+    return table.incremental_type == "auto_inc_id" and source.key_column is not None
+
+
+def _is_cheap(source: Source) -> bool:
+    """Whether one column can be read for much less than all that the source holds."""
+    return isinstance(source, FilesSource)
+
+
+def _counted(reading: Reading, step: StepConfig, *, strict: bool) -> SourceRows | None:
+    """The counts; what is wrong with the files is told by the window that reads them."""
+    try:
+        return count_rows(reading, step, None)
+    except AttemptLostError:
+        raise
+    except Exception:
+        if strict:
+            raise
+        return None
+
+
+def count_rows(
+    reading: Reading,
+    step: StepConfig,
+    now: datetime | None,
+    done: Iterable[TimeWindow] | int | None = None,
+) -> SourceRows:
+    """Count all rows of a step's source; `done` are the ranges, or the last key, that were read."""
+    from pyspark.sql import functions as sf
+
+    table, source = reading.table, step.source
+    assert source is not None
+    frame = read_whole(reading, _leniently(source))
+    of_time = table.incremental_type == "time_window"
+    value = _moment(source) if of_time else _key(source)
+    conditions = _of_times(value, table, now) if of_time else _of_keys(value, table)
+    inside = " AND ".join(f"NOT coalesce({condition}, true)" for condition in conditions.values())
+    conditions["done"] = f"{inside} AND ({_within(value, done)})"
+    counts = [
+        sf.expr(f"count_if({condition})").alias(name) for name, condition in conditions.items()
+    ]
+    with columns_named_by(source):
+        asked = frame.agg(sf.count(sf.lit(1)).alias("total"), *counts)
+    label = f"{table.table} {step.step}: rows of no window"
+    row = run_action(reading.spark, label, asked.collect)[0].asDict()
+    if done is None:
+        row["done"] = None
+    return SourceRows(table.table, step.step, **row)
+
+
+def _leniently(source: Source) -> Source:
+    """The source as a whole, where a record that does not fit is another one's matter."""
+    update: dict[str, object] = {}
+    if isinstance(source, JdbcSource):
+        update = {"window_column": None, "key_column": None}
+    if isinstance(source, RecordsSource):
+        options = {**source.options, "columnPruning": True}
+        update = {"mode": "PERMISSIVE", "options": options}
+    return source.model_copy(update=update)
+
+
+def _moment(source: Source) -> str:
+    return reference(str(source.window_column))
+
+
+def _key(source: Source) -> str:
+    return f"try_cast({reference(str(source.key_column))} AS DECIMAL({_DIGITS}, 0))"
+
+
+def _of_times(value: str, table: TableConfig, now: datetime | None) -> dict[str, str]:
+    assert isinstance(table.default_start, datetime)
+    ended = f"{value} >= {instant_text(table.end)}" if table.end else "false"
+    due = f"{value} >= {instant_text(now)} AND NOT ({ended})" if now else "false"
+    return {
+        "unplaced": f"{value} IS NULL",
+        "before": f"{value} < {instant_text(table.default_start)}",
+        "after": ended,
+        "future": due,
+    }
+
+
+def _of_keys(value: str, table: TableConfig) -> dict[str, str]:
+    first = table.default_start
+    before = f"{value} <= {first}BD" if first is not None else "false"
+    return {"unplaced": f"{value} IS NULL", "before": before, "after": "false", "future": "false"}
+
+
+def _within(value: str, done: Iterable[TimeWindow] | int | None) -> str:
+    if isinstance(done, int):
+        return f"{value} <= {done}BD"
+    ranges = [
+        f"{value} >= {instant_text(window.start)} AND {value} < {instant_text(window.end)}"
+        for window in done or ()
+    ]
+    return " OR ".join(ranges) or "false"
+
+
+def _digest(table: TableConfig, source: Source, files: Fingerprint) -> str:
+    """A hash of the files, and of all that decides what is counted."""
+    asked = (
+        source.model_dump_json(),
+        str(table.default_start),
+        str(table.end),
+        table.incremental_type,
+    )
+    return sha256(repr((asked, sorted(files))).encode()).hexdigest()

@@ -1,0 +1,103 @@
+"""Spark work that can be interrupted, and the numbers that Spark kept of it."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Thread
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from logdriven_dagster.engine.spark.modes import Mark, mode_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Result = TypeVar("Result")
+
+_POLL_SECONDS = 0.1
+_PATIENCE_SECONDS = 10
+
+_checks: ContextVar[tuple[Callable[[], None], ...]] = ContextVar("checks", default=())
+_pool: ContextVar[str | None] = ContextVar("pool", default=None)
+
+
+@contextmanager
+def watched_by(check: Callable[[], None]) -> Iterator[None]:
+    """Call `check` about ten times a second while Spark works within this block.
+
+    What it raises ends the work like an interruption, and goes on to the caller.
+    """
+    token = _checks.set((*_checks.get(), check))
+    try:
+        yield
+    finally:
+        _checks.reset(token)
+
+
+def run_checks() -> None:
+    """Call what watches this thread's work; for whoever waits without working."""
+    for check in _checks.get():
+        check()
+
+
+@contextmanager
+def in_pool(name: str) -> Iterator[None]:
+    """Spark work within this block gets a fair share of the cores beside that of other pools."""
+    token = _pool.set(name)
+    try:
+        yield
+    finally:
+        _pool.reset(token)
+
+
+def finish(thread: Thread, cancel: Callable[[], None]) -> None:
+    """Start a thread and wait for its end; whatever ends the wait before, cancels its work."""
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_POLL_SECONDS)
+            run_checks()
+    except BaseException:
+        # Again and again, because a query that is still being planned starts its jobs later.
+        for _ in range(int(_PATIENCE_SECONDS / _POLL_SECONDS)):
+            cancel()
+            thread.join(_POLL_SECONDS)
+            if not thread.is_alive():
+                break
+        raise
+
+
+class Action(Generic[Result]):
+    """Spark work in a thread of its own, found again by its mark.
+
+    PySpark does not notice signals while it waits for Java, so the caller's thread only polls; when
+    it is interrupted, by whatever exception, the jobs are cancelled by their mark.
+    """
+
+    def __init__(self, spark: "SparkSession", label: str, work: Callable[[], Result]) -> None:
+        self._spark, self._mode, self._work = spark, mode_of(spark), work
+        self.mark = Mark(label, f"logdriven-{uuid.uuid4().hex}", _pool.get())
+        self._result: list[Result] = []
+        self._error: list[BaseException] = []
+
+    def run(self) -> Result:
+        """The result of the work, or its exception."""
+        from pyspark import InheritableThread
+
+        thread = InheritableThread(target=self._body, daemon=True, session=self._spark)
+        finish(thread, lambda: self._mode.cancel(self._spark, self.mark))
+        if self._error:
+            raise self._error[0]
+        return self._result[0]
+
+    def _body(self) -> None:
+        try:
+            self._mode.mark(self._spark, self.mark)
+            self._result.append(self._work())
+        except BaseException as error:  # raised again by `run`  # noqa: BLE001 - handed to the waiting thread
+            self._error.append(error)
+
+
+def run_action(spark: "SparkSession", label: str, work: Callable[[], Result]) -> Result:
+    """Do Spark work whose numbers nobody needs."""
+    return Action(spark, label, work).run()

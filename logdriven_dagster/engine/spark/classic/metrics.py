@@ -1,0 +1,60 @@
+"""The plan of a finished query and its row counts, from the status store of a classic session.
+
+Spark keeps it in the driver whether there is a user interface or not.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.engine.spark.classic.java_values import python_value
+from logdriven_dagster.engine.spark.metrics import ROWS, PlanNode, QueryPlan, number
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from logdriven_dagster.engine.spark.modes import Mark
+
+_BUS_MILLISECONDS = 20_000
+
+
+def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
+    """The latest query that ran under this mark."""
+    # Metrics reach the store through an asynchronous queue.
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_BUS_MILLISECONDS)  # noqa: SLF001 - Spark's own metrics have no public door
+    store = spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001
+    executions = _executions(store, mark)
+    if not executions:
+        return None
+    machine = spark._jvm  # noqa: SLF001
+    values = [python_value(machine, store.executionMetrics(each)) for each in executions]
+    graph = python_value(machine, store.planGraph(executions[-1]))
+    nodes = [
+        PlanNode(node["id"], node["name"].strip(), node["desc"], _rows(node["metrics"], values))
+        for node in graph["allNodes"]
+    ]
+    return QueryPlan.of(nodes, [(edge["fromId"], edge["toId"]) for edge in graph["edges"]])
+
+
+def _executions(store: Any, mark: "Mark") -> list[int]:
+    """The executions of the latest query under a mark, in their order.
+
+    A JDBC write is several executions below one root, which began first: each counts only the
+    stages that it ran. The query is among the newest of those that the store keeps.
+    """
+    kept, found, root = store.executionsList(), list[int](), -1
+    for position in reversed(range(kept.size())):
+        each = kept.apply(position)
+        if each.executionId() < root:
+            break
+        if each.description() == mark.description:
+            found.append(int(each.executionId()))
+            root = int(each.rootExecutionId())
+    return found[::-1]
+
+
+def _rows(metrics: list[dict[str, Any]], values: list[dict[str, str]]) -> int | None:
+    for metric in metrics:
+        if metric["name"] == ROWS:
+            key = str(metric["accumulatorId"])
+            # A node that never ran has no value, and a scan of no partitions put out nothing.
+            return max((number(each[key]) for each in values if key in each), default=0)
+    return None

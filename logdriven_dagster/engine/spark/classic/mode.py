@@ -1,0 +1,105 @@
+"""Classic sessions: Spark's JVM belongs to this process. See `modes.SparkMode`."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.spark.classic.java_values import python_value
+from logdriven_dagster.engine.spark.classic.metrics import query_plan
+from logdriven_dagster.engine.spark.modes import Mark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation, SparkSession
+
+    from logdriven_dagster.engine.spark.metrics import QueryPlan
+
+_MODIFIABLE: dict[str, bool] = {}
+"""Setting → whether Spark takes it while it runs, which is the same for all sessions."""
+
+
+class ClassicMode:
+    """Through Py4J: what has no public door is reached by `_jvm` and its like, only here."""
+
+    lists_files = True
+
+    def adopt(self, spark: "SparkSession", project: Project) -> None:
+        """JDBC drivers take times without a zone to be in the JVM's, whatever the session says."""
+        machine: Any = spark._jvm  # noqa: SLF001 - the only way to the Java side
+        zones = machine.java.util.TimeZone
+        zones.setDefault(zones.getTimeZone(str(project.zone)))
+
+    def application_id(self, spark: "SparkSession") -> str:
+        return str(spark.sparkContext.applicationId)
+
+    def new_session(self, spark: "SparkSession") -> "SparkSession":
+        return spark.newSession()
+
+    def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
+        for name, value in settings.items():
+            if name not in _MODIFIABLE:
+                _MODIFIABLE[name] = session.conf.isModifiable(name)
+            if _MODIFIABLE[name]:
+                session.conf.set(name, value)
+
+    def release(self, session: "SparkSession") -> None:
+        """Drop its views; it goes with its last reference. `stop` would end the application."""
+        session._jsparkSession.sessionState().catalog().clearTempTables()  # noqa: SLF001
+
+    def mark(self, spark: "SparkSession", mark: Mark) -> None:
+        context = spark.sparkContext
+        context.addJobTag(mark.tag)
+        context.setJobDescription(mark.description)
+        context.setInterruptOnCancel(True)
+        if mark.pool is not None:
+            context.setLocalProperty("spark.scheduler.pool", mark.pool)
+
+    def cancel(self, spark: "SparkSession", mark: Mark) -> None:
+        spark.sparkContext.cancelJobsWithTag(mark.tag)
+
+    def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
+        return query_plan(spark, mark)
+
+    def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":
+        """By the plan, its columns with identities of their own, as if it were read once more."""
+        from pyspark.sql import DataFrame
+
+        plan = known._jdf.queryExecution().analyzed()  # noqa: SLF001 - plans have no public door
+        if plan.nodeName() != "LogicalRelation":
+            return None
+        frames = _frames(spark._jvm)  # noqa: SLF001
+        return DataFrame(frames.ofRows(spark._jsparkSession, plan.newInstance()), spark)  # noqa: SLF001
+
+    def input_files(self, frame: "DataFrame") -> list[str]:
+        """Name the files that a frame reads, in one call, not one for each as PySpark does."""
+        found: list[str] = python_value(frame.sparkSession._jvm, frame._jdf.inputFiles())  # noqa: SLF001
+        return found
+
+    def query(
+        self,
+        spark: "SparkSession",
+        sql: str,
+        values: Mapping[str, Any],
+        frames: "Mapping[str, DataFrame]",  # noqa: ARG002 - as SparkMode has it
+    ) -> "DataFrame":
+        return spark.sql(sql, args=dict(values)) if values else spark.sql(sql)
+
+    def observed(self, observation: "Observation") -> Mapping[str, Any]:
+        """Without the wait of `get`: what the optimizer has left out never comes."""
+        java: Any = observation._jo  # noqa: SLF001 - whether it is there has no public door
+        return observation.get if java.future().isCompleted() else {}
+
+    def estimated_bytes(self, frame: "DataFrame") -> int:
+        plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
+        return int(str(plan.stats().sizeInBytes()))
+
+    def has_java_class(self, spark: "SparkSession", file: str) -> bool:
+        machine: Any = spark._jvm  # noqa: SLF001
+        loader = machine.java.lang.Thread.currentThread().getContextClassLoader()
+        return loader.getResource(file) is not None
+
+
+@lru_cache(maxsize=1)
+def _frames(machine: Any) -> Any:
+    """The companion of Scala's class; each part of a dotted name is a call to Java."""
+    return machine.org.apache.spark.sql.classic.Dataset

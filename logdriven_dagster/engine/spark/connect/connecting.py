@@ -1,0 +1,126 @@
+"""Which Spark Connect server a project's runs use, and a session on it."""
+
+import atexit
+import ipaddress
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.secrets import redact, resolve
+from logdriven_dagster.engine.spark.server import state as server_state
+from logdriven_dagster.engine.spark.settings import given_settings
+from logdriven_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REMOTE_VARIABLE = "LOGDRIVEN_SPARK_REMOTE"
+
+_PORT = 15002
+_PATIENCE_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+def remote_url(project: Project) -> str | None:
+    """The server's URL, secrets in it; None for a classic session.
+
+    `LOGDRIVEN_SPARK_REMOTE` wins over the project. UsageError for a server of another machine that
+    does not see the project's folders.
+    """
+    wanted = os.environ.get(REMOTE_VARIABLE) or project.config.spark.remote
+    if wanted == "classic":
+        return None
+    if wanted == "auto":
+        return _own_url(project)
+    if not wanted.startswith("sc://"):
+        told = f"{REMOTE_VARIABLE}={redact(wanted)}: expected auto, classic or sc://host:port"
+        raise UsageError(told)
+    try:
+        url = resolve(wanted, "token")
+    except UsageError as error:
+        raise UsageError(f"spark.remote: {error}") from None
+    if not (project.config.spark.shared_files or _is_this_machine(urlsplit(url).hostname or "")):
+        raise UsageError(
+            f"spark.remote: {urlsplit(url).hostname} is another machine, but the warehouse "
+            f"{project.warehouse} is a folder of this one; where the server sees the project and "
+            "the warehouse under the same paths, say so with spark.shared_files: true"
+        )
+    return url
+
+
+def _own_url(project: Project) -> str | None:
+    """The address of the project's own server, if it runs with the project's present settings."""
+    from logdriven_dagster.engine.spark.server.lifecycle import settings_digest
+
+    server = server_state.running(project)
+    if server is None or not server.listens():
+        return None
+    if server.settings != settings_digest(project):
+        _log.warning(
+            "the Spark server of %s runs with settings that have changed since, so this run starts "
+            "a Spark of its own; `logdriven spark start` starts the server anew",
+            project.name,
+        )
+        return None
+    return server.url
+
+
+def _is_this_machine(host: str) -> bool:
+    if host.lower() in ("localhost", socket.gethostname().lower()):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def connect(project: Project, url: str) -> "SparkSession":
+    """The process's session on a server; UsageError if none answers, or a package is missing."""
+    require_packages()
+    from pyspark.sql import SparkSession
+
+    from logdriven_dagster.engine.spark.connect.metrics import is_ours
+    from logdriven_dagster.engine.spark.connect.mode import prepared, refuse_other_zone
+
+    place = urlsplit(url)
+    try:
+        socket.create_connection((place.hostname, place.port or _PORT), _PATIENCE_SECONDS).close()
+        session = prepared(SparkSession.builder.remote(url).getOrCreate())
+        # A server keeps what its clients leave behind for hours.
+        atexit.register(session.stop)
+        if not is_ours(session):
+            _tell_what_stays(session, project)
+        refuse_other_zone(session, project)
+    except UsageError:
+        raise
+    except Exception as error:  # noqa: BLE001 - sockets, gRPC and PySpark have no common type
+        told = f"no Spark Connect server answers at {place.netloc}: {redact(str(error))}"
+        raise UsageError(told) from None
+    return session
+
+
+def require_packages() -> None:
+    """UsageError if a package is missing that PySpark needs for Spark Connect."""
+    from pyspark.sql.connect.utils import check_dependencies
+
+    try:
+        check_dependencies()
+    except ImportError as error:
+        fix = "run `pip install 'logdriven_dagster[connect]'`"
+        raise UsageError(f"Spark Connect needs more packages: {error}; {fix}") from None
+
+
+def _tell_what_stays(session: "SparkSession", project: Project) -> None:
+    """Warn about settings of the project that a running server does not take any more."""
+    client: Any = session.client
+    wanted = given_settings(project)
+    found = client.get_config_with_defaults(*((name, None) for name in wanted))
+    other = [name for name, value in zip(wanted, found, strict=True) if value != wanted[name]]
+    if kept := [name for name in other if not session.conf.isModifiable(name)]:
+        _log.warning(
+            "the Spark server keeps its own %s; they are settings of its start", ", ".join(kept)
+        )

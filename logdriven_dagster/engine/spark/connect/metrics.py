@@ -1,0 +1,163 @@
+"""The plan of a finished query and its row counts, from the server's status pages.
+
+Over Connect a write tells no metrics, but a server that `logdriven spark start` started keeps the
+same status store as a classic session and answers questions about it over HTTP, on this machine
+only and to whoever has the server's token. Of another server's queries nobody knows the counts.
+"""
+
+import base64
+import hmac
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+from urllib.request import Request, urlopen
+
+from logdriven_dagster.config.secrets import redact, remember
+from logdriven_dagster.engine.spark.metrics import ROWS, PlanNode, QueryPlan, is_write, number
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS_DIGEST = "spark.logdriven.settings"
+"""A setting that only our servers have: what they were started with."""
+
+SERVER_ZONE = "spark.logdriven.timezone"
+"""Another one: the time zone of its JVM."""
+
+PAGES_FILTER = "org.apache.spark.ui.JWSFilter"
+PAGES_KEY = f"spark.{PAGES_FILTER}.param.secretKey"
+PAGES_PORT = "spark.ui.port"
+
+_PATIENCE_SECONDS = 20.0
+_POLL_SECONDS = 0.01
+_LONGEST_PAUSE_SECONDS = 0.5
+_ALL = 10_000
+
+Json = Mapping[str, Any]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StatusPages:
+    """Where a server answers, and what proves that we may ask."""
+
+    address: str
+    bearer: str
+
+    def ask(self, path: str) -> Any:
+        """The answer below the application's address, from JSON."""
+        headers = {"Authorization": f"Bearer {self.bearer}"}
+        with urlopen(Request(f"{self.address}{path}", headers=headers), timeout=30) as answer:  # noqa: S310 - 127.0.0.1
+            return json.load(answer)
+
+
+def pages_key(token: str) -> str:
+    """What the pages of the server with this token take signatures by."""
+    return base64.urlsafe_b64encode(_key(token)).decode()
+
+
+def status_pages(port: int | str, application: str, token: str) -> StatusPages:
+    """The pages of an application on this port."""
+    signed = _base64(b'{"alg":"HS256"}') + b"." + _base64(b'{"sub":"logdriven"}')
+    signature = hmac.digest(_key(token), signed, "sha256")
+    bearer = (signed + b"." + _base64(signature)).decode()
+    remember(bearer)
+    return StatusPages(f"http://127.0.0.1:{port}/api/v1/applications/{application}", bearer)
+
+
+def is_ours(spark: "SparkSession") -> bool:
+    """Whether the session's server was started by `logdriven spark start`."""
+    return spark.conf.get(SETTINGS_DIGEST, None) is not None
+
+
+def query_plan(spark: "SparkSession", tag: str) -> QueryPlan | None:
+    """The latest query that ran under this tag; None if nobody can tell.
+
+    That is so on a server that is not ours, and where the server, which keeps the last queries of
+    all its clients only, has forgotten this one or does not answer: a count never fails a window.
+    """
+    pages = _pages_of(spark)
+    if pages is None:
+        return None
+    # Metrics reach the store through an asynchronous queue.
+    deadline, pause = time.monotonic() + _PATIENCE_SECONDS, _POLL_SECONDS
+    problem: object = "the server does not know the query"
+    while time.monotonic() < deadline:
+        try:
+            if found := _finished(pages, tag):
+                return _plan([pages.ask(f"/sql/{id_}?planDescription=false") for id_ in found])
+        except OSError as error:
+            # The pages answer 404 to a list, too, if a query is forgotten while they make it.
+            problem = error
+        time.sleep(pause)
+        pause = min(pause * 1.2, _LONGEST_PAUSE_SECONDS)
+    logger.warning("counts_unknown: %s", redact(str(problem)))
+    return None
+
+
+def _pages_of(spark: "SparkSession") -> StatusPages | None:
+    client: Any = spark.client
+    server = (client._builder.endpoint, client.token)  # noqa: SLF001 - a token is one server's
+    if server not in _known_pages:
+        wanted = (SETTINGS_DIGEST, PAGES_PORT, "spark.app.id")
+        told = client.get_config_with_defaults(*((name, None) for name in wanted))
+        known = told[0] is not None and client.token is not None
+        _known_pages[server] = status_pages(told[1], told[2], client.token) if known else None
+    return _known_pages[server]
+
+
+_known_pages: dict[tuple[str, str | None], StatusPages | None] = {}
+
+
+def _finished(pages: StatusPages, tag: str) -> list[int]:
+    """The executions under a tag, in their order; none before all of them have ended.
+
+    Jobs know their tags, executions know their jobs. A JDBC write is several executions below one
+    root: each counts only the stages that it ran.
+    """
+    tagged = [job for job in pages.ask("/jobs") if any(t.endswith(tag) for t in job["jobTags"])]
+    jobs = {job["jobId"] for job in tagged}
+    executions = pages.ask(f"/sql?details=false&planDescription=false&length={_ALL}")
+    roots = {each["rootExecutionId"] for each in executions if jobs & _jobs(each)}
+    found = [each for each in executions if each["rootExecutionId"] in roots]
+    if any(each["status"] == "RUNNING" for each in found):
+        return []
+    return sorted(each["id"] for each in found)
+
+
+def _jobs(execution: Json) -> set[int]:
+    return {*execution["successJobIds"], *execution["runningJobIds"], *execution["failedJobIds"]}
+
+
+def _plan(executions: Sequence[Json]) -> QueryPlan:
+    """The plan of the last execution; a row count is that of whichever ran the node."""
+    rows: dict[int, list[int]] = {}
+    for execution in executions:
+        for node in execution["nodes"]:
+            counts = [number(m["value"]) for m in node["metrics"] if m["name"] == ROWS]
+            rows.setdefault(node["nodeId"], []).extend(counts)
+    latest = executions[-1]
+    nodes = [
+        PlanNode(
+            node["nodeId"],
+            node["nodeName"].strip(),
+            node.get("desc", ""),
+            # The pages leave out what has no value: the counts of nodes that never ran.
+            max(rows[node["nodeId"]], default=None if is_write(node["nodeName"]) else 0),
+        )
+        for node in latest["nodes"]
+    ]
+    return QueryPlan.of(nodes, [(edge["fromId"], edge["toId"]) for edge in latest["edges"]])
+
+
+def _key(token: str) -> bytes:
+    return sha256(token.encode()).digest()
+
+
+def _base64(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")

@@ -1,0 +1,207 @@
+"""Spark's errors in one sentence each, with column, value and file.
+
+Spark names the condition of an error and its parameters; SENTENCES says each condition in plain
+words. What is not listed there is told as Spark tells it, without codes and advice on settings.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+from urllib.parse import unquote
+
+from logdriven_dagster.config.secrets import redact_start
+from logdriven_dagster.engine.spark.jvm_errors import Thrown
+
+_LONGEST_FRAGMENT = 80
+
+Sentence: TypeAlias = "str | Callable[[Thrown], str]"
+
+
+def sentence_of(chain: Sequence[Thrown]) -> str:
+    """One sentence about the exceptions of a chain, outermost first."""
+    told = [thrown for thrown in chain if not repeats_its_cause(thrown)] or list(chain)
+    return _joined(told)
+
+
+def repeats_its_cause(thrown: Thrown) -> bool:
+    """Whether it is Spark's wrapper around a failed task, whose text is a stack trace."""
+    return thrown.types[0] == "org.apache.spark.SparkException" and thrown.condition is None
+
+
+def _joined(chain: Sequence[Thrown]) -> str:
+    """The outermost exception; those whose causes say more go on with them."""
+    first, *causes = chain
+    text = _one(first)
+    if not causes or _family(first) not in _TOLD_BY_THEIR_CAUSE:
+        return text
+    return f"{text}: {_joined(causes)}"
+
+
+_TOLD_BY_THEIR_CAUSE = frozenset({"FAILED_JDBC", "FAILED_READ_FILE", "MALFORMED_RECORD_IN_PARSING"})
+
+
+def _one(thrown: Thrown) -> str:
+    sentence = SENTENCES.get(_family(thrown)) if thrown.condition else _of_java(thrown)
+    if sentence is None:
+        return _as_spark_says(thrown)
+    if callable(sentence):
+        return sentence(thrown)
+    return sentence.format_map(_Parts(thrown))
+
+
+def _of_java(thrown: Thrown) -> "Sentence | None":
+    """What is said of exceptions of its class, or of the nearest one above it."""
+    if thrown.types[0] == "java.lang.RuntimeException":
+        return _what_java_says
+    return next((_OF_JAVA[name] for name in thrown.types if name in _OF_JAVA), None)
+
+
+def _family(thrown: Thrown) -> str:
+    """The condition without its variant: CAST_INVALID_INPUT, UNRESOLVED_COLUMN."""
+    return (thrown.condition or "").partition(".")[0]
+
+
+class _Parts(dict[str, str]):
+    """The parameters of an error without Spark's quotes, and where in the query it arose."""
+
+    def __init__(self, thrown: Thrown) -> None:
+        super().__init__({name: _plain(value) for name, value in thrown.parameters.items()})
+        # Spark marks a number's type by a letter: 3000000000L.
+        self["number"] = re.sub(r"(?<=\d)[LSBDF]$|BD$", "", self.get("value", ""))
+        self["where"] = f" in {_cut(thrown.fragment)}" if thrown.fragment else ""
+        self["place"] = _place(thrown.message)
+        near = self.get("proposal", "").split(", ")
+        self["suggestion"] = f"; did you mean {' or '.join(near[:3])}?" if near[0] else ""
+
+    def __missing__(self, name: str) -> str:
+        return "?"
+
+
+def _plain(value: str) -> str:
+    if re.fullmatch(r"file:/.*", value):
+        return unquote(re.sub(r"^file:/+", "/", value))
+    return re.sub(r'[`"]|^\[|\]$', "", value)
+
+
+def _cut(fragment: str) -> str:
+    text = " ".join(fragment.split())
+    cut = redact_start(text, _LONGEST_FRAGMENT)
+    return cut if len(text) <= _LONGEST_FRAGMENT else f"{cut} …"
+
+
+def _place(message: str) -> str:
+    """Where in the query, as people count: lines and columns from 1."""
+    found = re.search(r"line (\d+), pos (\d+)|line (\d+) pos (\d+)", message)
+    if not found:
+        return ""
+    line, column = (int(number) for number in found.groups() if number is not None)
+    return f" (line {line}, column {column + 1} of the query)"
+
+
+def _as_spark_says(thrown: Thrown) -> str:
+    message = thrown.message.strip().split("\n\tat ")[0]
+    code = re.match(r"\[[A-Z_0-9.]+\]", message)
+    if code is None:
+        line = message.partition("\n")[0]
+        return f"{thrown.name}: {line}".rstrip(": ")
+    text = message[code.end() :].partition("SQLSTATE:")[0]
+    text = " ".join(text.replace("`", "").split())
+    text = re.sub(r" (If necessary|If needed) set .*", "", text)
+    return text.rstrip(".") + _place(message)
+
+
+def _header(thrown: Thrown) -> str:
+    """A CSV file whose header is not that of the columns; other illegal arguments as they are."""
+    given = dict(re.findall(r"^ (Header|Schema): (.*)$", thrown.message, re.MULTILINE))
+    if not {"Header", "Schema"} <= given.keys():
+        return _as_spark_says(thrown)
+    return f"its header is {given['Header']}, but the columns are {given['Schema']}"
+
+
+def _what_java_says(thrown: Thrown) -> str:
+    """The first sentence of an exception whose class says nothing."""
+    text = re.sub(r"^file:/\S+ is not", "it is not", thrown.message)
+    return re.split(r"\.\s|\n", text)[0] or thrown.name
+
+
+def _missing_class(thrown: Thrown) -> str:
+    return f"Spark has no Java class {thrown.message}; add its jar to spark.jars in spark.config"
+
+
+_REFUSED = re.compile(r"column .* holds .*; read it with options\.customSchema: .* in query")
+"""What a condition of ours in a query says of a value, as `exact_values.refusal` words it."""
+
+
+def _of_a_database(thrown: Thrown) -> str:
+    if refused := _REFUSED.search(thrown.message):
+        return refused[0].replace("`", "")
+    if thrown.message == "No suitable driver":
+        return "Spark has no JDBC driver for this database; add its jar to spark.jars"
+    return f"the database says: {thrown.message.strip().partition(chr(10))[0]}"
+
+
+def _number(thrown: Thrown) -> str:
+    found = re.fullmatch(r'For input string: (".*")(?: .*)?', thrown.message, re.DOTALL)
+    return f"{found[1]} is not a number of that type" if found else _as_spark_says(thrown)
+
+
+def _raised_in_python(thrown: Thrown) -> str:
+    """The exception of a Python function, and the line of the user's file that raised it."""
+    text = thrown.message.partition("Traceback (most recent call last)")[2] or thrown.message
+    text = re.sub(r"\s*SQLSTATE: \w+\s*$", "", text)
+    raised = [line for line in text.splitlines() if re.match(r"[\w.]+(:|$)", line)]
+    frames = re.findall(r'File "([^"]+)", line (\d+)', text)
+    own = [frame for frame in frames if not re.search(r"site-packages|pyspark|<", frame[0])]
+    place = f" ({own[-1][0]}:{own[-1][1]})" if own else ""
+    return (raised[-1] if raised else text.strip().splitlines()[-1]) + place
+
+
+SENTENCES: Mapping[str, Sentence] = {
+    "AMBIGUOUS_REFERENCE": "the column {name} is in more than one table: {referenceNames}; "
+    "write which one{place}",
+    "ARITHMETIC_OVERFLOW": "the result of a calculation is too large for its type{where}",
+    "CANNOT_PARSE_JSON_FIELD": "the field {fieldName} holds {fieldValue}, which is not of type "
+    "{dataType}",
+    "CANNOT_PARSE_TIMESTAMP": "{message}{where}",
+    "CAST_INVALID_INPUT": "the value {expression} is not of type {targetType}{where}; correct it, "
+    "or use try_cast to get NULL instead",
+    "CAST_OVERFLOW": "the value {number} is too large for type {targetType}{where}",
+    "COLUMN_ALREADY_EXISTS": "there are two columns named {columnName}",
+    "DATA_SOURCE_NOT_FOUND": "Spark has no data source {provider}; its jar is missing",
+    "DIVIDE_BY_ZERO": "division by zero{where}; use try_divide to get NULL instead",
+    "FAILED_JDBC": "Spark cannot work with the database",
+    "FAILED_READ_FILE": "cannot read the file {path}",
+    "INVALID_ARRAY_INDEX": "an array of {arraySize} elements has no element {indexValue}{where}",
+    "INVALID_ARRAY_INDEX_IN_ELEMENT_AT": "an array of {arraySize} elements has no element "
+    "{indexValue}{where}",
+    "MALFORMED_RECORD_IN_PARSING": "the record {badRecord} does not fit the columns",
+    "NUMERIC_VALUE_OUT_OF_RANGE": "the value {value} is too large for type "
+    "DECIMAL({precision}, {scale}){where}",
+    "PARSE_EMPTY_STATEMENT": "the query is empty",
+    "PARSE_SYNTAX_ERROR": "the query has a syntax error at or near {error}{place}",
+    "PATH_NOT_FOUND": "there is no file or folder {path}",
+    "PYTHON_EXCEPTION": _raised_in_python,
+    "REMAINDER_BY_ZERO": "remainder of a division by zero{where}; use try_mod to get NULL instead",
+    "TABLE_OR_VIEW_NOT_FOUND": "there is no table {relationName}{place}; a query can read source, "
+    "earlier steps and the tables of depends_on",
+    "UNABLE_TO_INFER_SCHEMA": "no {format} file tells which columns there are; name them in the "
+    "source's columns",
+    "UNBOUND_SQL_PARAMETER": "the query uses the unknown parameter :{name}",
+    "UNRESOLVED_COLUMN": "there is no column {objectName}{place}{suggestion}",
+    "UNRESOLVED_ROUTINE": "Spark has no function {routineName}{place}",
+    "UNSUPPORTED_DATATYPE": "{typeName} is not a type of Spark",
+    "USER_RAISED_EXCEPTION": "{errorMessage}",
+    "WRONG_NUM_ARGS": "the function {functionName} takes {expectedNum} arguments, not {actualNum}"
+    "{place}",
+}
+"""Condition of Spark without its variant → the sentence, with the names of its parameters."""
+
+_OF_JAVA: Mapping[str, Sentence] = {
+    "java.lang.ClassNotFoundException": _missing_class,
+    "java.lang.NumberFormatException": _number,
+    "java.lang.OutOfMemoryError": "Spark's Java is out of memory; give it more by "
+    "spark.driver.memory in spark.config",
+    "org.apache.spark.SparkIllegalArgumentException": _header,
+    "java.sql.SQLException": _of_a_database,
+}
+"""Classes of exceptions without a condition, those above them included."""

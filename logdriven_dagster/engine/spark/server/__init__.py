@@ -1,0 +1,1 @@
+"""The project's own Spark Connect server: started, found again, stopped."""

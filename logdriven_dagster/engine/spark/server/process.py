@@ -1,0 +1,197 @@
+"""Starting a Spark Connect server: Spark's own, from PySpark's jars, with a project's settings.
+
+It is bound to 127.0.0.1 and open to whoever has its token: the one user who can read
+`.logdriven/spark.json`. No secret stands in its command line, where every user could see it.
+"""
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.secrets import redact, remember
+from logdriven_dagster.engine.spark.classic.java import ensure_java
+from logdriven_dagster.engine.spark.classic.launching import settings_file
+from logdriven_dagster.engine.spark.connect.connecting import require_packages
+from logdriven_dagster.engine.spark.connect.metrics import (
+    PAGES_FILTER,
+    PAGES_KEY,
+    PAGES_PORT,
+    SERVER_ZONE,
+    SETTINGS_DIGEST,
+    pages_key,
+    query_plan,
+)
+from logdriven_dagster.engine.spark.connect.mode import ConnectMode
+from logdriven_dagster.engine.spark.modes import Mark
+from logdriven_dagster.engine.spark.processes import started_at
+from logdriven_dagster.engine.spark.server import state as server_state
+from logdriven_dagster.engine.spark.server.state import Server, is_open
+from logdriven_dagster.engine.spark.settings import launch_settings
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.private_files import private_file
+
+_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_PORT = "spark.connect.grpc.binding.port"
+_READY_SECONDS = 180.0
+_POLL_SECONDS = 0.1
+_LOG_TAIL = 2000
+_LOG = "spark.log"
+_WARM_UPS = 4
+_WARM_UP = """
+    SELECT id, id % 7 AS k, CAST(id AS STRING) AS text, CAST(id / 3 AS DECIMAL(12, 2)) AS amount,
+           TIMESTAMP_SECONDS(id * 10) AS at
+    FROM range(300000)
+"""
+
+SERVER_SETTINGS = {
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    # A long query of one run does not hold up the short ones of others.
+    "spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri(),
+    # A port that was taken a moment ago is an error, not the next one.
+    "spark.port.maxRetries": "0",
+    # The status pages tell the row counts of writes, on this machine and to who has the key.
+    "spark.ui.enabled": "true",
+    "spark.ui.filters": PAGES_FILTER,
+    "spark.ui.retainedJobs": "200",
+    "spark.ui.retainedStages": "200",
+    "spark.sql.ui.retainedExecutions": "200",
+    # The session that the windows of a long run come from may have nothing to do for hours.
+    "spark.connect.session.manager.defaultSessionTimeout": "24h",
+    # What a killed run has left behind goes on for no longer than its lease.
+    "spark.connect.execute.manager.detachedTimeout": "60s",
+}
+"""What a server has beside a classic session."""
+
+_OF_CLIENTS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+
+
+def launched(project: Project, digest: str) -> Server:
+    """A server that has answered a first query; UsageError if none comes up."""
+    ensure_java()
+    require_packages()
+    token = secrets.token_hex(32)
+    remember(token)
+    ports = _free_ports(launch_settings(project, "spark-connect").get(_PORT))
+    folder = server_state.folder(project)
+    folder.mkdir(parents=True, exist_ok=True)
+    with settings_file(_settings(project, digest, token, ports)) as settings:
+        process = _spawned(project, settings, token)
+        server = Server(
+            host=socket.gethostname(),
+            pid=process.pid,
+            started=started_at(process),
+            port=ports[0],
+            pages_port=ports[1],
+            application="",
+            token=token,
+            settings=digest,
+        )
+        try:
+            _wait_for(process, ports[0], folder / _LOG)
+            return _warm(server, project.staging)
+        except BaseException:
+            process.kill()
+            raise
+
+
+def _settings(
+    project: Project, digest: str, token: str, ports: tuple[int, int]
+) -> Mapping[str, str]:
+    return {
+        **launch_settings(project, "spark-connect"),
+        **SERVER_SETTINGS,
+        "spark.master": project.config.spark.master,
+        "spark.app.name": project.config.spark.app_name or project.name,
+        _PORT: str(ports[0]),
+        PAGES_PORT: str(ports[1]),
+        PAGES_KEY: pages_key(token),
+        SETTINGS_DIGEST: digest,
+        SERVER_ZONE: str(project.zone),
+    }
+
+
+def _free_ports(wanted: str | None) -> tuple[int, int]:
+    """Find a port for the server, the one that the project wants or any, and one for its pages."""
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        own, pages = one.getsockname()[1], other.getsockname()[1]
+    port = int(wanted) if wanted else own
+    if wanted and is_open(port):
+        raise UsageError(f"spark.config: {_PORT}: something else listens on port {port}")
+    return port, pages
+
+
+def _spawned(project: Project, settings: Path, token: str) -> psutil.Popen:
+    package = find_spec("pyspark")
+    assert package is not None
+    assert package.origin is not None
+    home = Path(os.environ.get("SPARK_HOME") or Path(package.origin).parent)
+    environment = {name: text for name, text in os.environ.items() if name not in _OF_CLIENTS}
+    environment |= {
+        "SPARK_HOME": str(home),
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
+        "SPARK_LOCAL_IP": "127.0.0.1",  # which is where the status pages listen
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    options = ["--class", _CLASS, "--properties-file", str(settings), "--load-spark-defaults"]
+    with private_file(server_state.folder(project) / _LOG) as log:
+        return psutil.Popen(
+            [str(home / "bin" / "spark-submit"), *options, "spark-internal"],
+            env=environment,
+            cwd=project.root,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _wait_for(process: psutil.Popen, port: int, log: Path) -> None:
+    """Until the port is open; UsageError with the end of the log if the server does not come up."""
+    deadline = time.monotonic() + _READY_SECONDS
+    while not is_open(port):
+        ended = process.poll() is not None
+        if ended or time.monotonic() > deadline:
+            problem = "ended while it started" if ended else "did not start in time"
+            said = redact(log.read_text(errors="replace").strip()[-_LOG_TAIL:])
+            raise UsageError(f"the Spark server {problem}; {log} says:\n{said or 'nothing'}")
+        time.sleep(_POLL_SECONDS)
+
+
+def _warm(server: Server, staging: Path) -> Server:
+    """Let a new server do what every window does, until its classes are loaded and compiled.
+
+    It writes where windows are staged, since the executors of a cluster share no other folder.
+    """
+    from pyspark.sql.connect.session import SparkSession
+
+    session: Any = SparkSession(server.url)
+    mode, mark = ConnectMode(), Mark("warm up", "logdriven-warm-up")
+    try:
+        mode.mark(session, mark)
+        staging.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix="warm-up-", dir=staging) as folder:
+            for n in range(_WARM_UPS):
+                rows = session.sql(_WARM_UP)
+                rows.write.parquet(f"{folder}/{n}")
+                query_plan(session, mark.tag)
+                day = session.read.parquet(f"{folder}/{n}").where("at < TIMESTAMP '1970-01-08'")
+                day.coalesce(1).write.parquet(f"{folder}/day{n}")
+                day.groupBy("k").count().collect()
+        return replace(server, application=mode.application_id(session))
+    finally:
+        mode.release(session)

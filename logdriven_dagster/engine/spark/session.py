@@ -1,0 +1,113 @@
+"""Spark sessions: one for the process, and a fresh one over it for every window."""
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from threading import Thread, current_thread, main_thread
+from typing import TYPE_CHECKING
+
+import psutil
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.spark.classic.java import ensure_java
+from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
+from logdriven_dagster.engine.spark.classic.launching import start_java
+from logdriven_dagster.engine.spark.connect.connecting import connect, remote_url
+from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.engine.spark.settings import (
+    launch_settings,
+    session_settings,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SPARK_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j")
+
+
+def spark_session(project: Project) -> "SparkSession":
+    """The process's Spark session, started with the project's configuration if there is none.
+
+    It is one of Spark Connect where the project says so. What the project sets under `spark.config`
+    wins over every default here. Raises UsageError where no Java is found, or no server answers.
+    """
+    from pyspark.sql import SparkSession
+
+    if active := SparkSession.getActiveSession():
+        return active
+    if url := remote_url(project):
+        quieten()
+        return connect(project, url)
+    ensure_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = {
+        **launch_settings(project, "spark"),
+        "spark.master": project.config.spark.master,
+        "spark.app.name": project.config.spark.app_name or project.name,
+    }
+    quieten()
+    # PySpark's first call of Java would import this and pandas, while Java waits.
+    Thread(target=import_module, args=("pyspark.testing.utils",), daemon=True).start()
+    with _no_orphans(), _signals_as_they_were(), java_noise_hidden():
+        start_java(settings)
+        builder = SparkSession.builder
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _no_orphans() -> Iterator[None]:
+    """End the JVM of a start that is interrupted: PySpark forgets one it was still waiting for."""
+    me = psutil.Process()
+    before = set(me.children(recursive=True))
+    try:
+        yield
+    except BaseException:
+        for child in set(me.children(recursive=True)) - before:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        raise
+
+
+@contextmanager
+def _signals_as_they_were() -> Iterator[None]:
+    """PySpark answers Ctrl-C by cancelling everything, which looks like a failure to who waits.
+
+    Whoever waits for Spark here cancels its own work, knowing why.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None and current_thread() is main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def fresh_session(
+    spark: "SparkSession", project: Project, *, few_rows: bool = False
+) -> "Iterator[SparkSession]":
+    """A session over the same application, with views and settings of its own, while needed.
+
+    `few_rows`: see `session_settings`.
+    """
+    mode = mode_of(spark)
+    session = mode.new_session(spark)
+    try:
+        mode.configure(session, session_settings(project, few_rows=few_rows))
+        yield session
+    finally:
+        with suppress(Exception):  # with the application gone, it is gone, too
+            mode.release(session)
+
+
+def quieten() -> None:
+    """Keep PySpark from printing the errors that the engine raises, secrets and all."""
+    for name in _SPARK_LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -1,0 +1,1 @@
+"""Where bytes live: folders that attempts stage files in, and the files in them."""

@@ -1,0 +1,1 @@
+"""Target types: a store for each, and what targets hold that nobody needs any more."""

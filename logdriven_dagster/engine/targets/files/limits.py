@@ -1,0 +1,83 @@
+"""What plain files cannot hold: refused by the name of its column, since Spark writes other values.
+
+Spark writes of bytes in CSV what it shows of them, reads the keys of JSON's maps as text whatever
+they are, makes a VARIANT that is null of NULL, and ORC's own arithmetic loses the sign of a time
+within a second before 1970 and the ten days that were left out in 1582. Found by
+`tests/engine/test_round_trips.py` and `test_file_values.py`.
+"""
+
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.errors import TerminalStepError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+_LEFT_OUT = "BETWEEN DATE'1582-10-05' AND DATE'1582-10-14'"
+_EPOCH = "TIMESTAMP'1970-01-01 00:00:00Z'"
+
+
+def storable(frame: "DataFrame", form: str) -> "DataFrame":
+    """The rows, with an error for each value that files of this form would change.
+
+    TerminalStepError for a column none of whose values they can hold.
+    """
+    from pyspark.sql import functions as sf
+
+    changes = {}
+    for field in frame.schema.fields:
+        name, kind = field.name, field.dataType
+        if form == "csv" and kind.typeName() == "binary":
+            fix = f"write it as text, as in base64({name}) AS {name}"
+            raise TerminalStepError(f"column {name}: a CSV file cannot hold binary; {fix}")
+        if form == "json" and (problem := _problem_in_json(kind)):
+            told = f"a JSON file cannot hold {kind.simpleString()}"
+            raise TerminalStepError(f"column {name}: {told}, {problem}")
+        if form == "orc" and (changed := _changed_by_orc(quoted(name), kind)):
+            told = f"column {plain(name)}: an ORC file cannot hold this time; write it as text"
+            v = quoted(name)
+            changes[name] = sf.expr(f"CASE WHEN {changed} THEN raise_error('{told}') ELSE {v} END")
+    return frame.withColumns(changes) if changes else frame
+
+
+def _problem_in_json(kind: "DataType") -> str | None:
+    """What is wrong with a type, and what to do about it."""
+    from pyspark.sql import types as ty
+
+    if isinstance(kind, ty.VariantType):
+        return "whose null and NULL are one there; write it as text by to_json"
+    if isinstance(kind, ty.MapType) and kind.keyType.typeName() != "string":
+        return "whose keys are no texts; cast the keys to STRING"
+    inner: list[DataType] = []
+    if isinstance(kind, ty.MapType):
+        inner = [kind.valueType]
+    if isinstance(kind, ty.ArrayType):
+        inner = [kind.elementType]
+    if isinstance(kind, ty.StructType):
+        inner = [field.dataType for field in kind.fields]
+    return next(filter(None, map(_problem_in_json, inner)), None)
+
+
+def _changed_by_orc(v: str, kind: "DataType", depth: int = 0) -> str | None:
+    """SQL that says whether a value holds a time or day that comes back as another one."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if kind.typeName() == "date":
+        return f"{v} {_LEFT_OUT}"
+    if kind.typeName() in ("timestamp", "timestamp_ntz"):
+        fraction = f"{v} < {_EPOCH} AND {v} != date_trunc('SECOND', {v})"
+        return f"({fraction} OR CAST({v} AS DATE) {_LEFT_OUT})"
+    if isinstance(kind, StructType):
+        parts = [_changed_by_orc(f"{v}.{quoted(f.name)}", f.dataType, depth) for f in kind.fields]
+        return " OR ".join(f"({part})" for part in parts if part) or None
+    if isinstance(kind, MapType):
+        keys = _changed_by_orc(f"map_keys({v})", ArrayType(kind.keyType), depth)
+        values = _changed_by_orc(f"map_values({v})", ArrayType(kind.valueType), depth)
+        return " OR ".join(f"({part})" for part in (keys, values) if part) or None
+    if isinstance(kind, ArrayType):
+        each = f"x{depth}"
+        inner = _changed_by_orc(each, kind.elementType, depth + 1)
+        return f"exists({v}, {each} -> {inner})" if inner else None
+    return None

@@ -1,0 +1,1 @@
+"""Targets of type iceberg: Spark writes Parquet files, PyIceberg commits them."""

@@ -1,0 +1,124 @@
+"""What the snapshots of an Iceberg table say about who published what."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.storage.staging import StagedRows, Stamp, is_newer
+from logdriven_dagster.model.runs import Merged
+from logdriven_dagster.model.windows import range_text
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+_WINDOWS = "windows"
+"""The property of a snapshot that belongs to several windows: those of each, as JSON."""
+
+
+def identity(stamp: Stamp) -> dict[str, str]:
+    """The properties of every snapshot of ours: whose it is."""
+    return {
+        "job_id": str(stamp.job_id),
+        "table": stamp.table,
+        "step": stamp.step_id,
+        "data_range_start": range_text(stamp.window.start),
+        "data_range_end": range_text(stamp.window.end),
+        "fencing_token": str(stamp.fencing_token),
+    }
+
+
+def identities(stamps: Sequence[Stamp]) -> dict[str, str]:
+    """What a snapshot that belongs to several windows says of itself."""
+    if len(stamps) == 1:
+        return identity(stamps[0])
+    return _of_several([identity(stamp) for stamp in stamps])
+
+
+def publication(staged: Sequence[StagedRows], merged: Merged | None = None) -> dict[str, str]:
+    """The properties of a snapshot that publishes the rows of one window or of several."""
+    each = [identity(rows.stamp) | origin(rows) for rows in staged]
+    counts = {"inserted": str(merged.inserted), "updated": str(merged.updated)} if merged else {}
+    return each[0] | counts if len(each) == 1 else _of_several(each)
+
+
+def _of_several(each: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    return {"table": each[0]["table"], "step": each[0]["step"], _WINDOWS: json.dumps(each)}
+
+
+def origin(staged: StagedRows) -> dict[str, str]:
+    """The properties that name published rows, whoever staged and whoever published them."""
+    return {"staging": Path(staged.location).name, "staged_by": str(staged.staged_by)}
+
+
+def snapshots_of(table: "Table", staged: Sequence[StagedRows]) -> list[str | None]:
+    """The snapshot that published the rows of each window, if there is one."""
+    found: dict[tuple[str | None, str | None], str] = {}
+    for snapshot, properties in _newest_first(table):
+        named = properties.get("staging"), properties.get("staged_by")
+        found.setdefault(named, str(snapshot.snapshot_id))
+    wanted = [origin(rows) for rows in staged]
+    return [found.get((each["staging"], each["staged_by"])) for each in wanted]
+
+
+def merged_by(table: "Table", snapshot_id: str | None) -> Merged | None:
+    """What the upsert did that a snapshot published; None for other modes."""
+    snapshot = table.snapshot_by_id(int(snapshot_id)) if snapshot_id else None
+    if snapshot is None or snapshot.summary is None:
+        return None
+    told = snapshot.summary.additional_properties
+    return Merged(int(told["inserted"]), int(told["updated"])) if "inserted" in told else None
+
+
+def refuse_superseded(table: "Table", stamps: Sequence[Stamp]) -> None:
+    """AttemptLostError if a newer attempt at a stamp's window has been here."""
+    names = ("table", "step", "data_range_start")
+    mine = {tuple(identity(stamp)[name] for name in names): stamp for stamp in stamps}
+    for _, properties in _newest_first(table):
+        stamp = mine.get(tuple(properties.get(name, "") for name in names))
+        token = int(properties.get("fencing_token", 0))
+        if stamp is not None and token > stamp.fencing_token:
+            raise stamp.superseded(token)
+
+
+def is_out_of_date(table: "Table", stamp: Stamp) -> bool:
+    """Whether the table as a whole is what a newer window made of it."""
+    for _, properties in _newest_first(table):
+        if "staging" in properties:  # not a fence
+            return is_newer(properties["data_range_start"], stamp.window)
+    return False
+
+
+def indispensable(table: "Table") -> set[int]:
+    """The snapshots that no history can do without: branches, tags, the newest publication.
+
+    The last one says how new a table is that is replaced as a whole; see `is_out_of_date`.
+    """
+    named = {reference.snapshot_id for reference in table.metadata.refs.values()}
+    published = (s.snapshot_id for s, properties in _newest_first(table) if "staging" in properties)
+    return named | set(islice(published, 1))
+
+
+def of_windows(table: "Table", windows: Collection[tuple[str, str]]) -> set[int]:
+    """The snapshots of windows, each given by its table and its `data_range_start`.
+
+    Whoever goes on with an attempt finds there what it published, and which token is the newest.
+    """
+    return {
+        snapshot.snapshot_id
+        for snapshot, properties in _newest_first(table)
+        if (properties.get("table"), properties.get("data_range_start")) in windows
+    }
+
+
+def _newest_first(table: "Table") -> "Iterator[tuple[Snapshot, Mapping[str, str]]]":
+    """What each snapshot says of each of its windows."""
+    for snapshot in reversed(table.metadata.snapshots):
+        properties = snapshot.summary.additional_properties if snapshot.summary else {}
+        if _WINDOWS not in properties:
+            yield snapshot, properties
+            continue
+        for each in reversed(json.loads(properties[_WINDOWS])):
+            yield snapshot, each

@@ -1,0 +1,362 @@
+"""Iceberg tables: Spark writes Parquet files, one PyIceberg commit makes them the table's.
+
+A killed commit leaves the old rows or the new ones, never both.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.models.steps import IcebergTarget
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.queries.instants import lies_within
+from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.schemas import (
+    WINDOW_START,
+    conform,
+    given_columns,
+    window_column,
+)
+from logdriven_dagster.engine.spark.settings import option_texts
+from logdriven_dagster.engine.storage.parquet_staging import stage_parquet
+from logdriven_dagster.engine.storage.staging import (
+    Place,
+    StagedRows,
+    Stamp,
+    parquet_is_whole,
+    read_files,
+    remove_folder,
+)
+from logdriven_dagster.engine.storage.stretch_staging import Pass, stage_folders
+from logdriven_dagster.engine.targets.first_contact import files_of_others
+from logdriven_dagster.engine.targets.iceberg.catalog import (
+    PROPERTIES,
+    evolve,
+    forget_old_snapshots,
+    load_existing,
+    total_rows,
+)
+from logdriven_dagster.engine.targets.iceberg.files import (
+    all_within,
+    bound_text,
+    is_partitioned_by,
+    location,
+    matching_files,
+    one_of,
+    parquet_rows,
+    within,
+)
+from logdriven_dagster.engine.targets.iceberg.history import (
+    identities,
+    is_out_of_date,
+    merged_by,
+    publication,
+    refuse_superseded,
+    snapshots_of,
+)
+from logdriven_dagster.engine.targets.iceberg.schema import iceberg_schema, spark_schema
+from logdriven_dagster.engine.targets.iceberg.upsert import merge, refuse_duplicate_keys
+from logdriven_dagster.engine.targets.jdbc.creation import create
+from logdriven_dagster.errors import NotPublishedError, TransientStepError
+from logdriven_dagster.model.runs import Merged, Published
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+    from pyspark.sql import DataFrame
+    from pyspark.sql.readwriter import DataFrameWriter
+    from pyspark.sql.types import StructType
+
+_COMMIT_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one commit does to a table's files."""
+
+    removed: "list[DataFile]"
+    added: tuple[str, ...]
+    cut: "BooleanExpression | None" = None
+    """Rows to delete from files that otherwise stay."""
+    merged: Merged | None = None
+    """What an upsert does with the staged rows; None for other modes."""
+
+
+def identifier(name: str) -> tuple[str, ...]:
+    """What the catalog calls a table."""
+    parts = tuple(name.split("."))
+    return parts if len(parts) > 1 else ("default", *parts)
+
+
+def table_folder(project: Project, name: str) -> Path:
+    """Where the files of a table are."""
+    return Path(project.warehouse, *identifier(name))
+
+
+class IcebergTable:
+    """A target of type `iceberg`; see `Store`."""
+
+    def __init__(self, place: Place, table: str, target: IcebergTarget) -> None:
+        self._place, self._target = place, target
+        self._name = target.name or table
+        self._identifier = identifier(self._name)
+        self._folder = table_folder(place.project, self._name)
+
+    @property
+    def _catalog(self) -> Any:
+        return self._place.catalog()
+
+    def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
+        """Write Parquet files below the table's folder that no snapshot names yet."""
+        if (known := self._existing()) is not None:
+            files_of_others(known, self._target)
+        schema = spark_schema(known.schema()) if known else None
+        missing = self._place.missing_columns(stamp.table)
+        fitting = conform(frame, schema, self._name, missing=missing)
+        frame = given_columns(fitting, frame) if self._target.mode == "upsert" else fitting
+        iceberg_schema(frame.schema)  # before any work: every column must have a type there
+        options = option_texts(self._target.options)
+        return stage_parquet(frame, self._folder / "data", stamp, options, self._refuse_duplicates)
+
+    def _refuse_duplicates(self, staged: StagedRows) -> None:
+        if self._target.mode == "upsert":
+            refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
+
+    def stage_windows(self, frame: "DataFrame", stamps: Sequence[Stamp]) -> Pass:
+        """Write the files of several windows in one pass; no snapshot names them yet."""
+        missing = self._place.missing_columns(stamps[0].table)
+        frame = conform(frame, self._known_schema(), self._name, missing=missing)
+        iceberg_schema(frame.schema)
+        options = option_texts(self._target.options)
+
+        def save(writer: "DataFrameWriter", path: str) -> None:
+            writer.options(**options).parquet(path)
+
+        return stage_folders(frame, self._folder / "data", stamps, save, parquet_rows)
+
+    def staged_frame(self, staged: StagedRows) -> "DataFrame":
+        """The staged files, read with their exact schema."""
+        return self.windows_frame([staged])
+
+    def windows_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
+        """The staged files of several windows, read with their exact schema."""
+        files = [path for rows in staged for path in rows.files]
+        return read_files(self._place.spark, "parquet", files, staged[0].schema)
+
+    def holds(self, staged: StagedRows) -> bool:
+        """Whether all staged files are there and whole."""
+        return parquet_is_whole(staged, self._folder / "data")
+
+    def publish(self, staged: StagedRows, verify: Callable[[], None]) -> Published:
+        """Commit once; a snapshot that names this staging folder proves that it was done.
+
+        The commit is a compare-and-swap on the snapshot that was current when `verify` was called.
+        """
+        return self.publish_windows([staged], verify)[0]
+
+    def publish_windows(
+        self, staged: Sequence[StagedRows], verify: Callable[[], None]
+    ) -> tuple[Published, ...]:
+        """Commit several windows once, which makes them visible together."""
+        step, stamps = staged[0].stamp.step_id, [rows.stamp for rows in staged]
+        for table in self._tries(staged[0].schema):
+            refuse_superseded(table, stamps)
+            if self._target.mode == "overwrite" and is_out_of_date(table, stamps[0]):
+                return (Published(step, self._name, rows=0, table_rows=total_rows(table)),)
+            if left := self._unpublished(table, staged):
+                made = self._changed(table, left)
+                verify()
+                if not self._commit(table, left, made):
+                    continue
+            held = total_rows(table)
+            done = zip(staged, snapshots_of(table, staged), strict=True)
+            return tuple(
+                Published(
+                    *(step, self._name, by, self._published_rows(rows), merged_by(table, by)),
+                    table_rows=held,
+                )
+                for rows, by in done
+            )
+        raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")
+
+    def _unpublished(self, table: "Table", staged: Sequence[StagedRows]) -> list[StagedRows]:
+        done = snapshots_of(table, staged)
+        return [rows for rows, snapshot in zip(staged, done, strict=True) if snapshot is None]
+
+    def _published_rows(self, staged: StagedRows) -> int | None:
+        return None if self._target.mode == "upsert" else staged.rows
+
+    def _changed(self, table: "Table", staged: Sequence[StagedRows]) -> Change:
+        if self._target.mode == "upsert":
+            return self._merged(table, staged[0])
+        if others := files_of_others(table, self._target):
+            return Change(others, tuple(path for rows in staged for path in rows.files))
+        return self._replacing(table, staged)
+
+    def fence(self, stamp: Stamp) -> None:
+        """Commit a snapshot that changes no row: a commit that began before it fails."""
+        self.fence_windows([stamp])
+
+    def fence_windows(self, stamps: Sequence[Stamp]) -> None:
+        """Commit one snapshot that changes no row, for several windows."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        for table in self._tries():
+            refuse_superseded(table, stamps)
+            try:
+                with table.transaction() as transaction:
+                    update = transaction.update_snapshot(snapshot_properties=identities(stamps))
+                    with update.fast_append():
+                        pass
+            except CommitFailedException:
+                continue
+            forget_old_snapshots(table)
+            return
+        if self._existing() is not None:
+            raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")
+
+    def _tries(self, schema: "StructType | None" = None) -> "Iterator[Table]":
+        """The table as it is, again and again, with a pause before each further try.
+
+        One that is not there is made with the schema; without a schema nothing comes.
+        """
+        for attempt in range(_COMMIT_TRIES):
+            if attempt:
+                pause = random.uniform(0.01, 0.05)  # noqa: S311 - spreads the retries
+                time.sleep(pause * 2**attempt)
+            table = self._existing()
+            if table is None and schema is not None:
+                self._create(schema)
+                table = self._existing()
+            if table is None:
+                return
+            yield table
+
+    def _commit(self, table: "Table", staged: Sequence[StagedRows], change: Change) -> bool:
+        """One atomic commit; False if another writer was faster and the change may be stale."""
+        from pyiceberg.exceptions import CommitFailedException, ValidationException
+        from pyiceberg.io.pyarrow import parquet_file_to_data_file
+
+        properties = publication(staged, change.merged)
+        try:
+            with table.transaction() as transaction:
+                evolve(transaction, staged[0].schema)
+                if change.cut is not None:
+                    transaction.delete(change.cut, snapshot_properties=properties)
+                update = transaction.update_snapshot(snapshot_properties=properties)
+                # Only appends merge manifests, so they are preferred wherever nothing goes.
+                with update.overwrite() if change.removed else update.merge_append() as snapshot:
+                    for old in change.removed:
+                        snapshot.delete_data_file(old)
+                    for path in change.added:
+                        new = parquet_file_to_data_file(table.io, transaction.table_metadata, path)
+                        snapshot.append_data_file(new)
+        except (CommitFailedException, ValidationException):
+            return False
+        forget_old_snapshots(table)
+        return True
+
+    def discard(self, staged: StagedRows) -> None:
+        """Remove the staging folder, unless a snapshot names its files."""
+        self.discard_windows([staged])
+
+    def discard_windows(self, staged: Sequence[StagedRows]) -> None:
+        """Remove the staging folders of several windows, unless a snapshot names their files."""
+        table = self._existing()
+        named: set[str] = set()
+        if table is not None:
+            staged = self._unpublished(table, staged)
+            named = {file.file_path for file in matching_files(table)}
+        for rows in staged:
+            if not named & set(rows.files):
+                remove_folder(rows.location)
+
+    def read(self, window: TimeWindow | None) -> "DataFrame":
+        """The current snapshot; of `window` only the files that can hold its rows are opened."""
+        table = self._existing()
+        if table is None:
+            raise NotPublishedError(f"{self._name} was never published, so it cannot be read")
+        schema = spark_schema(table.schema())
+        if window is None:
+            return self._frame(matching_files(table), schema)
+        column = self._window_column
+        frame = self._frame(matching_files(table, within(table.schema(), column, window)), schema)
+        if is_partitioned_by(table, column):
+            return frame  # each file lies in one window as a whole
+        return frame.where(lies_within(quoted(column), window))
+
+    def _frame(self, files: "list[DataFile]", schema: "StructType") -> "DataFrame":
+        paths = [file.file_path for file in files]
+        return read_files(self._place.spark, "parquet", paths, schema)
+
+    @property
+    def _window_column(self) -> str:
+        """The column that places a row in a window."""
+        return window_column(self._target)
+
+    def _replacing(self, table: "Table", staged: Sequence[StagedRows]) -> Change:
+        """What makes way for the staged files, by mode; the windows are one after the other."""
+        added = tuple(path for rows in staged for path in rows.files)
+        windows = [rows.stamp.window for rows in staged]
+        if self._target.mode == "overwrite":
+            return Change(matching_files(table), added)
+        column, schema = self._window_column, table.schema()
+        if column == WINDOW_START and WINDOW_START not in schema.column_names:
+            return Change([], added)  # all rows are of others, and stay
+        if self._target.mode == "append":
+            condition = one_of(column, [bound_text(schema, column, each.start) for each in windows])
+        else:
+            whole = TimeWindow(windows[0].start, windows[-1].end)
+            condition = within(schema, column, whole)
+        files = matching_files(table, condition)
+        if is_partitioned_by(table, column) or all_within(table, condition, files):
+            return Change(files, added)
+        # A file of a larger window, of another mode, or of others keeps its other rows.
+        return Change([], added, cut=condition)
+
+    def _merged(self, table: "Table", staged: StagedRows) -> Change:
+        removed, added, merged = merge(self._place.spark, table, self._target.key, staged)
+        return Change(removed, added, merged=merged)
+
+    def _known_schema(self) -> "StructType | None":
+        table = self._existing()
+        return spark_schema(table.schema()) if table else None
+
+    def _existing(self) -> "Table | None":
+        return load_existing(self._catalog, self._identifier)
+
+    def _create(self, schema: "StructType") -> None:
+        from pyiceberg.exceptions import TableAlreadyExistsError
+
+        for length in range(1, len(self._identifier)):
+            namespace = self._identifier[:length]
+            create(partial(self._catalog.create_namespace_if_not_exists, namespace))
+        with suppress(TableAlreadyExistsError):
+            self._catalog.create_table(
+                self._identifier,
+                iceberg_schema(schema),
+                location=location(self._folder),
+                partition_spec=self._layout(schema),
+                properties=PROPERTIES,
+            )
+
+    def _layout(self, schema: "StructType") -> Any:
+        """Partitions by the window that wrote a row, so that windows never share a file."""
+        from pyiceberg.partitioning import (
+            UNPARTITIONED_PARTITION_SPEC,
+            PartitionField,
+            PartitionSpec,
+        )
+        from pyiceberg.transforms import IdentityTransform
+
+        if self._target.mode == "upsert" or self._window_column != WINDOW_START:
+            return UNPARTITIONED_PARTITION_SPEC
+        source = iceberg_schema(schema).find_field(WINDOW_START).field_id
+        return PartitionSpec(PartitionField(source, 1000, IdentityTransform(), WINDOW_START))

@@ -1,0 +1,180 @@
+"""Upsert into an Iceberg table: files that hold a matching key are written anew, the rest stay.
+
+A row that a newer window wrote wins over this window's, in whatever order they run.
+Rows that others put there have no `_window_start`: any window is newer than they are. Columns that
+the result lacks keep their values.
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from logdriven_dagster.engine.queries.instants import instant
+from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform
+from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.engine.storage.staging import (
+    StagedRows,
+    data_files,
+    read_files,
+    remove_folder,
+    staging_folder,
+)
+from logdriven_dagster.engine.targets.iceberg.files import (
+    between,
+    location,
+    matching_files,
+    parquet_rows,
+)
+from logdriven_dagster.engine.targets.iceberg.schema import spark_schema
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.runs import Merged
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_COMPARABLE = ("int", "bigint", "string", "date")
+"""Key types whose smallest and largest values narrow down the files to look into."""
+
+
+def refuse_duplicate_keys(rows: "DataFrame", key: tuple[str, ...], table: str) -> None:
+    """TerminalStepError if two rows have one key, since neither should win, or a key is null."""
+    missing = {name.lower() for name in key} - {name.lower() for name in rows.columns}
+    if missing:
+        raise TerminalStepError(
+            f"{table}: the result has no key column {', '.join(sorted(missing))}"
+        )
+    empty = " OR ".join(f"`{name}` IS NULL" for name in key)
+    bad = rows.groupBy(*key).count().where(f"count > 1 OR {empty}").limit(1)
+    for row in run_action(rows.sparkSession, f"{table}: keys", bad.collect):
+        shown = ", ".join(f"{name}={row[name]!r}" for name in key)
+        null = any(row[name] is None for name in key)
+        problem = "a key must not be null" if null else f"{row['count']} rows have one key"
+        raise TerminalStepError(f"{table}: {problem}: {shown}")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What of a table has keys of the new rows."""
+
+    files: "list[DataFile]"
+    older: int = 0
+    """Keys whose rows the new ones replace."""
+    newer: int = 0
+    """Keys whose rows stay, since a newer window wrote them."""
+
+
+def merge(
+    spark: "SparkSession", table: "Table", key: tuple[str, ...], staged: StagedRows
+) -> "tuple[list[DataFile], tuple[str, ...], Merged]":
+    """The files to remove, and those to add, which hold the surviving and the new rows."""
+    new = read_files(spark, "parquet", staged.files, staged.schema)
+    hit = Hit([])
+    if staged.files and matching_files(table):
+        hit = _hit(new, table, key, staged)
+    done = Merged((staged.rows or 0) - hit.older - hit.newer, hit.older)
+    if not hit.files:
+        return [], staged.files, done
+    schema = spark_schema(table.schema())
+    old = read_files(spark, "parquet", [file.file_path for file in hit.files], schema)
+    old = conform(old, staged.schema, staged.stamp.table)
+    newer = _is_newer(f"old.{WINDOW_START}", staged)
+    survivors = old.alias("old").join(new.alias("new"), _same_key(key) & ~newer, "left_anti")
+    winners = new.alias("new").join(old.alias("old"), _same_key(key) & newer, "left_anti")
+    if kept := [name for name in old.columns if name not in new.columns]:
+        columns = old.dropDuplicates(list(key)).select(*key, *map(quoted, kept))
+        winners = winners.join(columns, list(key), "left")
+    merged = survivors.unionByName(winners)
+    folder = staging_folder(Path(staged.location).parent, staged.stamp)
+    try:
+        run_action(
+            spark,
+            f"{staged.stamp.label}: merge",
+            lambda: merged.write.mode("append").parquet(str(folder)),
+        )
+    except BaseException:
+        remove_folder(folder)
+        raise
+    added = tuple(location(path) for path in data_files(folder) if parquet_rows(path))
+    return hit.files, added, done
+
+
+def _hit(new: "DataFrame", table: "Table", key: tuple[str, ...], staged: StagedRows) -> Hit:
+    """The files that hold a row whose key is among the new ones, and how many keys those are."""
+    from pyspark.sql import functions as sf
+
+    spark, label = new.sparkSession, f"{staged.stamp.label}: match"
+    candidates = matching_files(table, _key_range(new, table, key, label))
+    if not candidates:
+        return Hit([])
+    schema = spark_schema(table.schema())
+    old = read_files(spark, "parquet", [file.file_path for file in candidates], schema)
+    if WINDOW_START not in old.columns:
+        old = old.withColumn(WINDOW_START, sf.lit(None).cast("timestamp"))
+    named = old.select("*", "_metadata.file_path").alias("old")
+    matching = named.join(new.alias("new"), _same_key(key), "left_semi")
+    # A table that others filled may hold a key in several rows, and files.
+    keys = matching.groupBy(*key).agg(
+        sf.collect_set("file_path").alias("files"),
+        sf.bool_or(_is_newer(WINDOW_START, staged)).alias("newer"),
+    )
+    counts = keys.groupBy("files", "newer").count()
+    rows = run_action(spark, label, counts.collect)
+    paths = {_plain(unquote(path)) for row in rows for path in row.files}
+    return Hit(
+        [file for file in candidates if _plain(file.file_path) in paths],
+        sum(row["count"] for row in rows if not row.newer),
+        sum(row["count"] for row in rows if row.newer),
+    )
+
+
+def _plain(path: str) -> str:
+    return path.removeprefix("file:").lstrip("/")
+
+
+def _key_range(
+    new: "DataFrame", table: "Table", key: tuple[str, ...], label: str
+) -> "BooleanExpression":
+    """Between the smallest and the largest new key, column by column."""
+    from pyiceberg.expressions import AlwaysTrue, And
+    from pyspark.sql import functions as sf
+
+    types = {field.name.lower(): field.dataType.simpleString() for field in new.schema.fields}
+    names = [name for name in key if types[name.lower()] in _COMPARABLE]
+    wanted = [limit(name) for name in names for limit in (sf.min, sf.max)]
+    row = run_action(new.sparkSession, label, lambda: new.agg(sf.count("*"), *wanted).first())
+    assert row is not None
+    condition: BooleanExpression = AlwaysTrue()
+    for number, name in enumerate(names):
+        low, high = row[1 + 2 * number], row[2 + 2 * number]
+        if _field_type(table, name) != types[name.lower()]:
+            continue
+        low, high = (value if isinstance(value, int) else str(value) for value in (low, high))
+        condition = And(condition, between(name, low, high))
+    return condition
+
+
+def _field_type(table: "Table", name: str) -> str | None:
+    schema = spark_schema(table.schema())
+    types = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
+    return types.get(name.lower())
+
+
+def _same_key(key: tuple[str, ...]) -> "Column":
+    from pyspark.sql import functions as sf
+
+    return reduce(and_, (sf.col(f"old.`{name}`") == sf.col(f"new.`{name}`") for name in key))
+
+
+def _is_newer(window_start: str, staged: StagedRows) -> "Column":
+    """Whether a newer window wrote a row; never of a row without a window."""
+    from pyspark.sql import functions as sf
+
+    newer = sf.col(window_start) > instant(staged.stamp.window.start)
+    return sf.coalesce(newer, sf.lit(False))  # noqa: FBT003 - a literal

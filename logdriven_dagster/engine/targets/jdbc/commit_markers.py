@@ -1,0 +1,181 @@
+"""The table `logdriven_commit` beside JDBC targets: who published each window, and its token."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.engine.storage.staging import StagedRows, Stamp, is_newer
+from logdriven_dagster.model.runs import Merged
+from logdriven_dagster.model.windows import TimeWindow, range_text
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection, Engine, Row, Table
+
+NOTHING_YET = ""
+"""`staging` of a window that was fenced before anything was published."""
+
+
+@contextmanager
+def publishing_transaction(engine: "Engine", lease: timedelta) -> "Iterator[Connection]":
+    """A transaction whose locks the server releases if its runner is frozen for a lease.
+
+    It waits a minute more for the locks of others. SQLite has no limit for a frozen process: there,
+    others wait until it goes on or is ended.
+    """
+    from sqlalchemy import text
+
+    idle = max(round(lease.total_seconds()), 1)
+    lock = idle + 60
+    with engine.begin() as conn:
+        if engine.dialect.name == "postgresql":
+            conn.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = '{idle}s'"))
+            conn.execute(text(f"SET LOCAL lock_timeout = '{lock}s'"))
+        elif engine.dialect.name in ("mysql", "mariadb"):
+            locks = f"innodb_lock_wait_timeout = {lock}, SESSION lock_wait_timeout = {lock}"
+            of_mariadb = f"/*M!, SESSION idle_transaction_timeout = {idle} */"
+            # Otherwise a server may cut texts and numbers to what fits, in silence.
+            strict = "SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')"
+            conn.execute(text(f"SET SESSION {locks}, {strict} {of_mariadb}"))
+        yield conn
+
+
+def markers_in(schema: str | None) -> "Table":
+    """`logdriven_commit`: one row for each window of each target, with who published it."""
+    from sqlalchemy import BigInteger, Column, DateTime, MetaData, String, Table
+
+    return Table(
+        "logdriven_commit",
+        MetaData(),
+        Column("target_table", String(128), primary_key=True),
+        Column("data_range_start", String(32), primary_key=True),
+        Column("data_range_end", String(32), nullable=False),
+        Column("table_name", String(128), nullable=False),
+        Column("job_id", BigInteger, nullable=False),
+        Column("staging", String(64), nullable=False),
+        Column("row_count", BigInteger),
+        Column("committed_at", DateTime, nullable=False),
+        Column("fencing_token", BigInteger),
+        Column("inserted_count", BigInteger),
+        Column("updated_count", BigInteger),
+        schema=schema,
+    )
+
+
+def grow_markers(engine: "Engine", markers: "Table") -> None:
+    """Create the table of markers, or give an older version's its new columns."""
+    from sqlalchemy import inspect, text
+
+    markers.create(engine, checkfirst=True)
+    known = {column["name"] for column in inspect(engine).get_columns(markers.name, markers.schema)}
+    table = engine.dialect.identifier_preparer.format_table(markers)
+    for name in ("fencing_token", "inserted_count", "updated_count"):
+        if name not in known:
+            with engine.begin() as conn:
+                conn.execute(text(f"ALTER TABLE {table} ADD COLUMN {name} BIGINT"))
+
+
+def publication(conn: "Connection", markers: "Table", staged: StagedRows) -> "Row[Any] | None":
+    """The marker which says that these very rows were moved into place; None: they were not."""
+    from sqlalchemy import select
+
+    return conn.execute(select(markers).where(markers.c.staging == staged.location)).first()
+
+
+def merged_by(marker: "Row[Any]") -> Merged | None:
+    """What the upsert did that wrote a marker; None for other modes."""
+    if marker.inserted_count is None:
+        return None
+    return Merged(marker.inserted_count, marker.updated_count)
+
+
+def has_newer(conn: "Connection", markers: "Table", target: str, window: TimeWindow) -> bool:
+    """Whether a newer window was published to this target."""
+    from sqlalchemy import select
+
+    published = (markers.c.target_table == target) & (markers.c.staging != NOTHING_YET)
+    starts = select(markers.c.data_range_start).where(published)
+    return any(is_newer(start, window) for start in conn.scalars(starts))
+
+
+def lock_target(conn: "Connection", markers: "Table", target: str) -> None:
+    """Let windows of one target be published one after another, to the end of the transaction.
+
+    Two that are upserted at once would not see each other's keys.
+    """
+    from sqlalchemy import func, insert, update
+    from sqlalchemy.exc import IntegrityError
+
+    whole = {"target_table": target, "data_range_start": NOTHING_YET}
+    mine = [markers.c[name] == value for name, value in whole.items()]
+    lock = update(markers).where(*mine).values(committed_at=func.current_timestamp())
+    if conn.execute(lock).rowcount:
+        return
+    values = {"data_range_end": "", "table_name": "", "job_id": 0, "staging": NOTHING_YET}
+    with suppress(IntegrityError), conn.begin_nested():
+        conn.execute(
+            insert(markers).values(**whole, **values, committed_at=func.current_timestamp())
+        )
+        return
+    conn.execute(lock)
+
+
+def take(conn: "Connection", markers: "Table", stamp: Stamp, target: str) -> None:
+    """Lock the window's marker under the attempt's token, from here to the end of the transaction.
+
+    AttemptLostError if it has a greater one: a newer attempt has been here.
+    """
+    from sqlalchemy import func, insert, select, update
+    from sqlalchemy.exc import IntegrityError
+
+    mine = _of_window(markers, target, stamp.window)
+    known = func.coalesce(markers.c.fencing_token, 0)
+    taken = update(markers).where(*mine, known <= stamp.fencing_token)
+    values = {"fencing_token": stamp.fencing_token}
+    if conn.execute(taken.values(**values)).rowcount:
+        return
+    new = insert(markers).values(
+        target_table=target,
+        data_range_start=range_text(stamp.window.start),
+        data_range_end=range_text(stamp.window.end),
+        table_name=stamp.table,
+        job_id=stamp.job_id,
+        staging=NOTHING_YET,
+        committed_at=func.current_timestamp(),
+        **values,
+    )
+    with suppress(IntegrityError), conn.begin_nested():
+        conn.execute(new)
+        return
+    # It is there: with a greater token, or put there by another attempt a moment ago.
+    if conn.execute(taken.values(**values)).rowcount == 0:
+        token = conn.scalar(select(markers.c.fencing_token).where(*mine))
+        raise stamp.superseded(token or 0)
+
+
+def mark(
+    conn: "Connection", markers: "Table", staged: StagedRows, target: str, merged: Merged | None
+) -> None:
+    """Say in the same transaction that these rows are the window's."""
+    from sqlalchemy import func, update
+
+    window = staged.stamp.window
+    conn.execute(
+        update(markers)
+        .where(*_of_window(markers, target, window))
+        .values(
+            data_range_end=range_text(window.end),
+            table_name=staged.stamp.table,
+            job_id=staged.stamp.job_id,
+            staging=staged.location,
+            row_count=staged.rows,
+            inserted_count=merged.inserted if merged else None,
+            updated_count=merged.updated if merged else None,
+            committed_at=func.current_timestamp(),
+        )
+    )
+
+
+def _of_window(markers: "Table", target: str, window: TimeWindow) -> "list[ColumnElement[bool]]":
+    start = range_text(window.start)
+    return [markers.c.target_table == target, markers.c.data_range_start == start]

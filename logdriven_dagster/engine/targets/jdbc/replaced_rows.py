@@ -1,0 +1,53 @@
+"""Which rows of a database table a window replaces."""
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.models.steps import JdbcTarget
+from logdriven_dagster.engine.databases.connections import holds_moments
+from logdriven_dagster.engine.databases.tables import column_of, utc_text
+from logdriven_dagster.engine.databases.wall_clocks import wall_bound
+from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Table
+
+
+def replaced_rows(
+    table: "Table", window: TimeWindow, target: JdbcTarget, backend: str
+) -> "list[ColumnElement[bool]]":
+    """The conditions of the rows that the new ones replace, by mode; none for all rows.
+
+    Of MariaDB's TIMESTAMP they are true in sessions whose time zone is UTC.
+    """
+    if target.mode == "overwrite":
+        return []
+    if target.mode == "append":
+        return [column_of(table, WINDOW_START) == utc_text(window.start)]
+    column = column_of(table, window_column(target))
+    start, end = (_bound(column, moment, backend) for moment in (window.start, window.end))
+    return [column >= start, column < end]
+
+
+def has_moments(table: "Table") -> bool:
+    """Whether a column of the table holds moments."""
+    return any(holds_moments(column.type) for column in table.columns)
+
+
+def _bound(column: Any, moment: datetime, backend: str) -> Any:
+    """A window's bound as a value of the column's type."""
+    import sqlalchemy as sa
+
+    if column.name == WINDOW_START:
+        return utc_text(moment)
+    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    if isinstance(column.type, sa.Date):
+        moment = moment if moment == midnight else midnight + timedelta(days=1)
+        return sa.literal(f"{moment.date()}") if backend == "sqlite" else moment.date()
+    if backend == "sqlite":
+        # Without a fraction: a prefix of the text of this very time, so never after it.
+        return sa.literal(f"{wall_bound(moment)}")
+    if not holds_moments(column.type):
+        return wall_bound(moment)
+    return moment if backend == "postgresql" else moment.astimezone(timezone.utc)

@@ -1,0 +1,306 @@
+"""Database tables: Spark loads a staging table, one transaction moves its rows into place.
+
+`_window_start` is text here, in UTC (`2013-01-01T00:00:00Z`), because some databases have no times
+with a zone, and without one an hour exists twice when clocks go back. The table `logdriven_commit`
+says which attempt published each window.
+"""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.models.steps import JdbcTarget
+from logdriven_dagster.config.sql.committing import publication_mistake
+from logdriven_dagster.engine.databases.connections import (
+    created_as,
+    custom_schema,
+    database,
+    reader_options,
+    writer_options,
+)
+from logdriven_dagster.engine.databases.exact_columns import ExactFrame, read_exactly
+from logdriven_dagster.engine.databases.scripts import statement_text
+from logdriven_dagster.engine.databases.stored_columns import stored
+from logdriven_dagster.engine.databases.tables import (
+    column_of,
+    define,
+    reflected,
+    schema_of,
+    utc_text,
+)
+from logdriven_dagster.engine.databases.wall_clocks import fit_clocks
+from logdriven_dagster.engine.queries.instants import lies_within
+from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.schemas import (
+    WINDOW_START,
+    conform,
+    ddl,
+    given_columns,
+    window_column,
+)
+from logdriven_dagster.engine.spark.settings import option_texts
+from logdriven_dagster.engine.storage.staging import Place, StagedRows, Stamp, write
+from logdriven_dagster.engine.targets.first_contact import meet_in_database, refuse_in_database
+from logdriven_dagster.engine.targets.jdbc.commit_markers import (
+    grow_markers,
+    has_newer,
+    lock_target,
+    mark,
+    markers_in,
+    merged_by,
+    publication,
+    publishing_transaction,
+    take,
+)
+from logdriven_dagster.engine.targets.jdbc.creation import create
+from logdriven_dagster.engine.targets.jdbc.replaced_rows import has_moments, replaced_rows
+from logdriven_dagster.engine.targets.jdbc.upsert import refuse_bad_keys, upsert
+from logdriven_dagster.errors import NotPublishedError, TerminalStepError
+from logdriven_dagster.model.runs import Merged, Published
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+    from sqlalchemy import Connection, Engine, Table
+
+_LONGEST_NAME = 63
+_STAGING = "__staging_"
+
+
+def staging_prefix(table: str, suffix: str) -> str:
+    """Cut a table's name to the length that databases allow before a suffix."""
+    return table[: _LONGEST_NAME - len(suffix)]
+
+
+class JdbcTable:
+    """A target of type `jdbc`; see `Store`."""
+
+    def __init__(self, place: Place, _table: str, target: JdbcTarget) -> None:
+        self._place, self._target = place, target
+        self._connection = place.project.connection(target.connection)
+        self._backend = self._connection.url.get_backend_name()
+        self._lease = place.project.config.lease
+        schema, _, self._name = target.table.rpartition(".")
+        self._schema = schema or None
+
+    def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
+        """Load a new table beside the target."""
+        from pyspark.sql import functions as sf
+
+        for statement in self._target.pre_sql:
+            if mistake := publication_mistake(statement, self._backend):
+                raise TerminalStepError(": ".join(filter(None, ("target.pre_sql", *mistake))))
+        if WINDOW_START in frame.columns:
+            frame = frame.withColumn(WINDOW_START, sf.lit(utc_text(stamp.window.start)))
+        with database(self._connection) as engine:
+            frame = self._conformed(frame, engine)
+            staging = self._define(self._staging_name(stamp), frame.schema)
+            staging.create(engine)
+            try:
+                return self._load(frame, stamp, staging, engine)
+            except BaseException:
+                staging.drop(engine, checkfirst=True)
+                raise
+
+    def _load(
+        self, frame: "DataFrame", stamp: Stamp, staging: "Table", engine: "Engine"
+    ) -> StagedRows:
+        from sqlalchemy import func, select
+
+        options = writer_options(self._connection)
+        options |= option_texts(self._target.options)
+        writer = stored(self._connection, frame).write.format("jdbc").options(**options)
+        writer = writer.mode("append").option("dbtable", self._quoted(staging, engine))
+        counts = write(frame, stamp, writer.save)
+        with engine.connect() as conn:
+            # Spark keeps no number of rows for JDBC; the staging table knows them.
+            rows = conn.scalar(select(func.count()).select_from(staging))
+            if self._target.mode == "upsert":
+                refuse_bad_keys(conn, staging, self._target)
+        return StagedRows(
+            stamp,
+            staging.name,
+            frame.schema,
+            counts.source,
+            rows,
+            staged_by=stamp.fencing_token,
+            most_rows=counts.most,
+        )
+
+    def staged_frame(self, staged: StagedRows) -> "DataFrame":
+        """The staging table, read with the types that wrote it."""
+        with database(self._connection) as engine:
+            table = self._quoted(self._define(staged.location, staged.schema), engine)
+        return self._read(table, staged.schema).converted()
+
+    def holds(self, staged: StagedRows) -> bool:
+        """Whether the staging table is there with all its rows."""
+        from sqlalchemy import func, select
+
+        if _STAGING not in staged.location:
+            return False  # what the log says would be dropped in the end
+        with database(self._connection) as engine, engine.connect() as conn:
+            staging = self._define(staged.location, staged.schema)
+            if not engine.dialect.has_table(conn, staging.name, schema=self._schema):
+                return False
+            return conn.scalar(select(func.count()).select_from(staging)) == staged.rows
+
+    def fence(self, stamp: Stamp) -> None:
+        """Put the new token into the window's marker."""
+        with database(self._connection) as engine:
+            markers = self._markers(engine)
+            with publishing_transaction(engine, self._lease) as conn:
+                take(conn, markers, stamp, self._target.table)
+
+    def _markers(self, engine: "Engine") -> "Table":
+        markers = markers_in(self._schema)
+        create(lambda: grow_markers(engine, markers))
+        return markers
+
+    def publish(self, staged: StagedRows, verify: Callable[[], None]) -> Published:
+        """Move the rows in one transaction, whose marker makes repeating it harmless.
+
+        The marker is locked first, under the attempt's token; `verify` comes after that.
+        """
+        done = Published(
+            staged.stamp.step_id,
+            self._target.table,
+            rows=None if self._target.mode == "upsert" else staged.rows,
+        )
+        with database(self._connection) as engine:
+            staging = self._define(staged.location, staged.schema)
+            # Changing a table commits by itself in MariaDB, so it happens before the transaction.
+            markers = self._markers(engine)
+            target = create(lambda: self._grown(engine, staged.schema))
+            with publishing_transaction(engine, self._lease) as conn:
+                if self._target.mode in ("upsert", "overwrite"):
+                    lock_target(conn, markers, self._target.table)
+                take(conn, markers, staged.stamp, self._target.table)
+                verify()
+                if self._target.mode == "overwrite" and has_newer(
+                    conn, markers, self._target.table, staged.stamp.window
+                ):
+                    done = replace(done, rows=0)
+                elif marker := publication(conn, markers, staged):
+                    done = replace(done, merged=merged_by(marker))
+                else:
+                    merged = self._move(conn, staging, target, staged.stamp)
+                    mark(conn, markers, staged, self._target.table, merged)
+                    done = replace(done, merged=merged)
+            staging.drop(engine, checkfirst=True)
+        return done
+
+    def _move(
+        self, conn: "Connection", staging: "Table", target: "Table", stamp: Stamp
+    ) -> Merged | None:
+        """Bring the staged rows into the target; what it did, of an upsert."""
+        from sqlalchemy import delete, insert, select, text
+
+        for statement in self._target.pre_sql:
+            conn.execute(statement_text(statement, {}))
+        meet_in_database(conn, target, self._target)
+        if self._target.mode == "upsert":
+            return upsert(conn, staging, target, self._target.key)
+        if self._backend in ("mysql", "mariadb") and has_moments(target):
+            conn.execute(text("SET time_zone = '+00:00'"))  # as the bounds are
+        replaced = replaced_rows(target, stamp.window, self._target, self._backend)
+        conn.execute(delete(target).where(*replaced))
+        columns = [column_of(target, column.name) for column in staging.columns]
+        conn.execute(insert(target).from_select(columns, select(*staging.columns)))
+        return None
+
+    def discard(self, staged: StagedRows) -> None:
+        """Drop the staging table."""
+        with database(self._connection) as engine:
+            self._define(staged.location, staged.schema).drop(engine, checkfirst=True)
+
+    def read(self, window: TimeWindow | None) -> "DataFrame":
+        """The target's rows; Spark leaves the restriction to the database."""
+        with database(self._connection) as engine:
+            target = reflected(self._name, self._schema, engine)
+            if target is None:
+                raise NotPublishedError(f"{self._target.table} does not exist yet")
+            known = schema_of(target, self._backend)
+            read = self._read(self._quoted(target, engine), known, window)
+        if window is None:
+            return read.converted()
+        name = window_column(self._target)
+        frame = read.converted(read.near(name, window))
+        if name == WINDOW_START:
+            column, start, end = frame[name], utc_text(window.start), utc_text(window.end)
+            return frame.where((column >= start) & (column < end))
+        return frame.where(lies_within(quoted(name), window))
+
+    def _read(
+        self, table: str, schema: "StructType", window: TimeWindow | None = None
+    ) -> "ExactFrame":
+        options = reader_options(self._connection) | {"dbtable": table}
+        if known := custom_schema(schema, self._backend):
+            options["customSchema"] = known
+        zone = self._place.project.zone
+        return read_exactly(self._place.spark, self._connection, options, zone, window)
+
+    def _conformed(self, frame: "DataFrame", engine: "Engine") -> "DataFrame":
+        """The frame with the types of the target, new columns last.
+
+        Columns that only the target has are left to the database: to its defaults in new rows, and
+        as they are in rows that an upsert changes.
+        """
+        target = reflected(self._name, self._schema, engine)
+        known = None if target is None else schema_of(target, self._backend)
+        types = {f.name.lower(): f.dataType.simpleString() for f in known or ()}
+        zone = str(self._place.project.zone)
+        frame = fit_clocks(frame, types, created_as(self._backend), zone)
+        if target is None or known is None:
+            return conform(frame, None, self._target.table)
+        refuse_in_database(engine, target, self._target)
+        fitting = conform(frame, known, self._target.table)
+        for old, new in zip(known.fields, fitting.schema.fields, strict=False):
+            if old.dataType != new.dataType:
+                raise TerminalStepError(
+                    f"{self._target.table}: column {old.name} is too narrow for the result\n"
+                    f"  table:  {ddl(known)}\n  result: {ddl(frame.schema)}"
+                )
+        return given_columns(fitting, frame)
+
+    def _grown(self, engine: "Engine", schema: "StructType") -> "Table":
+        """The target with every column of the schema; created if it is not there."""
+        from sqlalchemy import Index, text
+
+        target = reflected(self._name, self._schema, engine)
+        if target is None:
+            target = self._define(self._name, schema)
+            if WINDOW_START in target.c:
+                Index(f"ix_{self._name}{WINDOW_START}"[:_LONGEST_NAME], target.c[WINDOW_START])
+            if self._target.key:
+                key = [column_of(target, name) for name in self._target.key]
+                Index(f"ix_{self._name}_key"[:_LONGEST_NAME], *key)
+            target.create(engine, checkfirst=True)
+            return target
+        known = {column.name.lower() for column in target.columns}
+        wanted = self._define(self._name, schema)
+        quote = engine.dialect.identifier_preparer.quote
+        for column in wanted.columns:
+            if column.name.lower() not in known:
+                kind = column.type.compile(engine.dialect)
+                name = quote(column.name).replace(":", "\\:")
+                with engine.begin() as conn:
+                    conn.execute(
+                        text(f"ALTER TABLE {self._quoted(target, engine)} ADD COLUMN {name} {kind}")
+                    )
+        grown = reflected(self._name, self._schema, engine)
+        assert grown is not None
+        return grown
+
+    def _define(self, name: str, schema: "StructType") -> "Table":
+        return define(name, self._schema, schema, self._backend, self._target.key)
+
+    def _staging_name(self, stamp: Stamp) -> str:
+        """`<table>__staging_<job_id>_…`, never used before: it also names the publication."""
+        suffix = f"{_STAGING}{stamp.job_id}_{uuid.uuid4().hex[:6]}"
+        return staging_prefix(self._name, suffix) + suffix
+
+    def _quoted(self, table: "Table", engine: "Engine") -> str:
+        return str(engine.dialect.identifier_preparer.format_table(table))

@@ -1,0 +1,230 @@
+"""Targets of type kafka: one Kafka transaction sends a window to a topic.
+
+Consumers that read committed messages see all rows of a window or none. A topic cannot take
+messages back, so publishing again is sending again: a runner that dies between the commit of its
+transaction and the end of its attempt leaves a window that the next attempt sends once more (at
+least once). Headers on every message say which table, window and job sent it, so that consumers can
+drop what they have seen.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.models.steps import KafkaTarget
+from logdriven_dagster.engine.kafka.clients import (
+    ANSWER_SECONDS,
+    Complaints,
+    kafka_error,
+    open_producer,
+)
+from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform, ddl
+from logdriven_dagster.engine.spark.settings import option_texts
+from logdriven_dagster.engine.storage.parquet_staging import stage_parquet
+from logdriven_dagster.engine.storage.staging import (
+    Place,
+    StagedRows,
+    Stamp,
+    parquet_is_whole,
+    read_files,
+    remove_folder,
+)
+from logdriven_dagster.errors import TerminalStepError, TransientStepError
+from logdriven_dagster.model.runs import Published
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaException, Producer
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_TYPES = {
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+}
+_FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
+_ROWS_AT_ONCE = 10_000
+_PATIENCE_SECONDS = 30.0
+
+
+class KafkaTopic:
+    """A target of type `kafka`; see `Store`."""
+
+    def __init__(self, place: Place, table: str, target: KafkaTarget) -> None:
+        self._place, self._table, self._target = place, table, target
+        self._staging = place.project.staging / table
+
+    def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
+        """Write Parquet files into the warehouse; refuse columns that no message has."""
+        topic = self._target.topic
+        frame = conform(frame.drop(WINDOW_START), None, topic)
+        frame = frame.toDF(*(name.lower() for name in frame.columns))
+        _refuse_unsendable(frame.schema, topic)
+        return stage_parquet(frame, self._staging, stamp, {})
+
+    def staged_frame(self, staged: StagedRows) -> "DataFrame":
+        """The staged files."""
+        return read_files(self._place.spark, "parquet", staged.files, staged.schema)
+
+    def holds(self, staged: StagedRows) -> bool:
+        """Whether all staged files are there and whole."""
+        return parquet_is_whole(staged, self._staging)
+
+    def fence(self, stamp: Stamp) -> None:
+        """Shut out other producers of this window, and abort the transaction that one left open."""
+        self._producer(stamp, Complaints())
+
+    def publish(self, staged: StagedRows, verify: Callable[[], None]) -> Published:
+        """Send the rows in one transaction.
+
+        Called again it sends them again: what makes a window exactly one transaction is that it is
+        not published twice, which a crash right after the commit undoes.
+        """
+        # A runner that lost its window must not even begin: it would shut out who has it now.
+        verify()
+        if staged.files:
+            self._send(staged, verify)
+        remove_folder(staged.location)
+        return Published(staged.stamp.step_id, self._target.topic, rows=staged.rows)
+
+    def _send(self, staged: StagedRows, verify: Callable[[], None]) -> None:
+        from confluent_kafka import KafkaException
+
+        complaints, topic = Complaints(), self._target.topic
+        producer = self._producer(staged.stamp, complaints)
+        sending = _Sending(producer, topic, _own_headers(staged.stamp))
+        try:
+            producer.begin_transaction()
+            for path in staged.files:
+                for row in _rows(path):
+                    sending.send(**row)
+            sending.finish()
+            verify()
+            _insist(producer.commit_transaction)
+        except BaseException as error:
+            # One whose broker is gone ends by itself, after `transaction.timeout.ms`.
+            with suppress(KafkaException):
+                producer.abort_transaction(5)
+            if isinstance(error, KafkaException):
+                raise self._failure(error, complaints.of(producer), verify) from None
+            raise
+
+    def _failure(
+        self, error: "KafkaException", complaints: Complaints, verify: Callable[[], None]
+    ) -> Exception:
+        if kafka_error(error).name() not in _FENCED and not complaints.include(_FENCED):
+            return complaints.failure(error, f"Kafka, topic {self._target.topic}, transaction")
+        # Whoever holds the lease is the rightful one; the other may have slept since long before.
+        verify()
+        return TransientStepError(
+            f"Kafka, topic {self._target.topic}: another runner that does not hold the lease shut "
+            "this one out; the transaction was aborted"
+        )
+
+    def _producer(self, stamp: Stamp, complaints: Complaints) -> "Producer":
+        """A producer that is the only one of this window: Kafka refuses those before it."""
+        from confluent_kafka import KafkaException
+
+        settings = self._place.project.kafka(self._target.connection)
+        settings |= option_texts(self._target.options)
+        producer = open_producer(settings, self._transactional_id(stamp), complaints)
+        try:
+            _insist(producer.init_transactions)
+        except KafkaException as error:
+            what = f"Kafka, topic {self._target.topic}, beginning a transaction"
+            raise complaints.of(producer).failure(error, what) from None
+        return producer
+
+    def _transactional_id(self, stamp: Stamp) -> str:
+        parts = ("logdriven", self._place.project.name, stamp.table, self._target.topic)
+        return "-".join([*parts, stamp.window.key])
+
+    def discard(self, staged: StagedRows) -> None:
+        """Remove the staging folder."""
+        remove_folder(staged.location)
+
+    def read(self, window: TimeWindow | None) -> "DataFrame":
+        """Nothing: a topic is read by offsets, which a table's name does not give."""
+        raise TerminalStepError(
+            f"{self._table} is a topic of Kafka, which cannot be read by the table's name; read "
+            f"topic {self._target.topic} with a source of type kafka"
+            + (f" instead of the window {window}" if window else "")
+        )
+
+
+def _refuse_unsendable(schema: "StructType", topic: str) -> None:
+    found = {field.name: field.dataType.simpleString() for field in schema.fields}
+    wrong = [name for name, kind in found.items() if kind not in _TYPES.get(name, ())]
+    if wrong or "value" not in found:
+        raise TerminalStepError(
+            f"{topic}: a message has value, and may have key (both STRING or BINARY) and headers "
+            f"(ARRAY<STRUCT<key: STRING, value: BINARY>>); the result is: {ddl(schema)}"
+        )
+
+
+def _own_headers(stamp: Stamp) -> list[tuple[str, bytes]]:
+    own = {"table": stamp.table, "window": stamp.window.key, "job": str(stamp.job_id)}
+    return [(f"logdriven-{name}", value.encode()) for name, value in own.items()]
+
+
+def _rows(path: str) -> Iterator[dict[str, Any]]:
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(Path(path.removeprefix("file://"))) as file:
+        for batch in file.iter_batches(_ROWS_AT_ONCE):
+            yield from batch.to_pylist()
+
+
+class _Sending:
+    """Messages on their way to a topic; the first one that fails stops the rest."""
+
+    def __init__(self, producer: "Producer", topic: str, own: list[tuple[str, bytes]]) -> None:
+        self._producer, self._topic, self._own = producer, topic, own
+        self._failed: list[Any] = []
+
+    def send(self, value: Any, key: Any = None, headers: Any = None) -> None:
+        given = [(header["key"], header["value"]) for header in headers or ()]
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic, value, key, headers=given + self._own, on_delivery=self._delivered
+                )
+            except BufferError:  # as many are on their way as librdkafka keeps
+                self._producer.poll(0.5)
+                self._stop_if_failed()
+                continue
+            self._producer.poll(0)
+            return
+
+    def finish(self) -> None:
+        """Wait until the brokers have all of them."""
+        while self._producer.flush(1):
+            self._stop_if_failed()
+        self._stop_if_failed()
+
+    def _delivered(self, error: Any, _message: Any) -> None:
+        if error is not None:
+            self._failed.append(error)
+
+    def _stop_if_failed(self) -> None:
+        from confluent_kafka import KafkaException
+
+        if self._failed:
+            raise KafkaException(self._failed[0])
+
+
+def _insist(call: Callable[[float], Any]) -> None:
+    """Call until it succeeds, fails for good, or half a minute is over."""
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            call(ANSWER_SECONDS)
+            return
+        except KafkaException as error:
+            if not kafka_error(error).retriable() or time.monotonic() > deadline:
+                raise

@@ -1,0 +1,232 @@
+"""A project's queries as Spark's own parser and analyser see them, over tables without rows.
+
+Nothing is computed, nothing is written and no function of the project's is called. Tables are
+looked at upstreams first: the columns of a table's last result are what those behind it are looked
+at with. Columns of sources come from their `columns`, their files or their database. What follows
+from columns that nobody knows (of a Python function, a source that cannot be reached, a loop) is
+left out, with a note.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from logdriven_dagster.config.checking.quality import condition_query, rule_queries, rule_texts
+from logdriven_dagster.config.models.quality import ROWS
+from logdriven_dagster.config.models.steps import (
+    CatalogTarget,
+    FilesSource,
+    KafkaSource,
+    Source,
+    StepConfig,
+)
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.sql.references import UnreadableSqlError, table_references
+from logdriven_dagster.config.yaml.documents import Location
+from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.queries.views import Views
+from logdriven_dagster.engine.sources.kafka_reader import COLUMNS as KAFKA_COLUMNS
+from logdriven_dagster.engine.sources.readers import Reading, read_source
+from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.engine.spark.session import fresh_session
+from logdriven_dagster.engine.targets.spark_table import refuse_other_partitions
+from logdriven_dagster.errors import (
+    LogdrivenError,
+    TerminalStepError,
+    TransientStepError,
+    UsageError,
+    in_brief,
+)
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import Along, Reads, Slice, TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """What was found at one place of a table's file."""
+
+    table: str
+    location: Location
+    text: str
+    is_mistake: bool
+    """False: it was not looked at, for the reason that the text tells."""
+
+
+_Found: TypeAlias = "tuple[DataFrame | None, tuple[Analysed, ...]]"
+"""A frame without rows, or what was found where there is none."""
+
+
+class _UnknownError(TransientStepError):
+    """The columns of something that a query reads are not known."""
+
+
+def analyse(project: Project, spark: "SparkSession") -> Iterator[Analysed]:
+    """Look at every query of every table, upstreams first."""
+    mode_of(spark).adopt(spark, project)
+    columns: dict[str, StructType] = {}
+    for table in project.tables.values():
+        with fresh_session(spark, project) as session:
+            looked = _Table(project, table, session, columns)
+            yield from looked.found()
+            if looked.columns is not None:
+                columns[table.table] = looked.columns
+
+
+class _Table:
+    """One table in a session of its own."""
+
+    def __init__(
+        self,
+        project: Project,
+        table: TableConfig,
+        spark: "SparkSession",
+        columns: "dict[str, StructType]",
+    ) -> None:
+        self._project, self._table, self._spark = project, table, spark
+        self._upstream = columns
+        read = [d.table for d in table.managed_dependencies]
+        self._unknown = {name.lower() for name in (table.table, *read) if name not in columns}
+        """Steps and tables, in small letters, whose columns nobody knows."""
+        self.columns: StructType | None = None
+        """The columns of the result that other tables read."""
+
+    def found(self) -> Iterator[Analysed]:
+        """Mistakes, and what could not be looked at."""
+        table = self._table
+        try:
+            self._run = WindowRun(
+                *(0, table.table, _some_window(table), 0, self._project.variables(table)),
+                {d.table: None for d in table.managed_dependencies if d.read != "none"},
+            )
+        except UsageError as error:
+            yield self._note((), str(error))
+            return
+        configured = frozenset(self._project.tables)
+        self._views = Views(self._spark, self._run, self._empty, configured)
+        for n, step in enumerate(table.steps):
+            yield from self._of_step(n, step)
+        for n, check in enumerate(table.checks):
+            yield from self._result(("checks", n, "sql"), check.sql)[1]
+        yield from self._of_rules()
+
+    def _of_step(self, n: int, step: StepConfig) -> Iterator[Analysed]:
+        """Look at a step and let its name mean its columns, if they can be known."""
+        frame = None
+        if step.source is not None:
+            frame, found = self._source(("steps", n, "source"), step.source)
+            yield from found
+        query = self._project.step_sql(self._table, step)
+        if step.loop_over is not None or step.python is not None:
+            what = "a Python function" if step.python is not None else "a loop"
+            yield self._note(("steps", n), f"nobody knows the columns of {what} before it runs")
+            frame = None
+        elif query is not None:
+            frame, found = self._result(("steps", n, "sql_file" if step.sql_file else "sql"), query)
+            yield from found
+        self._name(step.step, frame)
+        if isinstance(step.target, CatalogTarget):
+            yield from self._of_catalog(("steps", n, "target"), step.target)
+        if step.target is not None:
+            self.columns = None if frame is None else frame.schema
+
+    def _of_catalog(self, location: Location, target: CatalogTarget) -> Iterator[Analysed]:
+        """What others have made of the table in Spark's catalog that a step writes."""
+        try:
+            with step_errors():
+                if self._spark.catalog.tableExists(target.name):
+                    refuse_other_partitions(self._spark, target)
+        except LogdrivenError as error:
+            is_mistake = isinstance(error, TerminalStepError)
+            yield Analysed(self._table.table, location, in_brief(str(error)), is_mistake)
+
+    def _source(self, location: Location, source: Source) -> "_Found":
+        frame, found = self._tried(location, lambda: self._frame(source), is_source=True)
+        self._name("source", frame)
+        return frame, found
+
+    def _frame(self, source: Source) -> "DataFrame":
+        if isinstance(source, KafkaSource):
+            return self._spark.createDataFrame([], KAFKA_COLUMNS)
+        if isinstance(source, FilesSource) and source.columns:
+            return self._spark.createDataFrame([], source.columns)
+        reading = Reading(self._project, self._spark, self._run)
+        return self._spark.createDataFrame([], read_source(reading, source).schema)
+
+    def _of_rules(self) -> Iterator[Analysed]:
+        """The rules of the step that other tables read, over the columns of its result."""
+        if self.columns is None:
+            return
+        config, output = self._project.config, self._table.output
+        number = next(n for n, step in enumerate(self._table.steps) if step.target is output)
+        self._name(ROWS, self._spark.createDataFrame([], self.columns))
+        queries = [*rule_queries(self._table, config)]
+        for kind in ("sql", "fails_when"):
+            conditions = rule_texts(self._table, config, kind, kind)
+            queries += [(place, condition_query(text)) for place, text in conditions]
+        for location, query in queries:
+            if location[1] == number:
+                yield from self._result(location, query)[1]
+
+    def _result(self, location: Location, query: str) -> "_Found":
+        """The result of a query, without rows; what was found if there is none."""
+
+        def result() -> "DataFrame":
+            self._refuse_unknown(query)
+            return self._views.query(query)
+
+        return self._tried(location, result)
+
+    def _tried(
+        self, location: Location, make: "Callable[[], DataFrame]", *, is_source: bool = False
+    ) -> "_Found":
+        """What can be made, and what was found where it cannot; a source may yet come."""
+        try:
+            with step_errors():
+                frame = make()
+                frame.schema  # noqa: B018 - Spark Connect looks only when it is asked
+                return frame, ()
+        except LogdrivenError as error:
+            text, certain = in_brief(str(error)), isinstance(error, TerminalStepError)
+            is_mistake = certain and not is_source
+            return None, (Analysed(self._table.table, location, text, is_mistake),)
+
+    def _refuse_unknown(self, query: str) -> None:
+        try:
+            read = {name.lower(): name for name in table_references(query)}
+        except UnreadableSqlError:
+            return  # Spark says what it thinks of it
+        for name in sorted(read.keys() & self._unknown):
+            raise _UnknownError(f"nobody knows the columns of {read[name]}")
+
+    def _name(self, name: str, frame: "DataFrame | None") -> None:
+        """Let a name mean a frame from now on, or something that nobody knows."""
+        if frame is None:
+            self._unknown.add(name.lower())
+        else:
+            self._unknown.discard(name.lower())
+            self._views.register(name, frame)
+
+    def _empty(self, name: str, _: Reads) -> "DataFrame":
+        return self._spark.createDataFrame([], self._upstream[name])
+
+    def _note(self, location: Location, text: str) -> Analysed:
+        return Analysed(self._table.table, location, text, is_mistake=False)
+
+
+def _some_window(table: TableConfig) -> TimeWindow:
+    """A window such as the table has; which one it is changes no column."""
+    zone = table.grid.zone
+    match table.along if table.is_sliced else None:
+        case None:
+            return table.grid.window(0)
+        case Along.KEYS:
+            return Slice.nth(0, "0", "1", zone, Along.KEYS)
+        case Along.OFFSETS:
+            return Slice.nth(0, "{}", "{}", zone, Along.OFFSETS)
+        case _:
+            return Slice.nth(0, "1", "1", zone)

@@ -1,0 +1,60 @@
+"""What the log learns of a step that is staged, in a window or in one of a stretch."""
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.models.steps import StepConfig, Target
+from logdriven_dagster.engine.queries.schemas import columns_of
+from logdriven_dagster.engine.storage.staging import StagedRows
+from logdriven_dagster.model.attempts import Counts
+from logdriven_dagster.model.runs import Staged
+from logdriven_dagster.model.source_rows import SourceRows
+
+if TYPE_CHECKING:
+    from logdriven_dagster.engine.window.step_results import StepResult
+
+
+def written(
+    staged: StagedRows,
+    target: Target,
+    source_type: str | None,
+    files: tuple[str, ...],
+    malformed: int | None,
+) -> Staged:
+    """A step whose rows lie where no reader looks."""
+    rejected = staged.quality.rejected if staged.quality else 0
+    state = {
+        "rows": staged.state(),
+        "source_type": source_type,
+        "current_files": list(files),
+        "malformed": malformed,
+    }
+    return Staged(
+        staged.stamp.step_id,
+        Counts(staged.source_rows, staged.rows, staged.rows, rejected, malformed=malformed),
+        source_type,
+        target.type,
+        columns_of(staged.schema),
+        files,
+        staged.output,
+        staged.location,
+        json.dumps(state),
+        staged.quality,
+    )
+
+
+def viewed(step: StepConfig, made: "StepResult", source_type: str | None) -> Staged:
+    """A step without a target, which is a view for later ones."""
+    columns = columns_of(made.frame.schema)
+    return Staged(step.step, Counts(), source_type, None, columns, made.files)
+
+
+def with_source_rows(staged: Staged, rows: SourceRows | None) -> Staged:
+    """What was staged, with what was found out about the source on the way."""
+    return replace(noted(staged, "" if rows is None else rows.told), source_rows=rows)
+
+
+def noted(staged: Staged, *notes: str) -> Staged:
+    """What was staged, with notes for the log before its own."""
+    return replace(staged, output="; ".join(filter(None, [*notes, staged.output])))

@@ -1,0 +1,208 @@
+"""What the steps of one window make: read, transform, and once for each row of a loop."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.models.looping import LoopOver
+from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.engine.databases.scripts import run_script
+from logdriven_dagster.engine.queries.looping import loop_rows, union
+from logdriven_dagster.engine.queries.placing import chosen_by_source
+from logdriven_dagster.engine.queries.rendering import render_for_database
+from logdriven_dagster.engine.queries.transforms import call, load_function
+from logdriven_dagster.engine.queries.views import Views
+from logdriven_dagster.engine.sources.files.json_keys import refuse_keys
+from logdriven_dagster.engine.sources.files.records import Malformed
+from logdriven_dagster.engine.sources.readers import Reading, may_pass, read_source, source_files
+from logdriven_dagster.engine.sources.source_rows import look
+from logdriven_dagster.engine.spark.actions import run_action, run_checks
+from logdriven_dagster.engine.storage.staging import Place
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+_UNCOUNTED = (
+    "malformed records are not counted: the step's query does not read its source, or by spark.sql "
+    "in Python on Spark Connect, which tells nothing of it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step makes, and nobody has computed yet."""
+
+    frame: "DataFrame"
+    files: tuple[str, ...] = ()
+    """The names of the files that it reads."""
+    chosen: bool = False
+    """Whether no row can lie outside the window; see `placing.chosen_by_source`."""
+
+
+class StepResults:
+    """The results of a window's steps as frames, which nobody has computed yet."""
+
+    def __init__(
+        self,
+        place: Place,
+        run: WindowRun,
+        table: TableConfig,
+        views: Views,
+        seen: "Callable[[str | None, DataFrame], DataFrame]" = lambda _, frame: frame,
+        *,
+        windows: tuple[TimeWindow, ...] = (),
+    ) -> None:
+        """`seen` may watch a source on its way, whose `window_column` it learns.
+
+        `windows` are those of a stretch.
+        """
+        self._place, self._run, self._table, self._views = place, run, table, views
+        self._seen, self._windows = seen, windows
+        self._malformed: dict[str, list[Malformed]] = {}
+
+    def use(self, run: WindowRun) -> None:
+        """Read the files and replace the variables of this run from now on."""
+        self._run = run
+        self._views.use(run)
+
+    def commit_before_read(self, step: StepConfig) -> list[str]:
+        """Execute what a step commits before it reads; how many rows changed, for the log."""
+        told = []
+        for script in step.commit_before_read:
+            run_checks()  # an attempt that was taken over changes nothing any more
+            done = run_script(
+                self._place.project.connection(script.connection),
+                [render_for_database(sql, self._run) for sql in script.sql],
+                {},
+                transaction=script.transaction,
+            )
+            told.append(f"before the read {done.rows} rows changed on {script.connection}")
+        return told
+
+    def of(self, step: StepConfig) -> StepResult:
+        """What the step makes."""
+        self._malformed[step.step] = []
+        return self._of(step)
+
+    def may_pass(self, error: Exception) -> bool:
+        """Whether the step that failed may succeed when tried again; see `sources.may_pass`."""
+        read = [
+            each.source
+            for each in self._table.steps
+            if each.step in self._malformed and each.loop_over is None
+        ]
+        return any(may_pass(self._reading, source, error) for source in read if source)
+
+    def source_rows(self, step: StepConfig) -> SourceRows | None:
+        """Where the rows of a step's source belong, if that is news; see `source_rows.look`."""
+        if step.loop_over is not None:
+            return None
+        return look(self._reading, step, self._place.looks)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a source counts the malformed records that it lets through."""
+        return any(self._malformed.values())
+
+    def malformed(self) -> list[int | None]:
+        """For each window, the malformed records that were read and not told before.
+
+        None where every source is strict, or no query has read one that is not.
+        """
+        told: list[list[int | None]] = []
+        for waiting in self._malformed.values():
+            for counts in list(waiting):
+                if None not in (found := counts()):
+                    told.append(found)
+                    waiting.remove(counts)
+        number = max(len(self._windows), 1)
+        return (
+            [sum(map(int, each)) for each in zip(*told, strict=True)] if told else [None] * number
+        )
+
+    def uncounted(self, step: StepConfig) -> str:
+        """What the log says where nobody knows how many malformed records a step has read."""
+        return _UNCOUNTED if self._malformed.get(step.step) else ""
+
+    def _of(self, step: StepConfig) -> StepResult:
+        if step.loop_over is not None:
+            return self._of_all_rows(step, step.loop_over)
+        source, sql = self._source(step), self._place.project.step_sql(self._table, step)
+        made = self._transformed(step, source, sql)
+        chosen = chosen_by_source(self._table, step, sql, source, self._run.window)
+        return StepResult(made, self._files(step, source), chosen)
+
+    def _of_all_rows(self, step: StepConfig, loop: LoopOver) -> StepResult:
+        """One result of all rows of a loop. Source: Sharp ETL, loopOver."""
+        run, spark = self._run, self._place.spark
+        rows = self._views.query(loop.sql or f"SELECT * FROM `{loop.step}`")  # noqa: S608 - a step's name
+        once, results = step.model_copy(update={"loop_over": None}), []
+        try:
+            for row in loop_rows(rows, loop, f"{run.table} {run.window} {step.step}"):
+                self.use(replace(run, row=row))
+                results.append(self._of(once))
+        finally:
+            self.use(run)
+        files = tuple(dict.fromkeys(name for result in results for name in result.files))
+        made = union([result.frame for result in results], loop, spark)
+        return StepResult(made, files, all(result.chosen for result in results))
+
+    def _source(self, step: StepConfig) -> "DataFrame | None":
+        if step.source is None:
+            return None
+        reading = self._reading
+        frame = read_source(reading, step.source)
+        refuse_keys(reading, step.source)
+        self._malformed[step.step] += reading.malformed
+        source = self._seen(step.source.window_column, frame)
+        self._views.offer("source", lambda: source)
+        return source
+
+    def _files(self, step: StepConfig, source: "DataFrame | None") -> tuple[str, ...]:
+        if step.source is None or source is None:
+            return ()
+        return source_files(self._reading, step.source, source)
+
+    @property
+    def _reading(self) -> Reading:
+        place = self._place
+        return Reading(place.project, place.spark, self._run, place.sources, self._windows)
+
+    def _transformed(
+        self, step: StepConfig, source: "DataFrame | None", sql: str | None
+    ) -> "DataFrame":
+        if step.python:
+            folder = self._place.project.files[self._run.table].parent
+            function = load_function(step.python, folder)
+            label, known = f"{self._run.table} {self._run.window} {step.step}", self.values()
+            # It may start Spark jobs of its own.
+            return run_action(
+                self._place.spark, label, lambda: call(str(step.python), function, known)
+            )
+        if sql is not None:
+            return self._views.query(sql)
+        assert source is not None  # the configuration refuses a step without an origin
+        return source
+
+    def values(self) -> dict[str, Callable[[], Any]]:
+        """What the parameters of a Python transform can name."""
+        frames, own = self._views.parameters(), self._run.table.replace(".", "_")
+        return frames | {
+            "spark": lambda: self._place.spark,
+            "window": lambda: self._run.window,
+            "job_id": lambda: self._run.job_id,
+            "variables": lambda: {**self._run.variables, **self._run.row},
+            "properties": lambda: self._place.project.properties(self._table),
+            "inputs": lambda: {name: frame() for name, frame in frames.items() if name != own},
+        }
+
+    def origin(self, step: StepConfig) -> str | None:
+        """The kinds of what the step reads: its source, and the tables that it names."""
+        kinds: list[str] = [step.source.type] if step.source else []
+        kinds += [self._place.project.table(name).output.type for name in self._views.opened]
+        return ",".join(dict.fromkeys(sorted(kinds))) or ("python" if step.python else "sql")

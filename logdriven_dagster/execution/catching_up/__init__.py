@@ -1,0 +1,1 @@
+"""Many windows: the queue of a catch-up, its slots, and refreshes by name."""

@@ -1,0 +1,219 @@
+"""The loop of a catch-up: take what is ready, one window after the other or side by side.
+
+Source: Kylin, scheduler.
+"""
+
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.errors import (
+    AlreadyDoneError,
+    AlreadyRunningError,
+    RefusedError,
+    UnmetNeedError,
+)
+from logdriven_dagster.execution.arguments import RunArguments
+from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
+from logdriven_dagster.execution.catching_up.slots import Slots
+from logdriven_dagster.execution.events import (
+    NeedUnmet,
+    WindowEvent,
+    WindowRefused,
+    WindowSetBack,
+    WindowSkipped,
+    WindowStarted,
+)
+from logdriven_dagster.execution.window.needs import Needs
+from logdriven_dagster.execution.window.orders import Order
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning import PlannedWindow, State
+
+_LOOK_SECONDS = 2.0
+"""Between two looks at what others do."""
+
+
+@dataclass
+class CatchingUp:
+    """One catch-up on its way."""
+
+    project: Project
+    now: datetime
+    arguments: RunArguments
+    queue: CatchUpQueue
+    max_windows: int | None
+    run: Callable[[Sequence[Order]], Generator[WindowEvent]]
+    """Claims adjoining windows, or the first few of them, and runs them in one pass.
+
+    The claim is all that it does before the first WindowStarted.
+    """
+    most: Callable[[Order], int]
+    """How many windows of a table may run in one pass."""
+    needs: Needs
+    record: Callable[[Order, Sequence[TimeWindow]], dict[TimeWindow, str]]
+    """Records windows that do not apply as SKIPPED; those that it did, each with why."""
+    wait: timedelta = timedelta(0)
+    """How long to wait for windows that others run, and that something here waits for."""
+    tried: int = field(default=0, init=False)
+    error: Exception | None = field(default=None, init=False)
+    """Why nothing more begins, although windows beside it are still in work."""
+
+    def events(self, max_parallel: int) -> Generator[WindowEvent]:
+        """Everything that happens, with so many windows in work at most."""
+        until = time.monotonic() + self.wait.total_seconds()
+        while True:
+            if max_parallel == 1:
+                yield from self._taken(self._whole, lambda: True)
+            else:
+                yield from self._side_by_side(Slots(max_parallel))
+            if not self._has_more(until):
+                break
+        yield from self.queue.held()
+
+    def _has_more(self, until: float) -> bool:
+        """Wait for others as long as that may bring work; whether it has brought any."""
+        while time.monotonic() < until and self._may_go_on():
+            self.queue.look_again()
+            if self.queue.next_ready() is not None:
+                return True
+            if not self.queue.awaits_others():
+                return False
+            time.sleep(min(_LOOK_SECONDS, max(until - time.monotonic(), 0)))
+        return False
+
+    def _may_go_on(self) -> bool:
+        return self.max_windows is None or self.tried < self.max_windows
+
+    def _taken(
+        self,
+        begin: Callable[[PlannedWindow, Sequence[Order]], Iterable[WindowEvent]],
+        has_room: Callable[[], bool],
+    ) -> Generator[WindowEvent]:
+        """Begin what is ready, as long as there is room for it."""
+        while has_room() and self._may_go_on():
+            planned = self.queue.next_ready()
+            if planned is None:
+                return
+            table = self.project.table(planned.table)
+            passed_over = self.queue.passed_over(planned)
+            order = Order(
+                self.project,
+                table,
+                planned.window,
+                planned.trigger,
+                self.now,
+                self.arguments,
+                passed_over,
+            )
+            try:
+                if planned.state is State.INAPPLICABLE:
+                    yield from self._pass_over(planned, order)
+                    continue
+                yield from begin(planned, self._stretch(planned, order))
+            except UnmetNeedError as unmet:
+                yield NeedUnmet(self.queue.give_up(self.needs.having(unmet)), unmet)
+            except (AlreadyDoneError, AlreadyRunningError) as faster:
+                self.queue.leave(planned)
+                yield WindowRefused(planned.table, planned.window, faster)
+            except RefusedError as refusal:
+                self.tried += 1
+                self.queue.set_aside(planned)
+                yield WindowRefused(planned.table, planned.window, refusal)
+
+    def _stretch(self, planned: PlannedWindow, order: Order) -> list[Order]:
+        """The window with those that may run in one pass with it."""
+        most = self.most(order)
+        if self.max_windows is not None:
+            most = min(most, self.max_windows - self.tried)
+        if most < 2 or order.passed_over:
+            return [order]
+        return [replace(order, window=each) for each in self.queue.stretch(planned, most)]
+
+    def _whole(self, _planned: PlannedWindow, orders: Sequence[Order]) -> Generator[WindowEvent]:
+        for event in self.run(orders):
+            yield event
+            self._seen(event)
+
+    def _seen(self, event: WindowEvent) -> None:
+        self.queue.seen(event)
+        self.tried += isinstance(event, WindowStarted)
+        self.tried -= isinstance(event, WindowSetBack)  # it is tried once more
+
+    def _pass_over(self, planned: PlannedWindow, order: Order) -> Generator[WindowEvent]:
+        """Record what does not apply as SKIPPED, so that it is neither in the way nor lost."""
+        found = self.record(order, self.queue.inapplicable(planned))
+        for window in order.passed_over:
+            yield WindowSkipped(planned.table, window, f"passed over for {planned.window}")
+        for window, reason in found.items():
+            yield WindowSkipped(planned.table, window, reason)
+        if planned.window in found:
+            self.queue.recorded(planned)
+        else:
+            self.queue.set_aside(planned)
+
+    def _side_by_side(self, slots: Slots) -> Generator[WindowEvent]:
+        """Fill the slots; an error lets what is in work end, an interruption stops it."""
+        try:
+            yield from self._begun(slots)
+            while slots.is_busy:
+                ended = self._ended(slots)
+                # Before anything is told: a free slot does not wait for whoever listens.
+                begun = self._begun(slots)
+                yield from ended
+                yield from begun
+        except GeneratorExit as cause:
+            slots.stop(cause)
+            raise
+        except BaseException as cause:
+            yield from slots.stop(cause)
+            raise
+        if self.error is not None:
+            raise self.error
+
+    def _ended(self, slots: Slots) -> list[WindowEvent]:
+        events: list[WindowEvent] = []
+        try:
+            events = slots.wait()
+            for event in events:
+                self._seen(event)
+        except Exception as error:  # noqa: BLE001 - raised when all have ended
+            self.error = self.error or error
+        return events
+
+    def _begun(self, slots: Slots) -> list[WindowEvent]:
+        """Windows that are claimed now; they go on in threads of their own."""
+
+        def begin(planned: PlannedWindow, orders: Sequence[Order]) -> Iterable[WindowEvent]:
+            return self._started(slots, planned, orders)
+
+        events: list[WindowEvent] = []
+        try:
+            events.extend(self._taken(begin, lambda: slots.is_free and self.error is None))
+        except Exception as error:  # noqa: BLE001 - as above
+            self.error = self.error or error
+        return events
+
+    def _started(
+        self, slots: Slots, planned: PlannedWindow, orders: Sequence[Order]
+    ) -> list[WindowEvent]:
+        """Claim in this thread, where one claim sees the other, and hand the rest over."""
+        events = self.run(orders)
+        begun: list[WindowEvent] = []
+        try:
+            while not (begun and _is_last_start(begun[-1])):
+                begun.append(next(events))
+        except BaseException:
+            events.close()
+            raise
+        slots.start(events)
+        started = [event for event in begun if isinstance(event, WindowStarted)]
+        self.tried += len(started)
+        # Maybe fewer than were asked for: the claim decides.
+        self.queue.taken(planned, [event.attempt.window for event in started])
+        return begun
+
+
+def _is_last_start(event: WindowEvent) -> bool:
+    return isinstance(event, WindowStarted) and not event.behind

@@ -1,0 +1,206 @@
+"""The order of one catch-up: the plan, and what has happened since it was made."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import islice, takewhile
+
+from logdriven_dagster.config.models.tables import CatchUp, TableConfig
+from logdriven_dagster.execution.events import (
+    NeedUnmet,
+    WindowEvent,
+    WindowFailed,
+    WindowLost,
+    WindowRefused,
+    WindowSetBack,
+    WindowSkipped,
+    WindowStarted,
+)
+from logdriven_dagster.model.attempts import Status, Trigger
+from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning import Plan, PlannedWindow, plan, stretch, unfinished_windows
+
+_AT_ONCE = 500
+"""How many windows one transaction records as SKIPPED: others wait for it."""
+
+
+class CatchUpQueue:
+    """The state of one catch-up: what the log said, and what to leave alone from here on."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, TableConfig],
+        read_logs: Callable[[Collection[str]], dict[str, TableLog]],
+        now: datetime,
+        selected: Sequence[str],
+        *,
+        mode: CatchUp | None,
+        backoff: timedelta | None,
+    ) -> None:
+        """`read_logs` gives the logs of tables and of their upstreams, as they are now."""
+        self._tables, self._read_logs, self._now = tables, read_logs, now
+        self._mode, self._backoff = mode, backoff
+        self._open = list(selected)
+        self._aside: set[tuple[str, datetime]] = set()
+        self._taken: set[tuple[str, datetime]] = set()
+        self._alone: set[tuple[str, datetime]] = set()
+        self._elsewhere: set[tuple[str, datetime]] = set()
+        """Windows that somebody else was faster with."""
+        self._failures: dict[str, TimeWindow] = {}
+        self.logs = read_logs(selected)
+        self._fresh = True
+        self._changed: set[str] = set()
+        """Tables whose log has changed since it was read."""
+        self._known_plan: Plan | None = None
+        self._downstream: dict[str, set[str]] = {}
+        for name in selected:
+            for dependency in tables[name].managed_dependencies:
+                self._downstream.setdefault(dependency.table, set()).add(name)
+
+    def next_ready(self) -> PlannedWindow | None:
+        """The next window to try, or to record as SKIPPED.
+
+        Of tables that go in order, none while another one is in work; and none while something is
+        in work that may bring more of what the window reads. The whole log is read once more
+        before giving up.
+        """
+        in_work = {name for name, _ in self._taken}
+        busy = set(filter(self._ordered, in_work))
+        left = self._taken | self._aside | self._elsewhere
+        plan = self._plan()
+        for planned in plan.ready():
+            place = (planned.table, planned.window.start)
+            if planned.table in busy or place in left:
+                continue
+            if not in_work or in_work.isdisjoint(plan.before(planned)):
+                return planned
+        if self._fresh or self._taken:
+            return None
+        # Somebody else may have finished what our tables were waiting for.
+        self._read(self._open)
+        self._fresh = True
+        return self.next_ready()
+
+    def passed_over(self, planned: PlannedWindow) -> list[TimeWindow]:
+        """The older windows that `latest_only` records as SKIPPED; never a running one."""
+        if planned.trigger is not Trigger.PENDING:
+            return []
+        table = self._plan().tables[planned.table]
+        running = [item.window for item in table.log.open if item.status is Status.RUNNING]
+        return [w for w in table.passed_over if not any(w.overlaps(r) for r in running)]
+
+    def stretch(self, planned: PlannedWindow, most: int) -> list[TimeWindow]:
+        """The windows to run in one pass, this one first; those that were set back run alone."""
+        table = planned.table
+        windows = stretch(self._plan(), planned, most)
+        aside = self._aside | self._taken | self._alone | self._elsewhere
+        if (table, planned.window.start) in self._alone:
+            return [planned.window]
+        behind = takewhile(lambda w: (table, w.start) not in aside, windows[1:])
+        return [planned.window, *behind]
+
+    def inapplicable(self, planned: PlannedWindow) -> list[TimeWindow]:
+        """The windows to record as SKIPPED with it, since their conditions cannot hold either."""
+        return list(islice(self._plan().inapplicable(planned), _AT_ONCE))
+
+    def taken(self, planned: PlannedWindow, windows: Sequence[TimeWindow]) -> None:
+        """Learn that windows are in work from here on; `seen` learns of their end."""
+        self._taken |= {(planned.table, window.start) for window in windows}
+        # A window that runs once more is not complete now: what waits for it must know.
+        self._read([planned.table])
+
+    def recorded(self, planned: PlannedWindow) -> None:
+        """Learn that windows of its table are SKIPPED now."""
+        self._reload(planned.table)
+
+    def seen(self, event: WindowEvent) -> None:
+        """Learn from what happened."""
+        match event:
+            case WindowStarted() | WindowRefused() | WindowSkipped() | NeedUnmet():
+                return
+            case WindowSetBack(attempt=attempt):
+                self._taken.discard((attempt.table, attempt.window.start))
+                self._alone.add((attempt.table, attempt.window.start))
+            case WindowFailed(attempt=attempt, stands=False) | WindowLost(attempt=attempt) if (
+                self._ordered(attempt.table)
+            ):
+                self._taken.discard((attempt.table, attempt.window.start))
+                self._failures.setdefault(attempt.table, attempt.window)
+                self._close(attempt.table)
+            case _:
+                attempt = event.attempt
+                self._taken.discard((attempt.table, attempt.window.start))
+                self._aside.add((attempt.table, attempt.window.start))
+                if self._takes_one(attempt.table):
+                    self._close(attempt.table)
+        self._reload(attempt.table)
+
+    def set_aside(self, planned: PlannedWindow) -> None:
+        """Leave a refused window alone for the rest of this catch-up."""
+        self._aside.add((planned.table, planned.window.start))
+        self._reload(planned.table)
+
+    def give_up(self, does: Callable[[str], bool]) -> tuple[str, ...]:
+        """Leave tables alone from here on; those of them that had something to run."""
+        pending = tuple(n for n, t in self._plan().tables.items() if does(n) and t.pending)
+        for name in list(filter(does, self._open)):
+            self._close(name)
+        return pending
+
+    def leave(self, planned: PlannedWindow) -> None:
+        """Leave a window to whoever runs it, or has done it, until `look_again`."""
+        self._elsewhere.add((planned.table, planned.window.start))
+        self._reload(planned.table)
+
+    def look_again(self) -> None:
+        """Read the logs anew, also for windows that were left to others."""
+        self._elsewhere.clear()
+        self._read(self._open)
+        self._fresh = True
+
+    def awaits_others(self) -> bool:
+        """Whether something is pending while somebody else runs it, or what comes before it."""
+        pending = any(table.pending for table in self._plan().tables.values())
+        open_ones = (item for log in self.logs.values() for item in log.open)
+        return pending and any(item.status is Status.RUNNING for item in open_ones)
+
+    def held(self) -> Iterator[WindowEvent]:
+        """The windows behind failed ones. Source: Sharp ETL, reported as skipped, not logged."""
+        self._read(self._changed)
+        for name, failed in self._failures.items():
+            log = self.logs[name]
+            for window in unfinished_windows(self._tables[name], log, self._now):
+                if window.start.timestamp() > failed.start.timestamp():
+                    yield WindowSkipped(name, window, f"{failed} did not succeed")
+
+    def _plan(self) -> Plan:
+        """Made anew when the log was read, without which nothing changes."""
+        if self._changed:
+            self._read(self._changed)
+        if self._known_plan is None:
+            tables, mode, backoff = self._tables, self._mode, self._backoff
+            self._known_plan = plan(
+                tables, self.logs, self._now, self._open, mode=mode, backoff=backoff
+            )
+        return self._known_plan
+
+    def _read(self, names: Collection[str]) -> None:
+        self.logs |= self._read_logs(sorted(names))
+        self._changed.difference_update(list(names))
+        self._known_plan = None
+
+    def _reload(self, name: str) -> None:
+        """What comes next needs the log as it is then, however much happens until then."""
+        self._changed |= {name, *self._downstream.get(name, ())}
+        self._fresh = False
+
+    def _close(self, name: str) -> None:
+        if name in self._open:
+            self._open.remove(name)
+            self._known_plan = None
+
+    def _ordered(self, name: str) -> bool:
+        return self._tables[name].ordered
+
+    def _takes_one(self, name: str) -> bool:
+        return (self._mode or self._tables[name].catch_up) == "once"

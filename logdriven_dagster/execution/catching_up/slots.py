@@ -1,0 +1,109 @@
+"""Windows side by side: each goes on in a thread of its own, and is told of in the caller's."""
+
+import logging
+import time
+from collections.abc import Generator
+from contextvars import copy_context
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from logdriven_dagster.engine.spark.actions import in_pool, watched_by
+from logdriven_dagster.execution.events import WindowEvent
+
+_PATIENCE = 30.0
+"""Seconds in which windows that are stopped have to end; what cannot be stopped goes on alone."""
+
+_LOOK = 1.0
+"""Seconds between two looks for signals: one that comes just before a wait does not end it."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    slot: int
+    events: list[WindowEvent]
+    error: BaseException | None
+
+
+class Slots:
+    """A bounded number of windows in work. One thread starts, awaits and stops them all."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._free = list(range(1, number + 1))
+        self._ended: SimpleQueue[_Ended] = SimpleQueue()
+        self._cause: BaseException | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether one more window may begin."""
+        return bool(self._free)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a window is in work."""
+        return len(self._free) < self._number
+
+    def start(self, events: Generator[WindowEvent]) -> None:
+        """Go on with a window that was claimed, in a free slot.
+
+        What watches the caller's work watches this, too.
+        """
+        slot = heappop(self._free)
+        context = copy_context()
+        thread = Thread(
+            target=context.run, args=(self._go_on, slot, events), name=f"slot {slot}", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # the machine has no thread left
+            heappush(self._free, slot)
+            events.close()
+            raise
+
+    def wait(self) -> list[WindowEvent]:
+        """How the next window ended; what it raised, if it came to no end of its own."""
+        while (ended := self._next(_LOOK)) is None:
+            pass
+        if ended.error is not None:
+            raise ended.error
+        return ended.events
+
+    def stop(self, cause: BaseException) -> list[WindowEvent]:
+        """End all windows by the same exception; what those say that had just come to an end."""
+        self._cause = cause
+        until = time.monotonic() + _PATIENCE
+        told: list[WindowEvent] = []
+        while self.is_busy:
+            ended = self._next(max(0.0, until - time.monotonic()))
+            if ended is None:
+                logger.warning("not_stopped: a window in work could not be stopped in time")
+                break
+            told += ended.events
+        return told
+
+    def _next(self, seconds: float) -> _Ended | None:
+        """The next that ends within so many seconds."""
+        try:
+            ended = self._ended.get(timeout=seconds)
+        except Empty:
+            return None
+        heappush(self._free, ended.slot)
+        return ended
+
+    def _go_on(self, slot: int, events: Generator[WindowEvent]) -> None:
+        told: list[WindowEvent] = []
+        error: BaseException | None = None
+        try:
+            with watched_by(self._check), in_pool(f"slot {slot}"):
+                told.extend(events)
+        except BaseException as raised:  # noqa: BLE001 - handed to the waiting thread
+            error = raised
+        self._ended.put(_Ended(slot, told, error))
+
+    def _check(self) -> None:
+        if self._cause is not None:
+            raise self._cause

@@ -1,0 +1,1 @@
+"""A project's files and the registry: registering, changing, exporting, comparing."""

@@ -1,0 +1,256 @@
+"""What people do with definitions: settings, versions, going back, finding what uses what."""
+
+import difflib
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.derived.uses import USED_KINDS
+from logdriven_dagster.config.loading import read_sources
+from logdriven_dagster.config.models.settings import parse_setting
+from logdriven_dagster.errors import InvalidProjectError, UsageError
+from logdriven_dagster.execution.definitions.registering import (
+    Folder,
+    Standing,
+    author,
+    change,
+    register,
+)
+from logdriven_dagster.model.definitions import (
+    Change,
+    Declared,
+    Difference,
+    Kind,
+    Operation,
+    Version,
+    code_of,
+    content_differences,
+)
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.definitions import history as definition_history
+from logdriven_dagster.runlog.definitions import registry as definitions
+from logdriven_dagster.runlog.definitions.changes import Wanted, put, set_columns
+from logdriven_dagster.runlog.definitions.history import Finding
+from logdriven_dagster.runlog.definitions.rows import OPERATIONAL, Author, contents, lock
+
+T = TypeVar("T")
+
+Side: TypeAlias = int | Literal["file"]
+"""One side of a diff: a version, or what the file says at present."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The registry of a project, whatever its other files say."""
+
+    project: str
+    run_log: RunLog
+
+    @classmethod
+    def opened(cls, root: Path | str) -> "Registry":
+        """Open the registry of a folder; InvalidProjectError without a valid `logdriven.yaml`."""
+        sources = read_sources(root)
+        project = Project(sources.root, sources.config, {}, {}, {})
+        return cls(project.name, RunLog.open(project.run_log_url))
+
+    def ask(self, query: Callable[..., T], *arguments: Any) -> T:
+        """The answer of a query of the store that takes a connection and the project first."""
+        return self.run_log.ask(lambda conn: query(conn, self.project, *arguments))
+
+    def kind(self, name: str) -> Kind:
+        """The kind of what has or had a name; UsageError if nothing had."""
+        kind = self.ask(definition_history.kind_of, name)
+        if kind is None:
+            near = difflib.get_close_matches(name, self.ask(definition_history.names), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "; `logdriven apply` registers files"
+            raise UsageError(f"nothing is registered under the name {name!r}{hint}")
+        return kind
+
+    def versions(self, name: str) -> list[Version]:
+        """Every version of a definition, oldest first."""
+        kind = self.kind(name)
+        code = code_of(self.project, kind, name)
+        return self.run_log.ask(lambda conn: definition_history.versions(conn, kind, [code]))
+
+
+Settings: TypeAlias = Mapping[str, Mapping[str, str | None]]
+"""Name of a definition → setting → what people write; None for what its definition says."""
+
+
+def set_settings(root: Path | str, wanted: Settings, by: Author) -> list[Change]:
+    """Change settings of tables, jobs and steps; those that are so already make no version.
+
+    Files are applied only where a name is not registered yet. UsageError for unknown names and
+    settings, and for values that they cannot have; nothing is written then.
+    """
+    registry = Registry.opened(root)
+    if any(registry.ask(definition_history.kind_of, name) is None for name in wanted):
+        register(root)
+    kinds = {name: registry.kind(name) for name in wanted}
+    parsed = {name: dict(_parsed(kinds[name], name, given)) for name, given in wanted.items()}
+
+    def write(conn: Connection) -> list[Change]:
+        lock(conn, registry.project)
+        changes = definitions.adopt(conn, registry.project)
+        for kind in OPERATIONAL:
+            values = {
+                name: _completed(conn, registry.project, kind, name, parsed[name])
+                for name in wanted
+                if kinds[name] is kind
+            }
+            changes += set_columns(conn, registry.project, kind, values, by)
+        return changes
+
+    return registry.run_log.write(write)
+
+
+_RESET = object()
+
+
+def _parsed(kind: Kind, name: str, given: Mapping[str, str | None]) -> Iterator[tuple[str, Any]]:
+    allowed = OPERATIONAL.get(kind, frozenset())
+    if not allowed:
+        raise UsageError(f"{name} is a {kind.value.lower()}, which has no settings")
+    for setting, text in given.items():
+        if setting not in allowed:
+            near = difflib.get_close_matches(setting, allowed, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(sorted(allowed))}"
+            raise UsageError(f"{name} has no setting {setting!r}; {hint}")
+        try:
+            yield setting, _RESET if text is None else parse_setting(setting, text)
+        except ValueError as error:
+            raise UsageError(f"{setting}: {error}") from None
+
+
+def _completed(
+    conn: Connection, project: str, kind: Kind, name: str, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values, with what the definition says where they are reset."""
+    if _RESET not in values.values():
+        return dict(values)
+    code = code_of(project, kind, name)
+    content = contents(conn, kind, [code]).get(code)
+    declared = json.loads(content)["settings"] if content else {}
+    return {n: declared.get(n) if value is _RESET else value for n, value in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """What a rollback wrote, and what the file says to it."""
+
+    changes: tuple[Change, ...]
+    version: int
+    """The version that is in force now."""
+    file: Path | None
+    """The file that still says otherwise; None if it says the same, or there is none."""
+
+
+def rollback(root: Path | str, name: str, version: int, operator: str | None = None) -> RolledBack:
+    """Make an older version of a table or job the latest again, with its settings.
+
+    Files that have changed are applied before, so that this is the last change. UsageError if
+    there is no such version, or it does not fit the project any more; nothing is written then.
+    """
+    folder = Folder.to_look_at(root)
+    registry = Registry(folder.project.name, folder.run_log)
+    old = _old_version(registry, name, version)
+    applying, rolling = author("apply", operator), author(f"rollback to {version}", operator)
+    settings = {n: value for n, value in old.columns.items() if n in OPERATIONAL[old.kind]}
+    columns = {n: value for n, value in old.columns.items() if n not in settings}
+    item = Declared(old.kind, name, old.content, columns)
+    digest = folder.file_digests.get((old.kind, name))
+
+    def work(conn: Connection, standing: Standing) -> list[Change]:
+        changes = folder.apply(conn, applying)
+        wanted = [Wanted(item, settings, digest)]
+        changes += put(conn, registry.project, old.kind, wanted, rolling)
+        return changes + (standing.derive(conn, rolling) if changes else [])
+
+    try:
+        registered = change(folder, work, {old.kind: {name: json.loads(old.content)}})
+    except InvalidProjectError as error:
+        problem = f"version {version} of {name} does not fit the project any more"
+        raise UsageError(f"{problem}; nothing was changed:\n{error}") from None
+    files = folder.project.files if old.kind is Kind.TABLE else folder.project.job_files
+    file = files.get(name) if digest != item.digest else None
+    return RolledBack(registered.changes, registered.project.versions[old.code], file)
+
+
+def _old_version(registry: Registry, name: str, version: int) -> Version:
+    kind = registry.kind(name)
+    if kind not in (Kind.TABLE, Kind.JOB):
+        hint = "roll back the table or job that it follows from"
+        if kind is Kind.PROJECT:
+            hint = "logdriven.yaml is always as the file says: change it there"
+        raise UsageError(f"{name} is a {kind.value.lower()}; {hint}")
+    known = {found.version: found for found in registry.versions(name)}
+    if version not in known:
+        raise UsageError(f"{name} has no version {version}; it has {min(known)} to {max(known)}")
+    if known[version].operation is Operation.DELETE:
+        raise UsageError(f"version {version} of {name} deleted it; name one before")
+    return known[version]
+
+
+def diff(root: Path | str, name: str, first: Side | None, second: Side | None) -> "Compared":
+    """How two versions of a definition differ: the last two by default, else the latest one.
+
+    UsageError for a version that there is not.
+    """
+    versions = {version.version: version for version in Registry.opened(root).versions(name)}
+    numbers = sorted(versions)
+    if first is None:
+        first, second = numbers[max(len(numbers) - 2, 0)], numbers[-1]
+    elif second is None:
+        second = numbers[-1]
+
+    def content(side: Side) -> Mapping[str, Any]:
+        if side == "file":
+            return _file_content(root, name)
+        if side not in versions:
+            raise UsageError(f"{name} has no version {side}; it has {numbers[0]} to {numbers[-1]}")
+        return versions[side].in_force
+
+    return Compared(first, second, content_differences(content(first), content(second)))
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two versions of a definition, field by field."""
+
+    first: Side
+    second: Side
+    differences: Sequence[Difference]
+
+
+def _file_content(root: Path | str, name: str) -> dict[str, Any]:
+    folder = Folder.to_look_at(root)
+    for item in (*folder.items, *Standing(folder.sources, folder.project).follows.definitions):
+        if item.name == name:
+            return dict(json.loads(item.content))
+    raise UsageError(f"no file declares {name}")
+
+
+def find(root: Path | str, wanted: Mapping[str, str], text: str | None = None) -> list[Finding]:
+    """What has a name or uses something of it, as far as files are applied.
+
+    `wanted` is by kind of use: connection, source, …; of several, all have to be used by the same.
+    """
+    registry = Registry.opened(root)
+    found: list[list[Finding]] = [
+        registry.ask(definition_history.users, [kind], used) for kind, used in wanted.items()
+    ]
+    if text is not None:
+        named = registry.ask(definition_history.named, text)
+        found.append(named + registry.ask(definition_history.users, USED_KINDS, text))
+    return _common(found)
+
+
+def _common(found: Sequence[Collection[Finding]]) -> list[Finding]:
+    names = [{(item.kind, item.name) for item in part} for part in found]
+    common = set.intersection(*names) if names else set()
+    return [item for part in found for item in part if (item.kind, item.name) in common]

@@ -1,0 +1,293 @@
+"""All definitions of a project as one text, and back: also into another database."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config.checking.plain_secrets import definition_secrets, plain_secrets
+from logdriven_dagster.config.derived.declaring import declared
+from logdriven_dagster.config.models.code_files import misplaced_content
+from logdriven_dagster.config.models.project import ProjectConfig
+from logdriven_dagster.config.models.settings import checked_column
+from logdriven_dagster.config.project import PROJECT_FILE
+from logdriven_dagster.config.yaml.documents import Document
+from logdriven_dagster.config.yaml.exchange import (
+    FORMAT,
+    SECTIONS,
+    Content,
+    Export,
+    ExportedDefinition,
+    ExportedHistory,
+)
+from logdriven_dagster.errors import InvalidProjectError, UsageError
+from logdriven_dagster.execution.definitions.changes import Registry
+from logdriven_dagster.execution.definitions.registering import (
+    Folder,
+    Registered,
+    Standing,
+    Writing,
+    change,
+)
+from logdriven_dagster.model.definitions import (
+    Change,
+    Declared,
+    Kind,
+    Version,
+    canonical,
+    code_of,
+)
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.definitions import history as definition_history
+from logdriven_dagster.runlog.definitions import registry as definitions
+from logdriven_dagster.runlog.definitions.changes import Wanted, put
+from logdriven_dagster.runlog.definitions.rows import DEFINITIONS, OPERATIONAL, Author, lock
+
+_DERIVED = (Kind.RELATION, Kind.STEP)
+
+
+def export(root: Path | str, *, history: bool = False) -> dict[str, Any]:
+    """Every definition of the registry, with all its versions if wanted; no secrets are in it."""
+    registry = Registry.opened(root)
+
+    def read(conn: Connection) -> dict[str, Any]:
+        lock(conn, registry.project)  # nothing changes between the parts
+        definitions.adopt(conn, registry.project)
+        exported: dict[str, Any] = {
+            "logdriven_export": FORMAT,
+            "project": registry.project,
+            "definitions": {
+                section: [
+                    _exported(version)
+                    for version in definition_history.latest_versions(conn, registry.project, kind)
+                ]
+                for section, kind in SECTIONS.items()
+            },
+        }
+        if history:
+            exported["history"] = {
+                section: list(_histories(conn, registry.project, kind))
+                for section, kind in SECTIONS.items()
+            }
+        return exported
+
+    return registry.run_log.write(read)
+
+
+def _exported(version: Version) -> dict[str, Any]:
+    content = _content(version)
+    settings = {
+        name: version.columns[name]
+        for name, value in sorted(content.get("settings", {}).items())
+        if version.columns[name] != value
+    }
+    told: dict[str, Any] = {
+        "name": version.name,
+        "code": version.code,
+        "version": version.version,
+    }
+    if version.file_digest is not None and version.kind not in _DERIVED:
+        told["file_digest"] = version.file_digest
+    return told | ({"settings": settings} if settings else {}) | {"content": content}
+
+
+def _histories(conn: Connection, project: str, kind: Kind) -> Iterator[dict[str, Any]]:
+    by_code: dict[str, list[Version]] = {}
+    codes = definition_history.logged_codes(conn, project, kind)
+    for version in definition_history.versions(conn, kind, codes):
+        by_code.setdefault(version.code, []).append(version)
+    for code, versions in by_code.items():
+        told = [
+            {
+                "version": version.version,
+                "operation": version.operation.value,
+                "operator": version.operator,
+                "time": version.time,
+                "reason": version.reason,
+                "file_digest": version.file_digest,
+                "columns": dict(sorted(version.columns.items())),
+                "content": _content(version),
+            }
+            for version in versions
+        ]
+        yield {"name": versions[-1].name, "code": code, "versions": told}
+
+
+def _content(version: Version) -> dict[str, Any]:
+    """In the order in which people read it."""
+    parsed: dict[str, Any] = json.loads(version.content)
+    return {part: parsed[part] for part in ("values", "settings", "files") if part in parsed}
+
+
+@dataclass(frozen=True, slots=True)
+class _Import:
+    """What is to be imported into a project, found to be sound by itself."""
+
+    folder: Folder
+    export: Export
+
+    def contents(self, kind: Kind) -> dict[str, dict[str, Any]]:
+        """Content by name."""
+        return {item.name: item.content.told for item in self.of(kind)}
+
+    def of(self, kind: Kind) -> tuple[ExportedDefinition, ...]:
+        """The definitions of a kind."""
+        section = next(section for section, k in SECTIONS.items() if k is kind)
+        return self.export.definitions.get(section, ())
+
+    def write(self, conn: Connection, standing: Standing, author: Author) -> list[Change]:
+        """The imported rows, then what files say of the rest, then what follows from both."""
+        name = self.folder.project.name
+        changes = []
+        for kind, histories in _history(self.export).items():
+            changes += definition_history.restore(conn, name, kind, histories)
+        for kind in (Kind.PROJECT, Kind.TABLE, Kind.JOB):
+            changes += put(conn, name, kind, list(self._wanted(conn, kind, standing)), author)
+        changes += self.folder.apply(conn, Author(author.operator, "apply"))
+        for kind in _DERIVED:
+            changes += put(conn, name, kind, list(self._following(kind, standing)), author)
+        return changes + standing.derive(conn, author)
+
+    def _wanted(self, conn: Connection, kind: Kind, standing: Standing) -> Iterator[Wanted]:
+        name = self.folder.project.name
+        if kind is Kind.PROJECT:
+            # logdriven.yaml is always as the file says; a new log goes on with its number.
+            known = definition_history.kind_of(conn, name, name) is Kind.PROJECT
+            for item in () if known else self.of(kind):
+                content = Declared(kind, name, canonical(item.content.told))
+                yield Wanted(content, {}, content.digest, item.version)
+            return
+        given = {item.name: item for item in self.of(kind)}
+        for made in declared(standing.sources, standing.project):
+            if made.kind is kind and made.name in given:
+                item = given[made.name]
+                digest = self.folder.file_digests.get((kind, made.name))
+                yield Wanted(made, _settings(made, item), digest, item.version)
+
+    def _following(self, kind: Kind, standing: Standing) -> Iterator[Wanted]:
+        given = {item.name: item for item in self.of(kind)}
+        for made in standing.follows.definitions:
+            if made.kind is kind and made.name in given:
+                item = given[made.name]
+                yield Wanted(made, _settings(made, item), made.digest, item.version)
+
+
+def import_export(
+    root: Path | str, export: Export, by: Author, writing: Writing = RunLog.write
+) -> Registered:
+    """Bring the definitions of an export into the registry of a project.
+
+    What is new gets the exported version, what differs a new one, what is the same none. The
+    import is later than the files beside it, which win again when they change. Files that were not
+    applied yet and are not imported are applied. The project that comes of it is checked as a
+    whole: InvalidProjectError, or UsageError for an export that is not sound; nothing is written.
+    """
+    folder = Folder.to_look_at(root)
+    _check(folder, export)
+    wanted = _Import(folder, export)
+    return change(
+        folder,
+        lambda conn, standing: wanted.write(conn, standing, by),
+        {kind: wanted.contents(kind) for kind in (Kind.TABLE, Kind.JOB)},
+        writing,
+    )
+
+
+def _settings(made: Declared, item: ExportedDefinition) -> dict[str, Any]:
+    """The settings in force: what the definition says, and what operators changed."""
+    names = OPERATIONAL.get(made.kind, frozenset())
+    return {name: value for name, value in made.columns.items() if name in names} | item.settings
+
+
+def _check(folder: Folder, export: Export) -> None:
+    """UsageError for another project's export, codes and settings that cannot be, other files."""
+    name = folder.project.name
+    if export.project != name:
+        fix = f"codes follow from names; write `project: {export.project}` into {PROJECT_FILE}"
+        raise UsageError(f"the export is of project {export.project}, this is {name}: {fix}")
+    for section in {*export.definitions, *export.history}:
+        if section not in SECTIONS:
+            raise UsageError(f"{section} is no part of an export: {', '.join(SECTIONS)}")
+    for section, kind in SECTIONS.items():
+        latest, logged = export.definitions.get(section, ()), export.history.get(section, ())
+        codes = [(item.name, item.code) for item in latest]
+        for named, code in [*codes, *((item.name, item.code) for item in logged)]:
+            if code != code_of(name, kind, named):
+                raise UsageError(f"{named}: {code} is not its code in project {name}")
+        for definition in latest:
+            _check_definition(kind, definition)
+    for section in SECTIONS:
+        contents = [item.content for item in export.definitions.get(section, ())]
+        contents += [v.content for item in export.history.get(section, ()) for v in item.versions]
+        for content in contents:
+            _check_secrets(folder, section, content)
+
+
+def _check_definition(kind: Kind, item: ExportedDefinition) -> None:
+    own = item.content.values.get(kind.value.lower())
+    if kind in (Kind.TABLE, Kind.JOB) and own != item.name:
+        raise UsageError(f"{item.name}: its content is that of {own}")
+    for name, value in item.settings.items():
+        if name not in OPERATIONAL.get(kind, ()):
+            raise UsageError(f"{item.name} has no setting {name!r}")
+        try:
+            checked_column(name, value)
+        except ValueError as error:
+            raise UsageError(f"{item.name}: {error}") from None
+    if problem := misplaced_content(item.content.told):
+        raise UsageError(f"{item.name}: {problem}")
+
+
+def _check_secrets(folder: Folder, section: str, content: Content) -> None:
+    document = Document(folder.sources.main.path, content.values, {}, "as exported")
+    if section != "project":
+        if errors := list(definition_secrets(document)):
+            raise InvalidProjectError(errors)
+        return
+    try:
+        config = ProjectConfig.model_validate(document.values)
+    except ValidationError:
+        return  # of a newer or older version; it is never in force
+    if errors := list(plain_secrets(document, config)):
+        raise InvalidProjectError(errors)
+
+
+def _history(export: Export) -> Mapping[Kind, list[list[Version]]]:
+    return {
+        kind: [list(_versions(kind, item)) for item in export.history.get(section, ())]
+        for section, kind in SECTIONS.items()
+    }
+
+
+def _versions(kind: Kind, history: ExportedHistory) -> Iterator[Version]:
+    expected = set(DEFINITIONS[kind][1].columns.keys()) - _NOT_OF_KIND
+    for number, item in enumerate(history.versions, history.versions[0].version):
+        if item.version != number or set(item.columns) != expected:
+            raise UsageError(f"{history.name}: version {item.version} of its history is not sound")
+        if problem := misplaced_content(item.content.told):
+            raise UsageError(f"{history.name}, version {item.version}: {problem}")
+        for name in OPERATIONAL.get(kind, frozenset()):
+            try:
+                checked_column(name, item.columns[name])
+            except ValueError as error:
+                raise UsageError(f"{history.name}, version {item.version}: {error}") from None
+        yield Version(
+            kind,
+            history.name,
+            history.code,
+            item.version,
+            item.operation,
+            item.operator,
+            item.time,
+            item.reason,
+            canonical(item.content.told),
+            item.file_digest,
+            item.columns,
+        )
+
+
+_NOT_OF_KIND = set(DEFINITIONS[Kind.PROJECT][1].columns.keys())

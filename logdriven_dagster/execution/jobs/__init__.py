@@ -1,0 +1,1 @@
+"""Runs of configured jobs: standard jobs, and the steps of maintenance jobs."""

@@ -1,0 +1,178 @@
+"""The steps of a maintenance job, one after the other; a failed one ends the run.
+
+Source: Kettle, maintenance workflow: ascending `exec_order`, retries, Abort.
+"""
+
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.jobs import MaintenanceJob, MaintenanceStep
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.engine.spark.actions import watched_by
+from logdriven_dagster.errors import (
+    AttemptLostError,
+    LogdrivenError,
+    RunLogError,
+    UsageError,
+)
+from logdriven_dagster.execution.arguments import JobArguments
+from logdriven_dagster.execution.events import StepEnded, StepEvent, StepStarted, StepTriedAgain
+from logdriven_dagster.execution.jobs.upkeep_steps import UPKEEP
+from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.execution.window.leases import HeldLease
+from logdriven_dagster.execution.window.timeouts import Timeout
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.job_runs import JobRun, RunStep, StepResult
+from logdriven_dagster.model.upkeep import Upkept
+from logdriven_dagster.runlog.jobs import runs as job_runs
+
+_LOOKS_SECONDS = 0.2
+
+
+def steps_to_run(
+    job: MaintenanceJob, arguments: JobArguments, *, stopped: RunStep | None
+) -> tuple[RunStep, ...]:
+    """The enabled steps by ascending order, from where a run begins.
+
+    That is the step that was asked for; else, unless the start was, the one at which the run
+    before stopped; else the lowest. UsageError for a step that the job does not have, or that is
+    disabled. Source: Kettle, `MIN(exec_order)`; it always restarts at the lowest.
+    """
+    enabled = [
+        RunStep(step.exec_order, step.step)
+        for step in sorted(job.steps, key=lambda step: step.exec_order)
+        if step.enabled
+    ]
+    first = _first(job, enabled, arguments, stopped)
+    return tuple(step for step in enabled if first is None or step.exec_order >= first)
+
+
+def _first(
+    job: MaintenanceJob,
+    enabled: list[RunStep],
+    arguments: JobArguments,
+    stopped: RunStep | None,
+) -> int | None:
+    orders = {step.step: step.exec_order for step in enabled}
+    if (wanted := arguments.from_step) is not None:
+        if wanted not in orders:
+            known = ", ".join(orders) or "none"
+            raise UsageError(f"{job.job} has no enabled step {wanted}; its steps are {known}")
+        return orders[wanted]
+    if arguments.from_start or stopped is None:
+        return None
+    # A step keeps its name when its number changes; one that is gone leaves its place.
+    return orders.get(stopped.step, stopped.exec_order)
+
+
+@dataclass
+class Maintenance:
+    """The steps of one run."""
+
+    runner: Runner
+    project: Project
+    job: MaintenanceJob
+    run: JobRun
+    lease: HeldLease
+    timeout: Timeout
+    arguments: JobArguments
+
+    def events(self) -> Generator[StepEvent, None, str | None]:
+        """Run the steps; what the failed one says, or None."""
+        configured = {step.step: step for step in self.job.steps}
+        for step in self.run.request.steps:
+            yield StepStarted(step)
+            began = time.monotonic()
+            result = yield from self._tried(step, configured[step.step])
+            self._end(step, result)
+            yield StepEnded(step, result, time.monotonic() - began)
+            if result.status is Status.FAILURE:
+                return f"step {step.step}: {result.error}"
+        return None
+
+    def _tried(
+        self, step: RunStep, config: MaintenanceStep
+    ) -> Generator[StepEvent, None, StepResult]:
+        """Try a step as often as the job says, whatever the error is. Source: Kettle."""
+        failed = 0
+        while True:
+            self._begin(step, failed)
+            try:
+                with watched_by(self._check):
+                    self._check()
+                    done = self._work(config)
+                self._check()
+                return StepResult(Status.SUCCESS, done.rows, redact(done.text), None, failed)
+            except (AttemptLostError, RunLogError):
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, a step failed
+                failed += 1
+                text = _text(error)
+                if failed > self.job.retries or self.timeout.is_over:
+                    return StepResult(Status.FAILURE, error=text, error_count=failed)
+            yield StepTriedAgain(step, text, failed)
+            self._pause()
+
+    def _begin(self, step: RunStep, failed: int) -> None:
+        self.runner.run_log.write(lambda conn: job_runs.start_step(conn, self.run, step, failed))
+
+    def _end(self, step: RunStep, result: StepResult) -> None:
+        self.runner.run_log.write(lambda conn: job_runs.end_step(conn, self.run, step, result))
+
+    def _check(self) -> None:
+        self.lease.check()
+        self.timeout.check()
+
+    def _pause(self) -> None:
+        end = time.monotonic() + self.job.retry_interval.total_seconds()
+        while (left := end - time.monotonic()) > 0:
+            self.lease.check()
+            time.sleep(min(left, _LOOKS_SECONDS))
+
+    def _work(self, step: MaintenanceStep) -> Upkept:
+        """Its body is loaded only now. Source: DolphinScheduler, task definitions are split."""
+        if step.sql is not None:
+            return self._sql(step, step.sql)
+        if step.python is not None:
+            return self._python(step, step.python)
+        assert step.upkeep is not None  # the configuration refuses a step that does nothing
+        return UPKEEP[step.upkeep](self.runner, self.project, step)
+
+    def _sql(self, step: MaintenanceStep, sql: str | tuple[str, ...]) -> Upkept:
+        from logdriven_dagster.engine.maintenance.statements import run_in_spark, run_on_connection
+
+        statements = (sql,) if isinstance(sql, str) else sql
+        if step.connection is None:
+            label, engine = f"{self.job.job} {step.step}", self.runner.engine
+            return run_in_spark(engine, self.project, statements, self._values(), label)
+        connection = self.project.connection(step.connection)
+        return run_on_connection(
+            connection, statements, self._values(), transaction=step.transaction
+        )
+
+    def _python(self, step: MaintenanceStep, reference: str) -> Upkept:
+        from logdriven_dagster.engine.maintenance.functions import run_function
+
+        known: dict[str, Callable[[], Any]] = {
+            "project": lambda: self.project,
+            "run_log": lambda: self.runner.run_log,
+            "options": lambda: self.project.resolved(step.options),
+            "variables": self._values,
+            "job_run_id": lambda: self.run.job_run_id,
+        }
+        folder = self.project.job_files[self.job.job].parent
+        label = f"{self.job.job} {step.step}"
+        return run_function(reference, folder, known, lambda: self.runner.engine, label)
+
+    def _values(self) -> dict[str, str | int | float | bool]:
+        """What statements can name: the values of the run, the job's and the project's."""
+        values = {**self.project.values(self.job.parameters), **self.arguments.overrides}
+        return {**values, "job_run_id": self.run.job_run_id, "job_name": self.job.job}
+
+
+def _text(error: Exception) -> str:
+    text = redact(str(error) or type(error).__name__)
+    return text if isinstance(error, LogdrivenError) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,1 @@
+"""Notices and messages: who is told what, in which words, by which sender."""

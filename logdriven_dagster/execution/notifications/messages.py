@@ -1,0 +1,241 @@
+"""Messages: what is told to one recipient, as mail, chat, JSON and plain text."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import in_brief
+from logdriven_dagster.execution.notifications import wording as shown
+from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.observed import notifications
+from logdriven_dagster.runlog.observed.notifications import Event, Notice, Parcel
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_WORDS: dict[Event, str] = {"failure": "failed", "recovery": "recovered", "success": "succeeded"}
+_MOST_FACTS = 50
+"""A message holds no more of them; it says how many there are."""
+_ERROR_LENGTH = 1000
+_SLACK_LENGTH = 2900
+"""Slack takes 3,000 characters in a block."""
+
+
+_MOST_BLOCKED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One attempt or run of a job, as a message tells it."""
+
+    event: Event
+    subject_type: str
+    subject: str
+    window: str
+    """What it covered; empty for a job."""
+    job_id: int
+    attempt_number: int | None = None
+    started: str = ""
+    """On the project's clock."""
+    seconds: float | None = None
+    read: int | None = None
+    written: int | None = None
+    step: str = ""
+    error: str = ""
+    blocked: tuple[str, ...] = ()
+    """The tables that a job could not go on with, and why."""
+    link: str | None = None
+    """The Dagster run."""
+
+    @property
+    def heading(self) -> str:
+        return " ".join(filter(None, [self.subject, self.window, _WORDS[self.event]]))
+
+    @property
+    def details(self) -> str:
+        """Attempt, duration and counts, on one line."""
+        again = f"attempt {self.attempt_number}" if (self.attempt_number or 1) > 1 else ""
+        rows = "" if self.event == "failure" or self.written is None else f"{self.written:,} rows"
+        what = "run" if self.subject_type == "job" else "job"
+        parts = [f"{what} {self.job_id}", again, shown.duration(self.seconds), rows, self.started]
+        return " · ".join(filter(None, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A text file that goes with a mail."""
+
+    name: str
+    subtype: str
+    """`csv` or `html`."""
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one recipient is told at once."""
+
+    project: str
+    title: str
+    digest: str
+    """What a message that is sent again is known by."""
+    facts: tuple[Fact, ...] = ()
+    left_out: int = 0
+    """How many facts more there are."""
+    text: str = ""
+    """What it says beside the facts."""
+    files: tuple[Attached, ...] = ()
+
+    @property
+    def severity(self) -> Literal["failure", "success", "info"]:
+        if not self.facts:
+            return "info"
+        return "failure" if any(fact.event == "failure" for fact in self.facts) else "success"
+
+    def as_text(self) -> str:
+        """For people, without any markup."""
+        return "\n\n".join([*filter(None, [self.text]), *map(_told, self.facts), *self._rest()])
+
+    def as_html(self) -> str:
+        """For mail programs."""
+        return templates().get_template("message.html.j2").render(message=self, words=_WORDS)
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs: `events` are the facts."""
+        events = [{**asdict(fact), "text": fact.heading} for fact in self.facts]
+        head = {"id": self.digest, "project": self.project, "title": self.title}
+        return head | {"text": self.as_text(), "events": events, "left_out": self.left_out}
+
+    def as_slack(self) -> dict[str, Any]:
+        """For incoming webhooks of Slack, and of chats that are like it."""
+        parts = [*filter(None, [self.text]), *map(_in_slack, self.facts), *self._rest()]
+        blocks = [{"type": "header", "text": {"type": "plain_text", "text": self.title[:150]}}]
+        blocks += [
+            {"type": "section", "text": {"type": "mrkdwn", "text": part[:_SLACK_LENGTH]}}
+            for part in parts[: _MOST_FACTS - 2]
+        ]
+        return {"text": self.title, "blocks": blocks}
+
+    def _rest(self) -> Iterator[str]:
+        if self.left_out:
+            yield f"… and {self.left_out:,} more: `logdriven log` and `logdriven report` show them."
+
+
+def compose(conn: Connection, project: Project, parcel: Parcel) -> Message:
+    """The message about a parcel's notices, failures first, with what the log says about them."""
+    order = list(_WORDS)
+    notices = sorted(parcel.notices, key=lambda notice: (order.index(notice.event), notice.job_id))
+    told = notices[:_MOST_FACTS]
+    wanted = [notice.job_id for notice in told if notice.subject_type == "table"]
+    attempts = {row["job_id"]: row for row in history.attempts_by_id(conn, wanted)}
+    runs = [notice.job_id for notice in told if notice.subject_type == "job"]
+    of_jobs = notifications.job_runs(conn, runs) if runs else {}
+    facts = tuple(
+        _fact(project, notice, attempts.get(notice.job_id))
+        if notice.subject_type == "table"
+        else _fact_of_job(project, notice, of_jobs.get(notice.job_id))
+        for notice in told
+    )
+    title = _title(project, notices, facts)
+    return Message(project.name, title, parcel.digest, facts, len(notices) - len(told))
+
+
+def _title(project: Project, notices: list[Notice], facts: tuple[Fact, ...]) -> str:
+    if len(facts) == 1:
+        return f"[{project.name}] {facts[0].heading}"
+    counted = []
+    for event, word in _WORDS.items():
+        subjects = {notice.subject for notice in notices if notice.event == event}
+        number = sum(notice.event == event for notice in notices)
+        if number:
+            whose = f" of {subjects.pop()}" if len(subjects) == 1 else ""
+            counted.append(f"{number:,} {word}{whose}")
+    return f"[{project.name}] {', '.join(counted)}"
+
+
+def _fact(project: Project, notice: Notice, row: shown.Row | None) -> Fact:
+    told = Fact(notice.event, notice.subject_type, notice.subject, "", notice.job_id)
+    if row is None:  # archived, or removed by somebody
+        return told
+    step = shown.failed_step(row)
+    return replace(
+        told,
+        window=shown.window(row),
+        attempt_number=row["attempt_number"],
+        started=shown.clock(row["job_start_time"], project.zone),
+        seconds=shown.seconds(row),
+        read=shown.total(row, "source_count"),
+        written=shown.total(row, "success_count"),
+        step=step["step_id"] if step else "",
+        error=_cut(in_brief(shown.error(row))),
+        link=run_link(project, row["dagster_run_id"]),
+    )
+
+
+def _fact_of_job(project: Project, notice: Notice, row: Mapping[str, Any] | None) -> Fact:
+    told = Fact(notice.event, notice.subject_type, notice.subject, "", notice.job_id)
+    if row is None:
+        return told
+    times = {"job_start_time": row["begin_time"], "job_end_time": row["end_time"]}
+    return replace(
+        told,
+        started=shown.clock(row["begin_time"], project.zone),
+        seconds=shown.seconds(times),
+        error=_cut(in_brief(redact(row["error"] or ""))),
+        blocked=tuple(map(_cut, redact(row["blocked"] or "").splitlines()[:_MOST_BLOCKED])),
+        link=run_link(project, row["dagster_run_id"]),
+    )
+
+
+def run_link(project: Project, dagster_run_id: str | None) -> str | None:
+    """Where Dagster's web interface shows a run; None if nobody says where that is."""
+    base = project.config.ui_url
+    return f"{base.rstrip('/')}/runs/{dagster_run_id}" if base and dagster_run_id else None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _ERROR_LENGTH else f"{text[:_ERROR_LENGTH]} …"
+
+
+def _told(fact: Fact) -> str:
+    lines = [fact.heading, f"  {fact.details}"]
+    if fact.error:
+        lines += [f"  step {fact.step}:" if fact.step else "  error:"]
+        lines += [f"    {line}" for line in fact.error.splitlines()]
+    lines += [f"  blocked: {line}" for line in fact.blocked]
+    return "\n".join([*lines, *([f"  {fact.link}"] if fact.link else [])])
+
+
+def _in_slack(fact: Fact) -> str:
+    mark = {"failure": ":red_circle:", "recovery": ":large_green_circle:", "success": ""}
+    heading = f"{mark[fact.event]} *{_escaped(fact.heading)}*".strip()
+    lines = [heading, _escaped(fact.details)]
+    if fact.error:
+        error = _escaped(fact.error).replace("```", "'''")
+        lines += [f"```{error}```"]
+    lines += [f"blocked: {_escaped(line)}" for line in fact.blocked]
+    return "\n".join([*lines, *([f"<{fact.link}|Dagster run>"] if fact.link else [])])
+
+
+def _escaped(text: str) -> str:
+    """Escape a text for Slack, so that it becomes no link and mentions nobody."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+@cache
+def templates() -> "Environment":
+    """The templates of messages and reports; they escape every text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("logdriven_dagster.execution"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

@@ -1,0 +1,226 @@
+"""Who is told what, and when: rules become notices, notices become messages.
+
+A notice is written by the transaction that ends its attempt, so that it exists once and exactly if
+the attempt ended so. Messages are sent afterwards: one per recipient for everything that a run has
+to tell. Nothing here raises: a recipient that cannot be reached never harms a window.
+Source: Sharp ETL, NotificationUtil.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import update_wrapper
+from threading import Lock, Thread
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.notifications import NotifyRule, Occasion
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.execution.notifications.messages import compose
+from logdriven_dagster.execution.notifications.senders import send
+from logdriven_dagster.model.attempts import Attempt, Owner, Status
+from logdriven_dagster.model.job_runs import JobRun
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.observed import notifications
+from logdriven_dagster.runlog.observed.notifications import Event, Notice, Parcel, SubjectType
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE = timedelta(seconds=15)
+"""How long the end of a run waits for its messages; what is not sent then is sent later."""
+_LONG_RUN = timedelta(minutes=3)
+"""How long a run keeps to itself what it has to tell."""
+
+P = ParamSpec("P")
+E = TypeVar("E")
+
+
+def told(
+    rules: Sequence[NotifyRule], status: Status, failed_before: Callable[[], bool]
+) -> dict[str, Event]:
+    """Recipient → what it is told about an attempt or a run that ended so.
+
+    Only its own success and failure are told: not that it was discarded, replaced or taken over.
+    """
+    if status not in (Status.SUCCESS, Status.FAILURE) or not rules:
+        return {}
+    occasions: set[Occasion]
+    event: Event
+    match status, failed_before():
+        case Status.FAILURE, False:
+            event, occasions = "failure", {"failure", "always"}
+        case Status.FAILURE, True:
+            event, occasions = "failure", {"always"}
+        case _, True:
+            event, occasions = "recovery", {"recovery", "success", "always"}
+        case _:
+            event, occasions = "success", {"success", "always"}
+    return {name: event for rule in rules if occasions & set(rule.on) for name in rule.to}
+
+
+@dataclass(frozen=True, slots=True)
+class Announcer:
+    """Writes down what is to be told, in the transaction of the caller."""
+
+    project: Project
+    owner: Owner
+    rules: Sequence[NotifyRule]
+
+    def attempt_ended(self, conn: Connection, attempt: Attempt, status: Status) -> None:
+        """An attempt at a window of a table has just ended by itself."""
+        self._post(conn, "table", attempt.table, attempt.job_id, self._of(conn, attempt, status))
+
+    def nothing_new(self, conn: Connection, attempt: Attempt) -> None:
+        """The source had nothing new: worth telling only where that was not known before."""
+        recovered: dict[str, Event] = {
+            name: event
+            for name, event in self._of(conn, attempt, Status.SUCCESS).items()
+            if event == "recovery"
+        }
+        self._post(conn, "table", attempt.table, attempt.job_id, recovered)
+
+    def job_run_ended(self, conn: Connection, run: JobRun, status: Status) -> None:
+        """A run of a job has just ended by itself."""
+
+        def failed_before() -> bool:
+            return notifications.job_failed_before(conn, run.job_run_id)
+
+        events = told(self.rules, status, failed_before)
+        self._post(conn, "job", run.job, run.job_run_id, events)
+
+    def _of(self, conn: Connection, attempt: Attempt, status: Status) -> dict[str, Event]:
+        def failed_before() -> bool:
+            again = attempt.attempt_number > 1
+            return again and notifications.window_failed_before(conn, attempt.job_id)
+
+        return told(self.rules, status, failed_before)
+
+    def _post(
+        self,
+        conn: Connection,
+        kind: SubjectType,
+        subject: str,
+        job_id: int,
+        events: dict[str, Event],
+    ) -> None:
+        known = self.project.config.recipients
+        notices = [
+            Notice(name, kind, subject, event, job_id)
+            for name, event in events.items()
+            if name in known  # an older version of a table may name others
+        ]
+        notifications.post(conn, self.project.name, notices, str(self.owner))
+
+
+def of_job_run(conn: Connection, project: Project, run: JobRun, status: Status) -> None:
+    """Put what is to be told about the end of a run of a job into the outbox.
+
+    To be called in the transaction that ends the row of `job_run`, after `job_runs.finish`.
+    """
+    rules = project.jobs[run.job].notify if run.job in project.jobs else ()
+    if rules is None:
+        rules = project.config.defaults.notify or ()
+    Announcer(project, run.request.owner, rules).job_run_ended(conn, run, status)
+
+
+@dataclass
+class Outbox:
+    """Sends what is to be told: everything of one run together, and what others left behind."""
+
+    project: Project
+    run_log: RunLog
+    owner: Owner
+    depth: int = 0
+    lock: Lock = field(default_factory=Lock)
+    """Windows run in several threads."""
+    delivered: float = field(default_factory=time.monotonic)
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        """What is told inside goes into one message for each recipient, sent at the end.
+
+        Inside another one it is the other that ends the gathering; long runs tell on their way.
+        """
+        with self.lock:
+            self.depth += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.depth -= 1
+                outermost = self.depth == 0
+            long_ago = time.monotonic() - self.delivered > _LONG_RUN.total_seconds()
+            if outermost:
+                self.deliver(_PATIENCE)
+            elif long_ago:
+                self.deliver(timedelta(0))
+
+    def deliver(self, patience: timedelta = _PATIENCE) -> None:
+        """Send what is due, and wait for it no longer than this. Never raises."""
+        self.delivered = time.monotonic()
+        threads = [
+            Thread(target=self._deliver_to, args=(name,), daemon=True) for name in self._waiting()
+        ]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + patience.total_seconds()
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def _waiting(self) -> Sequence[str]:
+        project, recipients = self.project, self.project.config.recipients
+        if not recipients:
+            return ()
+        try:
+            with self.run_log.read() as conn:
+                return notifications.waiting(conn, project.name, recipients, str(self.owner))
+        except Exception as error:  # noqa: BLE001 - the run has ended; this must not change how
+            logger.warning("Notifications could not be looked up: %s", redact(str(error)))
+            return ()
+
+    def _deliver_to(self, recipient: str) -> None:
+        try:
+            parcel = self.run_log.write(
+                lambda conn: notifications.take(conn, self.project.name, recipient, str(self.owner))
+            )
+            if parcel is not None:
+                self._send(parcel)
+        except Exception as error:  # noqa: BLE001 - as above; it is tried again
+            logger.warning("%s was not told: %s", recipient, redact(str(error)))
+
+    def _send(self, parcel: Parcel) -> None:
+        recipient = self.project.config.recipients[parcel.recipient]
+        try:
+            message = self.run_log.ask(lambda conn: compose(conn, self.project, parcel))
+            send(recipient, message)
+        except Exception as error:  # noqa: BLE001 - servers and libraries raise what they like
+            text = redact(f"{type(error).__name__}: {error}")
+            logger.warning("%s was not reached, tried again later: %s", parcel.recipient, text)
+            self.run_log.write(lambda conn: notifications.unreached(conn, parcel, text))
+        else:
+            self.run_log.write(lambda conn: notifications.sent(conn, parcel))
+
+
+class _Gathers(Protocol):
+    @property
+    def outbox(self) -> Outbox: ...
+
+
+S = TypeVar("S", bound=_Gathers)
+
+
+def gathering(
+    method: Callable[Concatenate[S, P], Generator[E]],
+) -> Callable[Concatenate[S, P], Generator[E]]:
+    """For methods that run windows: what they tell goes into one message for each recipient."""
+
+    def gathered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Generator[E]:
+        with self.outbox.gathered():
+            yield from method(self, *args, **kwargs)
+
+    return update_wrapper(gathered, method)

@@ -1,0 +1,117 @@
+"""Rows of the run log in the words of messages and reports."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from logdriven_dagster.config.models.tables import SLICED
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.offsets import spans
+
+Row = Mapping[str, Any]
+"""A row of `job_log` with its `steps`, as `history.attempts` gives it."""
+
+
+def moment(text: str | None) -> str:
+    """`yyyyMMddHHmmss` as `yyyy-MM-dd HH:mm:ss`; any other text as it is."""
+    t = text or ""
+    if not (len(t) >= 14 and t[:14].isdecimal()):
+        return t
+    return f"{t[:4]}-{t[4:6]}-{t[6:8]} {t[8:10]}:{t[10:12]}:{t[12:]}"
+
+
+def bound(row: Row, column: str) -> str:
+    """`data_range_start` or `_end`: of a slice, whose keys may look like times, as it is.
+
+    Source: Sharp ETL, DailyJobsSummaryReport, which takes the start for an end that is no time.
+    """
+    return row[column] or "" if row["incremental_type"] in SLICED else moment(row[column])
+
+
+def window(row: Row) -> str:
+    """What an attempt covered, on a line: a range of time or of keys, or the number of a slice."""
+    start, end, kind = row["data_range_start"], row["data_range_end"], row["incremental_type"]
+    number = f"#{str(row['job_schedule_id']).rpartition('-')[2]}"
+    if kind == "kafka_offset":
+        known = all((text or "").startswith("{") for text in (start, end))
+        return f"{number}, {_messages(start, end):,} offsets" if known else number
+    if kind in ("files", "upstream"):
+        return f"{number}, batches {start} – {end}" if end else number
+    if kind == "auto_inc_id":
+        return f"{start} – {end}" if end else f"after {start}"
+    return f"{_brief(start)} – {_brief(end)}"
+
+
+def _messages(low: str, high: str) -> int:
+    return sum(span.stop - span.start for span in spans(low, high).values())
+
+
+def _brief(text: str | None) -> str:
+    """Without a time that is midnight, and without seconds that are none."""
+    whole = moment(text)
+    for nothing in (" 00:00:00", ":00"):
+        if len(whole) == 19 and whole.endswith(nothing):
+            return whole.removesuffix(nothing)
+    return whole or "–"
+
+
+def clock(text: str | None, zone: ZoneInfo) -> str:
+    """A moment of the log, ISO 8601, on the project's clock: `yyyy-MM-dd HH:mm:ss`."""
+    return f"{datetime.fromisoformat(text).astimezone(zone):%Y-%m-%d %H:%M:%S}" if text else ""
+
+
+def seconds(row: Row) -> float | None:
+    """From start to end; None while it runs."""
+    start, end = row["job_start_time"], row["job_end_time"]
+    if not (start and end):
+        return None
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+def duration(value: float | None) -> str:
+    """Seconds as people say them."""
+    if value is None:
+        return ""
+    if value < 60:
+        return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def failed_step(row: Row) -> Row | None:
+    """The step that is to blame for a failed attempt."""
+    if row["status"] not in (Status.FAILURE.value, Status.DISCARDED.value):
+        return None
+    blamed = [step for step in row["steps"] if step["error"]]
+    return next(iter(blamed), None)
+
+
+def error(row: Row) -> str:
+    """Why an attempt did not succeed, free of secrets."""
+    step = failed_step(row)
+    return redact(step["error"]).strip() if step else ""
+
+
+def data_flow(row: Row) -> str:
+    """What went where: `csv(24) -> iceberg(24)`. Source: Sharp ETL, dataFlow."""
+    steps = [step for step in row["steps"] if step["target_type"]]
+    if len(steps) == 1:
+        only = steps[0]
+        source = f"{only['source_type'] or ''}({_count(only['source_count'])})"
+        return f"{source} -> {only['target_type']}({_count(only['success_count'])})"
+    return " -> ".join(f"{step['target_type']}({_count(step['success_count'])})" for step in steps)
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+def total(row: Row, column: str) -> int | None:
+    """The sum of a count over the steps; None where no step has it."""
+    counts = [step[column] for step in row["steps"] if step[column] is not None]
+    return sum(counts) if counts else None

@@ -1,0 +1,73 @@
+"""A runner for this process, built from a project."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.derived.needs import SPARK
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.engine import Engine
+from logdriven_dagster.errors import UnmetNeedError, UsageError
+from logdriven_dagster.execution.owners import current_owner
+from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.observed import audits
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def _started(
+    project: Project,
+    spark: "Callable[[], SparkSession] | None",
+    recall: Callable[[str], list[SourceRows]],
+) -> Engine:
+    """The engine on its session; UnmetNeedError where this machine cannot start or reach Spark."""
+    from logdriven_dagster.engine import spark_session
+    from logdriven_dagster.engine.failures import step_error
+
+    try:
+        session = spark() if spark is not None else spark_session(project)
+        return Engine(project, session, recall)
+    except UsageError as error:
+        raise UnmetNeedError(str(SPARK), redact(str(error))) from None
+    except Exception as error:  # noqa: BLE001 - Java and PySpark raise whatever they like
+        raise UnmetNeedError(str(SPARK), f"it does not start: {step_error(error)}") from None
+
+
+def open_runner(
+    project: Project,
+    *,
+    dagster_run_id: str | None = None,
+    spark: "Callable[[], SparkSession] | None" = None,
+    run_log: RunLog | None = None,
+) -> Runner:
+    """A runner with the project's run log and, at the first window, a Spark session.
+
+    `spark` gives the session to use; by default the project's own is started or reused. `run_log`
+    is the project's where it is open already. What a code location has read is registered first.
+    """
+    starting, log = Lock(), run_log or RunLog.open(project.run_log_url)
+    if project.registering is not None:
+        project = replace(project.registering(log), config=project.config)
+
+    def recall(table: str) -> list[SourceRows]:
+        return log.ask(lambda conn: audits.found(conn, [table]))
+
+    running: list[Engine] = []
+
+    def engine() -> Engine:
+        from logdriven_dagster.engine.spark import dead_sessions as deaths
+
+        with starting:  # windows side by side ask for the one that all share
+            if running and deaths.is_dead():
+                running.clear()
+                deaths.forget()
+            if not running:
+                running.append(_started(project, spark, recall))
+            return running[0]
+
+    return Runner(project, log, engine, current_owner(dagster_run_id))

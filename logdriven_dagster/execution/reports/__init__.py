@@ -1,0 +1,1 @@
+"""The daily report: its data, its page, its drawings."""

@@ -1,0 +1,188 @@
+"""Heat maps of a report: tables × windows, one map for all tables of the same period."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from logdriven_dagster.config.models.tables import SLICED
+from logdriven_dagster.execution.notifications import wording as shown
+
+MOST_COLUMNS = 96
+"""Windows of a heat map: the newest ones."""
+MOST_ROWS = 250
+"""Tables of a heat map; those with failures are always among them."""
+LOOK = {
+    "SUCCESS": "ok",
+    "FAILURE": "failed",
+    "RUNNING": "running",
+    "DISCARDED": "discarded",
+    "SKIPPED": "skipped",
+}
+_SLOW, _VERY_SLOW = 1.5, 3.0
+"""How many times the median of its table a window takes that is shown darker."""
+_WIDE = 48
+_NOTICEABLE = 5.0
+"""Seconds; what takes less is never slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One window of one table in the heat map, by its last attempt."""
+
+    look: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """A table and its windows; None where nothing ran."""
+
+    table: str
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """Tables of one period: their windows are the same."""
+
+    period: str
+    columns: tuple[str, ...]
+    """Where each window starts; empty for slices, which have nothing in common."""
+    ticks: tuple[tuple[str, int], ...]
+    """Labels above the columns, and how many columns each spans."""
+    rows: tuple[HeatRow, ...]
+    older: int
+    """Columns that are left out."""
+    more: int
+    """Tables that are left out."""
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether cells are narrower, so that all fit beside each other."""
+        return max((len(row.cells) for row in self.rows), default=0) > _WIDE
+
+
+class TableWindows:
+    """The attempts of one table by window, each oldest first."""
+
+    def __init__(self, table: str, attempts: Sequence[shown.Row]) -> None:
+        self.table = table
+        self.attempts = attempts
+        self.by_start: dict[int, list[shown.Row]] = defaultdict(list)
+        for row in attempts:
+            self.by_start[row["window_start"] or 0].append(row)
+        times = [t for row in attempts if (t := shown.seconds(row)) and row["status"] == "SUCCESS"]
+        self.median = median(times) if times else None
+        self.slowest = max(times, default=None)
+
+    @property
+    def latest(self) -> list[shown.Row]:
+        return [rows[-1] for rows in self.by_start.values()]
+
+    def count(self, status: str) -> int:
+        return sum(row["status"] == status for row in self.latest)
+
+    def cell(self, start: int) -> Cell | None:
+        if start not in self.by_start:
+            return None
+        rows = self.by_start[start]
+        last = rows[-1]
+        return Cell(" ".join(self._looks(rows)), self._hint(last, len(rows)))
+
+    def _looks(self, rows: Sequence[shown.Row]) -> Iterable[str]:
+        last = rows[-1]
+        yield LOOK.get(last["status"], "skipped")
+        if last["status"] != "SUCCESS":
+            return
+        if any(row["status"] == "FAILURE" for row in rows):
+            yield "again"
+        took = shown.seconds(last) or 0
+        if self.median and took > _NOTICEABLE:
+            if took > self.median * _VERY_SLOW:
+                yield "veryslow"
+            elif took > self.median * _SLOW:
+                yield "slow"
+
+    def _hint(self, row: shown.Row, tries: int) -> str:
+        read, written = (shown.total(row, name) for name in ("source_count", "success_count"))
+        parts = [
+            f"{self.table}  {shown.window(row)}",
+            f"{row['status']}  {shown.duration(shown.seconds(row))}".strip(),
+            f"{number(read)} read, {number(written)} written" if row["steps"] else "",
+            f"{tries} attempts" if tries > 1 else "",
+            f"job {row['job_id']}",
+            shown.error(row).partition("\n")[0][:200],
+        ]
+        return "\n".join(filter(None, parts))
+
+
+def heat_maps(tables: Iterable[TableWindows]) -> list[HeatMap]:
+    """One for each period, the longest first; slices last."""
+    groups: dict[tuple[bool, int], list[TableWindows]] = defaultdict(list)
+    for table in tables:
+        row = table.attempts[-1]
+        sliced = row["incremental_type"] in SLICED
+        groups[sliced, 0 if sliced else -row["job_period"]].append(table)
+    return [_heat_map(groups[key], key) for key in sorted(groups)]
+
+
+def _heat_map(tables: Sequence[TableWindows], key: tuple[bool, int]) -> HeatMap:
+    sliced, minutes = key
+    kept = _kept(tables)
+    if sliced:
+        width = max(len(table.by_start) for table in kept)
+        older = max(0, width - MOST_COLUMNS)
+        rows = [_row(table, sorted(table.by_start)[-MOST_COLUMNS:]) for table in kept]
+        return HeatMap("slices", (), (), tuple(rows), older, len(tables) - len(kept))
+    starts = {n: row for table in tables for n, (row, *_) in table.by_start.items()}
+    shown_starts = sorted(starts)[-MOST_COLUMNS:]
+    columns = tuple(shown.moment(starts[n]["data_range_start"])[:16] for n in shown_starts)
+    return HeatMap(
+        _period(-minutes),
+        columns,
+        _ticks(columns),
+        tuple(_row(table, shown_starts) for table in kept),
+        len(starts) - len(shown_starts),
+        len(tables) - len(kept),
+    )
+
+
+def _kept(tables: Sequence[TableWindows]) -> list[TableWindows]:
+    if len(tables) <= MOST_ROWS:
+        return list(tables)
+    worst = sorted(tables, key=lambda table: -table.count("FAILURE"))[:MOST_ROWS]
+    chosen = {table.table for table in worst}
+    return [table for table in tables if table.table in chosen]
+
+
+def _row(table: TableWindows, starts: Sequence[int]) -> HeatRow:
+    return HeatRow(table.table, tuple(map(table.cell, starts)))
+
+
+def _ticks(columns: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """The months of days, the days of hours, the hours of minutes: whatever changes seldom."""
+    for length in (16, 13, 10, 7, 4):
+        labels = [column[:length] for column in columns]
+        groups: list[tuple[str, int]] = []
+        for label in labels:
+            if groups and groups[-1][0] == label:
+                groups[-1] = (label, groups[-1][1] + 1)
+            else:
+                groups.append((label, 1))
+        if len(columns) / len(groups) >= 4 or length == 4:
+            return tuple(groups)
+    return ()
+
+
+def _period(minutes: int) -> str:
+    for size, name in ((10080, "week"), (1440, "day"), (60, "hour"), (1, "minute")):
+        if minutes >= size and minutes % size == 0:
+            number = minutes // size
+            return f"{number} {name}s" if number > 1 else f"1 {name}"
+    return f"{minutes} minutes"
+
+
+def number(number: int | None) -> str:
+    """A count; a dash where there is none."""
+    return "–" if number is None else f"{number:,}"

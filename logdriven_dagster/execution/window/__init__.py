@@ -1,0 +1,1 @@
+"""One window, or several in one pass: claimed, staged, checked, published, finished."""

@@ -1,0 +1,316 @@
+"""Claiming a window: one transaction that looks at the log as it is and takes the lease."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.derived.processes import most_batches
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.errors import (
+    AlreadyDoneError,
+    AlreadyRunningError,
+    DependencyError,
+    EarlierWindowError,
+    NotDueError,
+    RefusedError,
+)
+from logdriven_dagster.execution.owners import is_dead
+from logdriven_dagster.execution.window.orders import Order
+from logdriven_dagster.execution.window.versions import recorded_version
+from logdriven_dagster.model.attempts import Claim, OnRunning, Owner, Status, Trigger
+from logdriven_dagster.model.batches import Registry, Taken
+from logdriven_dagster.model.definitions import Kind
+from logdriven_dagster.model.logs import OpenWindow, TableLog
+from logdriven_dagster.model.ranges import union
+from logdriven_dagster.model.windows import Reads, TimeWindow
+from logdriven_dagster.planning import (
+    Blocked,
+    DependenciesMissing,
+    EarlierUnfinished,
+    NotApplying,
+    NotDue,
+    dependencies_missing,
+    last_seen,
+    obstacle,
+    obstacle_to_rerun,
+    open_attempt,
+    read_ranges,
+    reruns,
+    upstream_obstacle,
+)
+from logdriven_dagster.runlog import lifecycle
+from logdriven_dagster.runlog.attempts import leases, together
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.history import refreshes
+from logdriven_dagster.runlog.lifecycle import Started
+
+
+def claim_window(conn: Connection, registry: Registry, order: Order, owner: Owner) -> Started:
+    """Bury the dead, pass over, check the order, take the lease; RefusedError changes nothing.
+
+    The first step is RUNNING with it.
+    """
+    logs = _logs_without_dead(conn, order)
+    if order.passed_over:
+        claim = _claim(order, owner, logs)
+        attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
+        logs = _logs(conn, order)
+    return _claim_by(conn, registry, order, owner, logs)
+
+
+def claim_stretch(
+    conn: Connection, registry: Registry, orders: Sequence[Order], owner: Owner
+) -> list[Started]:
+    """Claim adjoining windows, oldest first: all, or those before the first that must run alone.
+
+    That is one that may not run, or that an earlier attempt has left in a state that needs care.
+    RefusedError if it is the first, which changes nothing.
+    """
+    started = [claim_window(conn, registry, orders[0], owner)]
+    if len(orders) == 1 or not is_fresh(started[0]):
+        return started
+    logs = _logs(conn, orders[0])
+    started += _claim_untried(conn, registry, orders, owner, logs)
+    for order in orders[len(started) :]:
+        logs = _logs_before(order, orders, logs)
+        if recorded_version(conn, order) is not None:
+            break
+        try:
+            with conn.begin_nested() as part:
+                one = _claim_by(conn, registry, order, owner, logs)
+                if not is_fresh(one):
+                    part.rollback()
+        except RefusedError:
+            break
+        if not is_fresh(one):
+            break
+        started.append(one)
+    return started
+
+
+def _claim_untried(
+    conn: Connection,
+    registry: Registry,
+    orders: Sequence[Order],
+    owner: Owner,
+    logs: Mapping[str, TableLog],
+) -> list[Started]:
+    """Claim what follows the first window, at once, if nobody has tried it and it may run."""
+    if registry.exchanges(orders[0].table.table):
+        return []
+    claims: list[Claim] = []
+    for order in orders[1:]:
+        before = _logs_before(order, orders, logs)
+        try:
+            _refuse_unready(order, before)
+        except RefusedError:
+            break
+        claims.append(_claim(order, owner, before))
+    return [Started(attempt, Taken(None)) for attempt in together.claim(conn, claims)]
+
+
+def _logs_before(
+    order: Order, orders: Sequence[Order], logs: Mapping[str, TableLog]
+) -> dict[str, TableLog]:
+    """The logs as an order finds them that waits for none of those before it in a stretch."""
+    name = order.table.table
+    done = TimeWindow(orders[0].window.start, order.window.start)
+    finished = tuple(union(logs[name].finished, (done,)))
+    return {**logs, name: replace(logs[name], finished=finished)}
+
+
+def is_fresh(started: Started) -> bool:
+    """Whether an attempt begins from the beginning, with nothing to take over."""
+    attempt = started.attempt
+    return attempt.previous in _WITHOUT_REMAINS and not attempt.staged and not attempt.replaced
+
+
+_WITHOUT_REMAINS = (None, Status.SUCCESS, Status.SKIPPED, Status.DISCARDED)
+
+
+def _logs(conn: Connection, order: Order) -> dict[str, TableLog]:
+    tables = {**order.project.tables, order.table.table: order.table}
+    return history.table_logs(conn, with_upstreams(order.table, tables))
+
+
+def _logs_without_dead(conn: Connection, order: Order) -> dict[str, TableLog]:
+    """The logs after the attempts of this machine's dead runners at the table have ended."""
+    logs = _logs(conn, order)
+    dead = [
+        (item.job_id, item.owner)
+        for item in logs[order.table.table].open
+        if item.owner and item.status is Status.RUNNING and is_dead(item.owner)
+    ]
+    for job_id, runner in dead:
+        leases.bury(conn, job_id, runner)  # now, without waiting for their leases
+    return _logs(conn, order) if dead else logs
+
+
+def _claim_by(
+    conn: Connection,
+    registry: Registry,
+    order: Order,
+    owner: Owner,
+    logs: Mapping[str, TableLog],
+) -> Started:
+    _refuse_unready(order, logs)
+    table, claim = order.table, _claim(order, owner, logs)
+    tables = {**order.project.tables, table.table: table}
+    # A table of files takes what it finds when it looks; after a failure, what it had.
+    most = 0 if table.incremental_type == "files" else most_batches(table)
+    started = lifecycle.init_job(conn, registry, claim, most, Status.RUNNING)
+    refreshes.settle(conn, table, with_upstreams(table, tables))
+    return started
+
+
+def refuse_unready(conn: Connection, order: Order) -> None:
+    """RefusedError for what a claim would refuse at this moment. Reads the log, changes nothing."""
+    table, on_running = order.table, order.arguments.on_running or order.table.on_running
+    logs = read_logs(conn, order.project.with_tables({table.table: table}), [table.table])
+    _refuse_unready(order, logs)
+    running = open_attempt(order.window, logs[table.table])
+    if running and running.status is Status.RUNNING and on_running is not OnRunning.REPLACE:
+        by = f"job {running.job_id} of {running.owner}"
+        raise AlreadyRunningError(f"{table.table} {order.window} is already running in {by}")
+
+
+def _refuse_unready(order: Order, logs: Mapping[str, TableLog]) -> None:
+    """RefusedError if the window of an order is done, or may not run yet."""
+    table, window = order.table, order.window
+    tables = {**order.project.tables, table.table: table}
+    blocked: Blocked | None = None
+    if not any(done.contains(window) for done in logs[table.table].finished):
+        blocked = _obstacle(order, tables, logs)
+    elif order.trigger is not Trigger.REFRESH:
+        rerun = (window, order.trigger)
+        if rerun not in reruns(table, logs[table.table], tables, order.now):
+            raise AlreadyDoneError(f"{table.table} {window} is done already")
+        blocked = obstacle_to_rerun(table, rerun, tables, logs, order.now)
+    if blocked:
+        raise _refusal(table.table, window, blocked)
+
+
+def record_inapplicable(
+    conn: Connection, order: Order, windows: Sequence[TimeWindow], owner: Owner
+) -> dict[TimeWindow, str]:
+    """Record the windows to which a table's conditions do not apply as SKIPPED, each with why.
+
+    `windows` begin with that of the order and ascend. They are judged by the log as it is in this
+    transaction, up to the first that may apply after all; RefusedError if that is the order's own.
+    """
+    table = order.table
+    tables = {**order.project.tables, table.table: table}
+    logs = _logs_without_dead(conn, order)
+    first = obstacle(table, order.window, tables, logs, order.now)
+    if not isinstance(first, NotApplying):
+        text = f"{table.table} {order.window} may apply after all; it is planned anew"
+        raise DependencyError(text) if first is None else _refusal(table.table, order.window, first)
+    claim = _claim(order, owner, logs)
+    attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
+    found: dict[TimeWindow, str] = {}
+    for window in windows:
+        blocked = upstream_obstacle(table, window, tables, logs)
+        if not isinstance(blocked, NotApplying):
+            break
+        if attempts.skip(conn, [replace(claim, window=window)], blocked.reason):
+            found[window] = blocked.reason
+    return found
+
+
+def _obstacle(
+    order: Order, tables: Mapping[str, TableConfig], logs: Mapping[str, TableLog]
+) -> Blocked | None:
+    """What keeps an unfinished window from running; a refresh runs what was skipped."""
+    table, window = order.table, order.window
+    blocked = obstacle(table, window, tables, logs, order.now)
+    skipped = any(item.contains(window) for item in logs[table.table].skipped)
+    if isinstance(blocked, NotApplying) and skipped and order.trigger is Trigger.REFRESH:
+        return dependencies_missing(table, window, tables, logs)
+    return blocked
+
+
+def _claim(order: Order, owner: Owner, logs: Mapping[str, TableLog]) -> Claim:
+    project, table = order.project, order.table
+    tables = {**project.tables, table.table: table}
+    return Claim(
+        table=table.table,
+        window=order.window,
+        period_minutes=table.period.minutes,
+        incremental_type=table.incremental_type,
+        project=project.name,
+        trigger=order.trigger,
+        owner=owner,
+        now=order.now,
+        runtime_args=order.runtime_args,
+        parameters=order.parameters,
+        job_run_id=order.arguments.job_run.job_run_id if order.arguments.job_run else None,
+        steps=tuple(step.step for step in order.steps),
+        lease=project.config.lease,
+        on_running=order.arguments.on_running or table.on_running,
+        definition=order.definition,
+        version=project.version(Kind.TABLE, table.table),
+        other_version=order.other_version,
+        reads=reads(project, table, order.window),
+        seen_until=last_seen(table, order.window, tables, logs, order.now),
+    )
+
+
+def reads(project: Project, table: TableConfig, window: TimeWindow) -> dict[str, Reads]:
+    """Upstream table → what of it a window reads."""
+    return {
+        dependency.table: read_ranges(project.tables[dependency.table], dependency, window)
+        for dependency in table.managed_dependencies
+        if dependency.read != "none"
+    }
+
+
+def with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> list[TableConfig]:
+    """The table and those that it depends on; also those whose batches the latter consume."""
+    found = {table.table: table}
+    for dependency in table.managed_dependencies:
+        upstream = tables[dependency.table]
+        further = with_upstreams(upstream, tables) if upstream.batch_dependencies else [upstream]
+        found |= {item.table: item for item in further}
+    return list(found.values())
+
+
+def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dict[str, TableLog]:
+    """The logs of tables and their upstreams; an attempt of a dead runner counts as failed."""
+    wanted = {
+        upstream.table: upstream
+        for name in names
+        for upstream in with_upstreams(project.tables[name], project.tables)
+    }
+    logs = history.table_logs(conn, list(wanted.values()))
+    return {
+        name: replace(log, open=tuple(map(_as_failed_if_dead, log.open)))
+        for name, log in logs.items()
+    }
+
+
+def _as_failed_if_dead(item: OpenWindow) -> OpenWindow:
+    if item.status is not Status.RUNNING:
+        return item
+    if item.expired:
+        return replace(item, status=Status.FAILURE, error="its lease ran out", presumed=True)
+    if item.owner and is_dead(item.owner):
+        return replace(item, status=Status.FAILURE, error="its runner died", presumed=True)
+    return item
+
+
+def _refusal(table: str, window: TimeWindow, blocked: Blocked) -> RefusedError:
+    what = f"{table} {window} may not run yet"
+    match blocked:
+        case EarlierUnfinished(window=earlier, reason=reason):
+            fix = f"run {earlier} first, or `logdriven run {table}` to catch up in order"
+            return EarlierWindowError(f"{what}: it {reason}; {fix}")
+        case DependenciesMissing(reason=reason):
+            return DependencyError(f"{what}: it {reason}; run those first, or `logdriven run`")
+        case NotApplying(reason=reason):
+            fix = "`logdriven run` records it as SKIPPED, after which a refresh would run it"
+            return DependencyError(f"{what}: it {reason}; {fix}")
+        case NotDue(reason=reason):
+            return NotDueError(f"{what}: it is {reason}")

@@ -1,0 +1,119 @@
+"""What the queries of a successful attempt read and made: written after it, never in its way."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeAlias
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.config.sql.column_lineage import lineage_of
+from logdriven_dagster.config.sql.queries import queries, written_places
+from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.execution.events import WindowEvent, WindowSucceeded
+from logdriven_dagster.execution.window.orders import Order
+from logdriven_dagster.model.lineage import Container, Query, QueryLineage
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.observed import lineage
+
+_log = logging.getLogger(__name__)
+_Columns: TypeAlias = Mapping[Container, tuple[str, ...]]
+_TRIES = 3
+"""Two processes that write the same query or node at once: the second one finds it then."""
+
+
+@dataclass
+class LineageRecorder:
+    """Computes the lineage of each distinct query once; later attempts only say that they ran it.
+
+    Source: BDRE, lineage of queries by instance.
+    """
+
+    project: Project
+    run_log: RunLog
+    _known: dict[str, tuple[int, QueryLineage]] = field(default_factory=dict)
+
+    def recorded(
+        self, order: Order, event: WindowSucceeded, alike: Sequence[WindowSucceeded] = ()
+    ) -> WindowSucceeded:
+        """The event with its lineage; without it, and with a warning, where it cannot be told.
+
+        `alike` are those that have the same lineage.
+
+        The window is finished before this begins, so that nothing here can change how it ended.
+        """
+        if not self.project.config.lineage or order.made_outside or not event.steps:
+            return event
+        job_id = event.attempt.job_id
+        try:
+            found = self._found(order, event)
+            jobs = [each.attempt.job_id for each in (event, *alike)]
+            self._write(jobs, [query_id for query_id, _ in found])
+        except Exception as error:  # noqa: BLE001 - the window is done whatever happens here
+            reason = redact(f"{type(error).__name__}: {error}")
+            _log.warning("%s job %s: lineage absent: %s", order.table.table, job_id, reason)
+            return event
+        return replace(event, lineage=tuple(item for _, item in found))
+
+    def all_recorded(self, order: Order, events: Sequence[WindowEvent]) -> Iterator[WindowEvent]:
+        """The events with the lineage of windows that ran in one pass, by the same queries."""
+        done = [event for event in events if isinstance(event, WindowSucceeded)]
+        first = self.recorded(order, done[0], done[1:]) if done else None
+        for event in events:
+            if first is not None and isinstance(event, WindowSucceeded):
+                yield replace(event, lineage=first.lineage)
+            else:
+                yield event
+
+    def _found(self, order: Order, event: WindowSucceeded) -> list[tuple[int, QueryLineage]]:
+        columns = {step.step_id: tuple(c.name for c in step.columns) for step in event.steps}
+        writers = self._writers
+        asked = list(queries(order.project, order.table, columns, order.parameters, writers))
+        results = {query.result: query.columns for query in asked}
+        return [self._of(query, results) for query in asked]
+
+    def _of(self, query: Query, results: _Columns) -> tuple[int, QueryLineage]:
+        digest = query.digest
+        if digest not in self._known:
+            known = self._stored(digest) or self._computed(digest, query, results)
+            self._known[digest] = known
+        return self._known[digest]
+
+    def _stored(self, digest: str) -> tuple[int, QueryLineage] | None:
+        def read(conn: Connection) -> dict[int, QueryLineage]:
+            query_id = lineage.find(conn, digest)
+            return {} if query_id is None else lineage.read(conn, [query_id])
+
+        return next(iter(self.run_log.ask(read).items()), None)
+
+    def _computed(self, digest: str, query: Query, results: _Columns) -> tuple[int, QueryLineage]:
+        """The lineage by what is known of the tables that it reads; now the log has it."""
+        names = list(dict.fromkeys(query.names.values()))
+        columns = self.run_log.ask(lambda conn: lineage.known_columns(conn, names))
+        made = lineage_of(query, {**columns, **results})
+        made = replace(made, text=redact(made.text), absent=made.absent and redact(made.absent))
+        if made.absent:
+            _log.warning("%s.%s: lineage absent: %s", query.table, query.step_id, made.absent)
+        for left in reversed(range(_TRIES)):
+            try:
+                with self.run_log.begin() as conn:
+                    known = lineage.find(conn, digest)
+                    return known or lineage.store(conn, digest, made), made
+            except RunLogError:
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _write(self, job_ids: Sequence[int], query_ids: list[int]) -> None:
+        def write(conn: Connection) -> None:
+            for job_id in job_ids:
+                lineage.add_runs(conn, job_id, query_ids)
+
+        self.run_log.write(write)
+
+    @cached_property
+    def _writers(self) -> dict[str, str]:
+        return written_places(self.project)

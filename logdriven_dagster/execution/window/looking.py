@@ -1,0 +1,168 @@
+"""What an attempt at a slice is to read: asked of the source, or taken from the queue."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.derived.processes import most_batches, process_of
+from logdriven_dagster.config.models.slicing import file_source
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import FileKnownError, TerminalStepError
+from logdriven_dagster.model.attempts import Attempt
+from logdriven_dagster.model.batches import Route, Taken
+from logdriven_dagster.model.files import FoundFile, RegisteredFile
+from logdriven_dagster.model.ranges import union
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import Reads, Slice, TimeWindow, in_zone
+from logdriven_dagster.runlog import RunLog, lifecycle
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.batches import files
+
+if TYPE_CHECKING:
+    from logdriven_dagster.engine import Engine
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The attempt and its run, now that they are known to the end."""
+
+    attempt: Attempt
+    run: WindowRun
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookout:
+    """Asks sources how far they go; the answer is in the log before anything is read."""
+
+    project: Project
+    run_log: RunLog
+    engine: "Callable[[], Engine]"
+
+    def look(self, attempt: Attempt, run: WindowRun) -> Looked:
+        """The attempt with the end of its slice; StepError if the source cannot say."""
+        if self.project.table(run.table).incremental_type == "files":
+            return self._arrivals(attempt, run)
+        return self._frontier(attempt, run)
+
+    def _frontier(self, attempt: Attempt, run: WindowRun) -> Looked:
+        from logdriven_dagster.engine.sources.frontiers import frontier
+
+        found = frontier(self.project, run, lambda: self.engine().spark)
+
+        def work(conn: Connection) -> Attempt:
+            return attempts.bound(conn, attempt, found.window, has_more=found.has_more)
+
+        return Looked(self.run_log.write(work), replace(run, window=found.window), found.notes)
+
+    def _arrivals(self, attempt: Attempt, run: WindowRun) -> Looked:
+        """Register what has come, and take it. Source: BDRE, BatchEnqueuer."""
+        from logdriven_dagster.engine.sources.files.arrivals import arrivals
+
+        table = self.project.table(run.table)
+        source = file_source(table)
+        found = arrivals(self.project, source, run)
+        process = process_of(table)
+        (route,) = process.routes
+        marking = f"{attempt.claim.now:%Y-%m-%d}"
+
+        def work(conn: Connection) -> lifecycle.Started:
+            files.enqueue_files(conn, route, found, marking)
+            return lifecycle.take(conn, process, attempt, most_batches(table))
+
+        started = self.run_log.write(work)
+        self._settle_left_over(table, route, found)
+        looked = Looked(started.attempt, window_run(run, self.project, started))
+        if not started.taken.batches and source.on_empty == "fail":
+            raise TerminalStepError(f"no new file in {source.path}")  # Sharp ETL, NoFileToContinue
+        return looked
+
+    def recheck(self, run: WindowRun) -> tuple[RegisteredFile, ...]:
+        """The files of a run as they are now: one that was replaced is registered anew.
+
+        Its new version stays in the same batch, so that its rows are loaded once. One that came to
+        another table meanwhile has a batch of its own, which is still to come.
+        """
+        from logdriven_dagster.engine.sources.files.arrivals import current
+
+        source = file_source(self.project.table(run.table))
+        found = []
+        latest = {file.location: file for file in run.files}  # a batch keeps older versions, too
+        for file in latest.values():
+            now = current(source, file)
+            if now.hash != file.hash:
+                try:
+                    self._register(now, file.batch_id)
+                except FileKnownError:
+                    continue
+            found.append(RegisteredFile(**asdict(now), batch_id=file.batch_id))
+        return tuple(found)
+
+    def _register(self, found: FoundFile, batch_id: int) -> None:
+        self.run_log.write(lambda conn: files.register_file(conn, found, batch_id))
+
+    def settle(self, run: WindowRun) -> None:
+        """After success: keep, delete or move the files whose rows are published."""
+        self._settle(self.project.table(run.table), run.files)
+
+    def _settle_left_over(
+        self, table: TableConfig, route: Route, found: Sequence[FoundFile]
+    ) -> None:
+        """Keep, delete or move files whose runner died after it had finished their window."""
+        if file_source(table).after_success != "keep":
+            done = self.run_log.ask(lambda conn: files.consumed_files(conn, route, found))
+            self._settle(table, done)
+
+    def _settle(self, table: TableConfig, done: Sequence[FoundFile]) -> None:
+        """What cannot be removed now is tried again by the next look; the window is done."""
+        from logdriven_dagster.engine.sources.files.arrivals import settle
+
+        try:
+            settle(self.project, file_source(table), done)
+        except Exception as error:  # noqa: BLE001 - file systems raise whatever they like
+            _log.warning("%s: a loaded file stays where it is: %s", table.table, redact(str(error)))
+
+
+def window_run(run: WindowRun, project: Project, started: lifecycle.Started) -> WindowRun:
+    """The run with the batches that its attempt has taken."""
+    table = project.tables.get(run.table)
+    taken = started.taken
+    brought = tuple(file for intake in taken.intakes for file in intake.files)
+    window = started.attempt.window
+    if table is None or table.incremental_type != "upstream":
+        return replace(run, window=window, files=brought)
+    return replace(run, window=window, reads=_reads(project, table, taken))
+
+
+def _reads(project: Project, table: TableConfig, taken: Taken) -> dict[str, Reads]:
+    """Upstream table → the windows that the batches hold; all rows of one that queues none."""
+    return {
+        dependency.table: None
+        if dependency.read == "all" or dependency.window == "none"
+        else _windows(project.tables[dependency.table], taken)
+        for dependency in table.managed_dependencies
+        if dependency.read != "none"
+    }
+
+
+def _windows(upstream: TableConfig, taken: Taken) -> tuple[TimeWindow, ...]:
+    zone = upstream.grid.zone
+    spans = sorted(b.span for b in taken.batches if b.source == upstream.table and b.span)
+    return tuple(union(TimeWindow(in_zone(s, zone), in_zone(e, zone)) for s, e in spans))
+
+
+def must_look(run: WindowRun) -> bool:
+    """Whether nobody knows yet what the run is to read."""
+    return looks_first(run.window) and not run.files
+
+
+def looks_first(window: TimeWindow) -> bool:
+    """Whether a source may have to be asked before anything is known to be read in Spark."""
+    return isinstance(window, Slice) and not window.high

@@ -1,0 +1,37 @@
+"""What the tables of one run need, looked at once before anything of theirs is claimed."""
+
+from collections.abc import Callable
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.derived.needs import Need, needs_of
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.errors import UnmetNeedError
+
+
+class Needs:
+    """What was found there, until a window fails: then it is looked at again."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._met: set[Need] = set()
+        self._of: dict[str, list[Need]] = {}
+
+    def refuse_unmet(self, table: TableConfig) -> None:
+        """UnmetNeedError for the first thing that the windows of a table need in vain."""
+        from logdriven_dagster.engine.needs import refuse_unmet
+
+        if table.table not in self._of:
+            self._of[table.table] = needs_of(self._project, table)
+        for need in self._of[table.table]:
+            if need not in self._met:
+                refuse_unmet(self._project, need)
+                self._met.add(need)
+
+    def having(self, unmet: UnmetNeedError) -> Callable[[str], bool]:
+        """Whether a table needs what is broken."""
+        tables = self._project.tables
+        return lambda name: unmet.need in map(str, needs_of(self._project, tables[name]))
+
+    def failed(self, table: TableConfig) -> None:
+        """A window of the table has failed: what it needs may be broken by now."""
+        self._met.difference_update(self._of[table.table])

@@ -1,0 +1,104 @@
+"""One window to run, and how."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.secrets import told
+from logdriven_dagster.engine import WindowSession
+from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
+from logdriven_dagster.model.attempts import Trigger
+from logdriven_dagster.model.runs import Staged
+from logdriven_dagster.model.windows import TimeWindow
+
+
+def _stage(session: WindowSession, step: StepConfig) -> Staged:
+    return session.stage(step)
+
+
+_TOLD = {"table", "period", "properties", "steps", "checks"}
+"""What of a table its steps follow from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A window of a table, why it should run, and what this run changes about it."""
+
+    project: Project
+    """In which the table and its files are what this attempt runs: maybe an earlier version."""
+    table: TableConfig
+    window: TimeWindow
+    trigger: Trigger
+    now: datetime
+    arguments: RunArguments = RunArguments()
+    passed_over: Sequence[TimeWindow] = ()
+    """Older windows to record as SKIPPED with it."""
+    stage: Callable[[WindowSession, StepConfig], Staged] = _stage
+
+    @property
+    def steps(self) -> tuple[StepConfig, ...]:
+        """The steps to take; UsageError if the arguments leave none."""
+        return chosen_steps(self.table, self.arguments)
+
+    @property
+    def parameters(self) -> dict[str, str | int | float | bool]:
+        """The values that the window runs with, as `job_log.parameters` holds them.
+
+        Secrets are `${env:NAME}`, as they were written. Source: DolphinScheduler, parameters
+        frozen in an instance.
+        """
+        own = {**self.table.variables, **self.arguments.overrides}
+        return told({**self.project.config.variables, **own})
+
+    @property
+    def other_version(self) -> str | None:
+        """Which version of the table it runs, in words, where that is not what its file says."""
+        return self.project.other_versions.get(self.table.table)
+
+    @property
+    def runtime_args(self) -> dict[str, str]:
+        """What is special about the attempt, as `job_log.runtime_args` holds it."""
+        other = {"--definition": self.other_version} if self.other_version else {}
+        return self.arguments.recorded() | other
+
+    @property
+    def made_outside(self) -> bool:
+        """Whether the rows are somebody's DataFrame, of which no query is known."""
+        return self.stage is not _stage
+
+    @property
+    def definition(self) -> str | None:
+        """A digest of what the steps do; None where it is not known, for rows made outside."""
+        if self.made_outside:
+            return None
+        project = self.project
+        folder = project.files[self.table.table].parent
+        told = [
+            self.table.model_dump_json(include=_TOLD),
+            *(project.step_sql(self.table, step) or "" for step in self.table.steps),
+            *(_code(folder, step.python) for step in self.table.steps),
+            json.dumps(project.variables(self.table), sort_keys=True, default=str),
+            json.dumps(self.arguments.recorded(), sort_keys=True),
+            *(f"{name} {rule!r}" for name, rule in project.config.quality_rules.items()),
+            *(_code(folder, reference) for reference in _python_rules(project, self.table)),
+        ]
+        return hashlib.sha256("\0".join(told).encode()).hexdigest()
+
+
+def _python_rules(project: Project, table: TableConfig) -> list[str]:
+    """The functions of rules of data quality, as far as they are named in files."""
+    uses = [use for step in table.steps if step.quality for _, _, use in step.quality.uses()]
+    given = [use.python for use in uses] + [r.python for r in project.config.quality_rules.values()]
+    return [reference for reference in given if reference is not None]
+
+
+def _code(folder: Path, reference: str | None) -> str:
+    """The text of a Python file beside the table; a module's is not known here."""
+    file = folder / (reference or "").rpartition(":")[0]
+    return file.read_text(encoding="utf-8") if reference and file.is_file() else ""

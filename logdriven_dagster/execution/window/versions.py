@@ -1,0 +1,116 @@
+"""Which version of a table an attempt runs, with the settings that are in force.
+
+What is pending runs the version in force: whoever mends a file expects that the mended file runs.
+Source: DolphinScheduler: a run carries the versions that it ran, and a rerun of that run has them
+again; ours does so where `retry_version: recorded` asks for it.
+"""
+
+from dataclasses import replace
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.derived.declaring import recorded
+from logdriven_dagster.config.derived.job_settings import in_job
+from logdriven_dagster.config.derived.relations import also_waiting
+from logdriven_dagster.config.loading import definitions_folder, table_of
+from logdriven_dagster.config.models.settings import RetryVersion, with_settings
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.errors import DisabledError, InvalidProjectError, UsageError
+from logdriven_dagster.execution.window.orders import Order
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.definitions import Kind, code_of
+from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.definitions import registry as definitions
+
+_TRIED_AGAIN = (Status.FAILURE, Status.DISCARDED, Status.RUNNING)
+
+
+def prepared(conn: Connection, order: Order) -> Order:
+    """The order with the version that it is to run and the settings in force; reads only.
+
+    DisabledError if the table is disabled.
+    """
+    name = order.table.table
+    project = order.project
+    if project.version(Kind.TABLE, name) is None:
+        _refuse_disabled(order.table)
+        return order
+    settings = definitions.settings(conn, project.name, Kind.TABLE, [name])
+    version = recorded_version(conn, order)
+    if version is not None:
+        project = _at(conn, project, name, version)
+    table = project.table(name)
+    if name in settings:
+        table = with_settings(table, settings[name])
+    _refuse_disabled(table)
+    table = _of_its_job(table, order)
+    if table is not project.table(name):
+        project = project.with_tables({name: table})
+    return replace(order, project=project, table=table)
+
+
+def _refuse_disabled(table: TableConfig) -> None:
+    if not table.enabled:
+        fix = f"`logdriven enable {table.table}` lets it run again"
+        raise DisabledError(f"{table.table} is disabled; {fix}")
+
+
+def recorded_version(conn: Connection, order: Order) -> int | None:
+    """The version of the last attempt, where it is to run again and is not the present one."""
+    if _retry_version(order) == "latest":
+        return None
+    last = attempts.last_version(conn, order.table.table, order.window)
+    if last is None or last[0] not in _TRIED_AGAIN:
+        return None
+    present = order.project.version(Kind.TABLE, order.table.table)
+    return None if last[1] in (None, present) else last[1]
+
+
+def _retry_version(order: Order) -> RetryVersion:
+    asked = order.arguments.retry_version
+    return asked or _of_its_job(order.table, order).retry_version
+
+
+def _of_its_job(table: TableConfig, order: Order) -> TableConfig:
+    """The table with what the job gives it that runs it, if one does."""
+    run = order.arguments.job_run
+    return table if run is None else in_job(table, order.project.standard_job(run.job))
+
+
+def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
+    """The project with an earlier version of one table, if its windows are still the same."""
+    code = code_of(project.name, Kind.TABLE, name)
+    content = definitions.content_of(conn, Kind.TABLE, code, version)
+    if content is None:
+        return project
+    folder = definitions_folder(project.root)
+    try:
+        document = recorded(folder, project.name, Kind.TABLE, name, content)
+        table = table_of(document, project.zone)
+    except InvalidProjectError as error:
+        fix = "run it with --latest, which takes the version in force"
+        raise UsageError(
+            f"{name} failed in version {version}, now unreadable; {fix}: {error}"
+        ) from None
+    present = project.table(name)
+    if not _same_windows(table, present):
+        return project
+    # It waits for what the job that runs it wants, whatever version of it that is.
+    table = also_waiting(table, (d for d in present.depends_on if d.read == "none"))
+    return replace(
+        project,
+        tables={**project.tables, name: table},
+        files={**project.files, name: document.path},
+        versions={**project.versions, code: version},
+        other_versions={**project.other_versions, name: _told(version, project.versions[code])},
+    )
+
+
+def _told(version: int, present: int) -> str:
+    return f"version {version} as in its last attempt, not version {present}, which is in force"
+
+
+def _same_windows(one: TableConfig, other: TableConfig) -> bool:
+    kinds = {(table.incremental_type, table.period) for table in (one, other)}
+    return len(kinds) == 1

@@ -1,0 +1,1 @@
+"""Tables as Dagster's assets: specifications, partitions, metadata, checks."""

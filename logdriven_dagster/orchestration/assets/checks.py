@@ -1,0 +1,187 @@
+"""Rules of data quality and `checks:` as Dagster's asset checks, one evaluation per partition.
+
+A check cannot be run alone: it is part of the pass that writes a window. So it belongs to the
+asset's own op, and Dagster offers to materialize the asset instead.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dagster import (
+    AssetCheckEvaluation,
+    AssetCheckSeverity,
+    AssetCheckSpec,
+    AssetKey,
+    MetadataValue,
+    PartitionsDefinition,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.quality import Rule, rules_of
+from logdriven_dagster.config.models.rules import BUILT_IN
+from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
+from logdriven_dagster.model.quality import QualityReport, RuleResult
+
+_SAMPLE = 10
+"""How many ids of bad rows Dagster is shown; the run log has more of them."""
+_GOOD_ENOUGH = "min_pass"
+
+
+def check_specs(
+    project: Project,
+    table: TableConfig,
+    key: AssetKey,
+    partitions: "PartitionsDefinition[str] | None",
+) -> list[AssetCheckSpec]:
+    """The checks of a table's asset."""
+    with warnings.catch_warnings():
+        # Dagster calls checks of partitions a preview.
+        warnings.simplefilter("ignore")
+        return [
+            AssetCheckSpec(
+                name,
+                asset=key,
+                description=description,
+                blocking=blocking,
+                partitions_def=partitions,
+            )
+            for name, (description, blocking) in _told(project, table).items()
+        ]
+
+
+def _told(project: Project, table: TableConfig) -> dict[str, tuple[str | None, bool]]:
+    """Check → what it says, and whether it stops publication."""
+    told: dict[str, tuple[str | None, bool]] = {}
+    for step, rules in _rules(project, table):
+        for name, rule in _named(table, step, rules).items():
+            told[name] = (_description(rule), rule.blocking)
+        if step.quality and step.quality.min_pass is not None:
+            percent = f"at least {step.quality.min_pass:g} % of the rows have no error"
+            told[_prefixed(table, step, _GOOD_ENOUGH)] = (percent, True)
+    return told | {check.check: (check.description or check.sql, True) for check in table.checks}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What rules and checks found in the window of one attempt."""
+
+    job_id: int
+    reports: Mapping[str, QualityReport]
+    """By the steps that have rules."""
+    checks: Mapping[str, bool] = field(default_factory=dict)
+    """Check → whether it passed."""
+    error: str = ""
+    """What the check that did not pass says."""
+
+    @classmethod
+    def of(cls, event: WindowSucceeded | WindowFailed) -> "Found":
+        """What the end of a window tells."""
+        reports = {staged.step_id: staged.quality for staged in event.steps if staged.quality}
+        error = event.error if isinstance(event, WindowFailed) else ""
+        return cls(event.attempt.job_id, reports, event.checks, error)
+
+
+def evaluations(
+    project: Project, table: TableConfig, found: Found, key: AssetKey, partition: str
+) -> Iterator[AssetCheckEvaluation]:
+    """What was found in one window; nothing of rules that the table has no more, or not yet."""
+    blocking = {name: blocks for name, (_, blocks) in _told(project, table).items()}
+    shown = _shown(project, table, found)
+    for name in shown.keys() & blocking.keys():
+        passed, level, metadata = shown[name]
+        yield AssetCheckEvaluation(
+            key,
+            name,
+            passed,
+            {**metadata, "job_id": str(found.job_id)},
+            severity=AssetCheckSeverity.WARN if level == "warn" else AssetCheckSeverity.ERROR,
+            blocking=blocking[name],
+            partition=partition,
+        )
+
+
+def _shown(
+    project: Project, table: TableConfig, found: Found
+) -> dict[str, tuple[bool, str, Mapping[str, Any]]]:
+    """Check → whether it passed, its level, and what is told beside it."""
+    shown: dict[str, tuple[bool, str, Mapping[str, Any]]] = {}
+    for step, rules in _rules(project, table):
+        if (report := found.reports.get(step.step)) is None:
+            continue
+        results = {(result.rule, result.column): result for result in report.results}
+        for name, rule in _named(table, step, rules).items():
+            if result := results.get((rule.name, rule.column)):
+                shown[name] = (result.passed, result.level, _metadata(report, result))
+        if report.min_pass is not None:
+            good = report.good_percent >= report.min_pass
+            shown[_prefixed(table, step, _GOOD_ENOUGH)] = (good, "error", _statistics(report))
+    for check, passed in found.checks.items():
+        shown[check] = (passed, "error", {} if passed else {"error": found.error})
+    return shown
+
+
+def _rules(project: Project, table: TableConfig) -> Iterator[tuple[StepConfig, tuple[Rule, ...]]]:
+    for step in table.steps:
+        if step.quality is not None:
+            yield step, rules_of(step.quality, project.config.quality_rules)
+
+
+def _named(table: TableConfig, step: StepConfig, rules: tuple[Rule, ...]) -> dict[str, Rule]:
+    """The rules by the names of their checks, in which Dagster takes letters and digits only."""
+    named: dict[str, Rule] = {}
+    for rule in rules:
+        column = rule.column if rule.kind != "duplicates" else None
+        plain = re.sub(r"\W+", "_", "_".join(filter(None, [column, rule.name])), flags=re.ASCII)
+        name, number = _prefixed(table, step, plain), 1
+        while name in named:
+            number += 1
+            name = f"{_prefixed(table, step, plain)}_{number}"
+        named[name] = rule
+    return named
+
+
+def _prefixed(table: TableConfig, step: StepConfig, name: str) -> str:
+    """With the step's name where several steps have rules, or a check is called the same."""
+    several = sum(each.quality is not None for each in table.steps) > 1
+    taken = name in [check.check for check in table.checks]
+    return f"{step.step}_{name}" if several or taken else name
+
+
+def _description(rule: Rule) -> str | None:
+    if rule.description:
+        return rule.description
+    told = BUILT_IN[rule.kind].says if rule.kind in BUILT_IN else rule.text
+    if rule.kind == "duplicates":
+        told = "of several rows with one id only the newest is written"
+    given = ", ".join(f"{name}: {value}" for name, value in rule.parameters.items())
+    return redact(f"{told} ({given})" if given else told)
+
+
+def _metadata(report: QualityReport, result: RuleResult) -> dict[str, Any]:
+    """The numbers, and the first ids as a list that the UI can fold."""
+    metadata: dict[str, Any] = {"rows": result.count, "checked_rows": report.checked}
+    if result.ids:
+        sample = [
+            {
+                name: redact(value) if isinstance(value, str) else value
+                for name, value in row.items()
+            }
+            for row in result.ids[:_SAMPLE]
+        ]
+        metadata["first_ids"] = MetadataValue.json(sample)
+    return metadata
+
+
+def _statistics(report: QualityReport) -> dict[str, Any]:
+    return {
+        "good_percent": report.good_percent,
+        "min_pass": report.min_pass,
+        "rejected_rows": report.rejected,
+        "checked_rows": report.checked,
+    }

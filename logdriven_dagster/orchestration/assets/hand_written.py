@@ -1,0 +1,114 @@
+"""The table behind a hand-written asset, told from its partitions and metadata.
+
+`@asset(io_manager_key="logdriven", partitions_def=…, metadata={"logdriven/target": {…}})`
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from dagster import (
+    AssetKey,
+    PartitionsDefinition,
+    TimeWindowPartitionsDefinition,
+)
+from pydantic import ValidationError
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.model.periods import Grid, Period, Unit
+from logdriven_dagster.model.windows import in_zone
+from logdriven_dagster.orchestration.assets.keys import table_name
+from logdriven_dagster.orchestration.assets.partitions import partitions_of
+
+TARGET = "logdriven/target"
+"""Metadata: the target of the asset's rows, as a step's `target`; an Iceberg table by default."""
+
+ORDERED = "logdriven/ordered"
+"""Metadata: whether a window waits for all earlier ones, as of a configured table; no by default,
+because Dagster's own assets do not."""
+
+_COMPARED = 12
+
+
+def hand_written_table(
+    project: Project,
+    key: AssetKey,
+    definition: PartitionsDefinition[str] | None,
+    metadata: Mapping[str, Any],
+) -> TableConfig:
+    """The table that an asset's DataFrames are windows of; UsageError says what it lacks."""
+    name = table_name(key)
+    if definition is None:
+        raise UsageError(f"{name} has no partitions: the run log logs windows; give partitions_def")
+    grid = _grid(project, name, definition)
+    try:
+        return TableConfig.model_validate(
+            {
+                "table": name,
+                "period": grid.period,
+                "default_start": grid.origin,
+                "ordered": _value(metadata.get(ORDERED, False)),
+                "steps": [
+                    {
+                        "step": "write",
+                        "python": "hand_written:asset",
+                        "target": _value(metadata.get(TARGET, {"type": "iceberg"})),
+                    }
+                ],
+            },
+            context={"zone": project.zone},
+        )
+    except ValidationError as error:
+        problems = "; ".join(f"{item['loc'][-1]}: {item['msg']}" for item in error.errors())
+        raise UsageError(f"{name}: its metadata {TARGET} cannot be used: {problems}") from None
+
+
+def _value(given: Any) -> Any:
+    """Dagster wraps the metadata of definitions."""
+    return getattr(given, "value", given)
+
+
+def _grid(project: Project, name: str, definition: PartitionsDefinition[str]) -> Grid:
+    for table in project.tables.values():
+        if not table.is_sliced and partitions_of(table.grid).definition == definition:
+            return table.grid
+    if not isinstance(definition, TimeWindowPartitionsDefinition):
+        fix = "use time windows, or the partitions of a configured table"
+        raise UsageError(f"{name}: its partitions are no windows of time; {fix}")
+    if definition.timezone != project.zone.key:
+        fix = f"give its partitions timezone={project.zone.key!r}"
+        raise UsageError(f"{name}: its partitions are in {definition.timezone}; {fix}")
+    grid = _fitting(definition, project.zone)
+    if grid is None:
+        fix = "use the partitions of a configured table"
+        raise UsageError(f"{name}: no period gives {definition.cron_schedule!r}; {fix}")
+    return grid
+
+
+def _fitting(definition: TimeWindowPartitionsDefinition, zone: ZoneInfo) -> Grid | None:
+    """The grid with the same windows as the definition; None if no period makes it."""
+    theirs = []
+    moment = definition.start
+    for _ in range(_COMPARED):
+        window = definition.get_next_partition_window(moment, respect_bounds=False)
+        if window is None:
+            return None
+        theirs.append((window.start.timestamp(), window.end.timestamp()))
+        moment = window.end
+    origin = in_zone(theirs[0][0], zone)
+    for period in _candidates(round((theirs[0][1] - theirs[0][0]) / 60)):
+        grid = Grid(origin, period)
+        ours = [grid.window(n) for n in range(_COMPARED)]
+        if theirs == [(window.start.timestamp(), window.end.timestamp()) for window in ours]:
+            return grid
+    return None
+
+
+def _candidates(minutes: int) -> list[Period]:
+    """Periods whose windows may be this long; days and months need not be 24 hours and 30 days."""
+    days, months = round(minutes / 1440), round(minutes / 43_200)
+    candidates = [Period(months, Unit.MONTH)] if months else []
+    candidates += [Period(days, Unit.DAY)] if days else []
+    return [*candidates, Period.parse(minutes)]

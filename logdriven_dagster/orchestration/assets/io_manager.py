@@ -1,0 +1,122 @@
+"""Hand-written assets that read and write tables as Spark DataFrames."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from dagster import (
+    Failure,
+    InitResourceContext,
+    InputContext,
+    IOManager,
+    IOManagerDefinition,
+    OutputContext,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.engine import Engine
+from logdriven_dagster.errors import RefusedError, UsageError
+from logdriven_dagster.execution.events import (
+    WindowEvent,
+    WindowFailed,
+    WindowLost,
+    WindowSucceeded,
+)
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.orchestration.assets.hand_written import hand_written_table
+from logdriven_dagster.orchestration.assets.keys import table_name
+from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
+from logdriven_dagster.orchestration.assets.partitions import partitions_of
+from logdriven_dagster.orchestration.assets.whole_tables import CountedRows
+from logdriven_dagster.orchestration.clock import data_clock
+from logdriven_dagster.orchestration.events.records import report_planned
+from logdriven_dagster.orchestration.events.reporting import errors_as_failures, failure_text
+from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK, RunLogResource
+
+
+class TableIOManager(IOManager):
+    """Reads tables as DataFrames, restricted to the mapped partitions, and writes them as windows.
+
+    A DataFrame that a hand-written asset returns is claimed, staged, published and logged like a
+    window of a configured table; `hand_written` says what its metadata may ask for.
+    """
+
+    def __init__(self, project: Project, run_log: RunLogResource, spark: Any) -> None:
+        self._project, self._run_log, self._spark = project, run_log, spark
+
+    def load_input(self, context: InputContext) -> Any:
+        """The rows of the upstream windows; all rows where the reader has no partitions."""
+        with errors_as_failures():
+            name = table_name(context.asset_key)
+            table = self._project.tables.get(name) or self._hand_written(context)
+            engine = Engine(self._knowing(table), self._spark.spark_session)
+            return engine.read(name, _mapped_window(context, table))
+
+    def handle_output(self, context: OutputContext, obj: Any) -> None:
+        """Publish a DataFrame as the window of the run's partition; Failure says why it is not."""
+        with errors_as_failures():
+            table = self._hand_written(context)
+            run = context.step_context.dagster_run
+            project = self._knowing(table)
+            runner = self._run_log.open_runner(project, run, self._spark)
+            now, window = data_clock(run, project), _window(context, table)
+            for event in self._events(context, runner.write_frame(table, window, obj, now)):
+                if isinstance(event, WindowFailed):
+                    raise Failure(failure_text(event), metadata=failure_metadata(event))
+                if isinstance(event, WindowLost):
+                    raise event.reason
+                if isinstance(event, WindowSucceeded):
+                    whole = CountedRows(project).shown(table)
+                    context.add_output_metadata(whole | success_metadata(event))
+
+    def _events(
+        self, context: OutputContext, events: Iterator[WindowEvent]
+    ) -> Iterator[WindowEvent]:
+        """What happens to the window; of one that was refused Dagster forgets that it was meant."""
+        try:
+            yield from events
+        except RefusedError:
+            for partition in context.asset_partition_keys:
+                instance = context.step_context.instance
+                report_planned(instance, context.asset_key, partition, None)
+            raise
+
+    def _hand_written(self, context: InputContext | OutputContext) -> TableConfig:
+        node = context.step_context.job_def.asset_layer.get(context.asset_key)
+        return hand_written_table(self._project, node.key, node.partitions_def, node.metadata)
+
+    def _knowing(self, table: TableConfig) -> Project:
+        return replace(self._project, tables={**self._project.tables, table.table: table})
+
+
+def table_io_manager(project: Project) -> IOManagerDefinition:
+    """The IO manager of a project, over whatever run log and Spark the code location has."""
+
+    def open_io_manager(context: InitResourceContext) -> TableIOManager:
+        return TableIOManager(project, context.resources.run_log, context.resources.spark)
+
+    return IOManagerDefinition(
+        open_io_manager,
+        required_resource_keys={RUN_LOG, SPARK},
+        description="Tables as Spark DataFrames.",
+    )
+
+
+def _mapped_window(context: InputContext, table: TableConfig) -> TimeWindow | None:
+    """The range of the upstream windows that the reader's partitions map to; None for all.
+
+    Rows of any time may be in any slice, so that a sliced table is read as a whole.
+    """
+    step = context.step_context
+    if table.is_sliced or not (step.has_partition_key or step.has_partition_key_range):
+        return None
+    return partitions_of(table.grid).range(context.asset_partition_keys)
+
+
+def _window(context: OutputContext, table: TableConfig) -> TimeWindow:
+    windows = partitions_of(table.grid).windows(context.asset_partition_keys)
+    if len(windows) > 1:
+        fix = "use BackfillPolicy.multi_run(), the default"
+        raise UsageError(f"{table.table}: one DataFrame cannot be {len(windows)} windows; {fix}")
+    return windows[0]

@@ -1,0 +1,152 @@
+"""What Dagster shows beside a table and beside each window of it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from dagster import (
+    CodeReferencesMetadataValue,
+    LocalFileCodeReference,
+    MetadataValue,
+    TableColumn,
+    TableSchema,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.steps import JdbcTarget
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
+from logdriven_dagster.model.attempts import Attempt
+from logdriven_dagster.model.runs import Column, Published, Staged
+from logdriven_dagster.model.windows import TimeWindow
+
+_DATABASES = {"postgresql": "postgres", "mariadb": "mariadb", "mysql": "mysql", "sqlite": "sqlite"}
+"""The names that Dagster has icons for."""
+
+
+def table_metadata(project: Project, table: TableConfig) -> dict[str, Any]:
+    """Metadata of a definition: its file, period, start and order."""
+    metadata: dict[str, Any] = {
+        "table": table.table,
+        "period": str(table.period),
+        "default_start": _start(table),
+        "incremental_type": table.incremental_type,
+        "ordered": table.ordered,
+    }
+    if table.owners:
+        metadata["owners"] = ", ".join(table.owners)
+    if table.table in project.files:
+        path = Path(project.files[table.table])
+        metadata["file"] = MetadataValue.path(str(path))
+        reference = LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
+        metadata["dagster/code_references"] = CodeReferencesMetadataValue(
+            code_references=[reference]
+        )
+    return metadata
+
+
+def _start(table: TableConfig) -> str:
+    start = table.default_start
+    return start.isoformat() if isinstance(start, datetime) else str(start)
+
+
+def kinds(project: Project, table: TableConfig) -> set[str]:
+    """Spark, and where the rows end up; Dagster shows three kinds at most."""
+    target = table.output
+    if not isinstance(target, JdbcTarget):
+        return {"spark", target.type}
+    url = project.config.connections[target.connection].url
+    backend = (url or "").partition(":")[0].partition("+")[0]
+    return {"spark", _DATABASES.get(backend, backend or "jdbc")}
+
+
+def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
+    """Metadata of a materialization: rows, columns, window, job and snapshot."""
+    staged, published = _output(event)
+    metadata = _attempt_metadata(event.attempt) | {"seconds": round(event.seconds, 3)}
+    if event.error_count:
+        metadata["error_count"] = event.error_count
+    counts = [step.counts.source for step in event.steps if step.counts.source is not None]
+    if counts:
+        metadata["source_count"] = sum(counts)
+    if outside := sum(step.source_rows.outside for step in event.steps if step.source_rows):
+        metadata["rows_of_no_window"] = outside
+    if malformed := sum(step.counts.malformed or 0 for step in event.steps):
+        metadata["malformed_count"] = malformed
+    if staged is not None:
+        metadata |= columns_shown(staged.columns)
+        if staged.counts.target is not None:
+            metadata["target_count"] = staged.counts.target
+        metadata |= merged_metadata(staged.counts.inserted, staged.counts.updated)
+    if published is not None:
+        metadata["target"] = redact(published.target)
+        if published.snapshot_id is not None:
+            metadata["snapshot_id"] = published.snapshot_id
+    rows = published.rows if published is not None else None
+    rows = rows if rows is not None else metadata.get("target_count")
+    rows = 0 if not event.steps else rows  # an empty slice
+    return metadata | rows_shown(rows, published.table_rows if published else None)
+
+
+def columns_shown(columns: Sequence[Column]) -> dict[str, Any]:
+    """Metadata of a table's columns, which Dagster shows beside the asset."""
+    shown = [TableColumn(column.name, column.type) for column in columns]
+    return {"dagster/column_schema": TableSchema(shown)}
+
+
+def rows_shown(of_window: int | None, of_table: int | None) -> dict[str, Any]:
+    """How many rows a window holds, and the whole table, which is what Dagster tells of an asset.
+
+    A number that nobody knows without counting is left out.
+    """
+    counts = {"dagster/partition_row_count": of_window, "dagster/row_count": of_table}
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def merged_metadata(inserted: int | None, updated: int | None) -> dict[str, int]:
+    """Metadata of what an upsert did; none for other modes."""
+    counts = {"inserted_count": inserted, "updated_count": updated}
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def failure_metadata(event: WindowFailed) -> dict[str, Any]:
+    """Metadata of a failed window: which attempt failed in which step, and the whole error."""
+    return _attempt_metadata(event.attempt) | {
+        "step": event.step_id,
+        "seconds": round(event.seconds, 3),
+        "error": redact(event.error),
+    }
+
+
+def window_metadata(window: TimeWindow) -> dict[str, Any]:
+    """Metadata of what a window covers."""
+    start, end = window.bounds
+    return {
+        "window": str(window),
+        "data_range_start": start.isoformat() if isinstance(start, datetime) else start,
+        "data_range_end": end.isoformat() if isinstance(end, datetime) else end or "",
+    }
+
+
+def _attempt_metadata(attempt: Attempt) -> dict[str, Any]:
+    other = attempt.claim.other_version
+    return (
+        window_metadata(attempt.window)
+        | identity_shown(attempt.job_id, attempt.attempt_number)
+        | ({"definition": other} if other else {})
+    )
+
+
+def identity_shown(job_id: int, attempt: int) -> dict[str, str]:
+    """Metadata by which people find an attempt: text, since Dagster plots numbers."""
+    return {"job_id": str(job_id), "attempt": str(attempt)}
+
+
+def _output(event: WindowSucceeded) -> tuple[Staged | None, Published | None]:
+    """The last step with a target, which is what other tables read."""
+    published = event.published[-1] if event.published else None
+    name = published.step_id if published else None
+    staged = next((step for step in reversed(event.steps) if step.step_id == name), None)
+    return staged, published

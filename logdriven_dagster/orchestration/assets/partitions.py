@@ -1,0 +1,245 @@
+"""Partitions definitions, keys and mappings for the windows of tables."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TypeAlias
+
+from dagster import (
+    AllPartitionMapping,
+    DynamicPartitionsDefinition,
+    IdentityPartitionMapping,
+    LastPartitionMapping,
+    PartitionMapping,
+    PartitionsDefinition,
+    TimeWindowPartitionMapping,
+    TimeWindowPartitionsDefinition,
+)
+
+from logdriven_dagster.config.models.tables import Dependency, TableConfig
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.model.periods import Grid, Period, Unit
+from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
+
+_WEEKS_VERIFIED = 52 * 30
+_DATE, _MINUTE = "%Y-%m-%d", "%Y-%m-%d-%H:%M"
+
+
+@dataclass(frozen=True)
+class TablePartitions:
+    """A grid of windows as Dagster partitions: key ↔ window, both ways and without loss.
+
+    The definition is a `TimeWindowPartitionsDefinition` where cron expresses the grid exactly,
+    else a `DynamicPartitionsDefinition` whose keys the catch-up adds before it runs them.
+    """
+
+    grid: Grid
+    definition: PartitionsDefinition[str]
+
+    @property
+    def dynamic_name(self) -> str | None:
+        """The name under which the instance stores the keys; None where cron makes them."""
+        dynamic = isinstance(self.definition, DynamicPartitionsDefinition)
+        return self.definition.name if dynamic else None  # type: ignore[attr-defined]
+
+    def key(self, window: TimeWindow) -> str:
+        """The partition key: the window's start on the wall clock.
+
+        When clocks go back an hour exists twice; the second one carries its UTC offset.
+        """
+        start, definition = window.start, self.definition
+        fmt = definition.fmt if isinstance(definition, TimeWindowPartitionsDefinition) else _MINUTE
+        text = start.strftime(fmt if not start.second else f"{fmt}:%S")
+        earlier = start.replace(fold=0).utcoffset()
+        again = start.fold and earlier != start.utcoffset()
+        return text + f"{start:%z}" if again and fmt != _DATE else text
+
+    def holds(self, window: TimeWindow) -> bool:
+        """Whether the window is one of the grid.
+
+        Where a period was changed, parts of older windows remain that have no partition.
+        """
+        return self.grid.window(self.grid.index(window.start)) == window
+
+    def window(self, key: str) -> TimeWindow:
+        """The window of a key; UsageError for a key that starts no window of the grid."""
+        window = self.grid.window(self.grid.index(self._start(key)))
+        if self.key(window) != key:
+            raise UsageError(f"{key!r} is no partition: the nearest window is {window}")
+        return window
+
+    def windows(self, keys: Iterable[str]) -> list[TimeWindow]:
+        """The windows of some keys, oldest first."""
+        return sorted(map(self.window, keys), key=lambda window: window.start.timestamp())
+
+    def range(self, keys: Iterable[str]) -> TimeWindow:
+        """From the start of the oldest key's window to the end of the newest one's."""
+        windows = self.windows(keys)
+        return TimeWindow(windows[0].start, windows[-1].end)
+
+    def _start(self, key: str) -> datetime:
+        for fmt in (_DATE, _MINUTE, f"{_MINUTE}:%S", f"{_MINUTE}%z", f"{_MINUTE}:%S%z"):
+            try:
+                start = datetime.strptime(key, fmt)
+            except ValueError:
+                continue
+            if start.tzinfo is None:
+                start = start.replace(tzinfo=self.grid.zone)
+            return in_zone(start.timestamp(), self.grid.zone)
+        raise UsageError(f"{key!r} is no partition key, such as 2013-01-01 or 2013-01-01-06:00")
+
+
+@dataclass(frozen=True)
+class SlicePartitions:
+    """The slices of a table as partitions that appear one after the other, named by their keys."""
+
+    definition: DynamicPartitionsDefinition
+
+    @property
+    def dynamic_name(self) -> str:
+        """The name under which the instance stores the keys."""
+        return str(self.definition.name)
+
+    def key(self, window: TimeWindow) -> str:
+        """The partition key: the key after which the slice begins, or its number."""
+        return window.key
+
+    def holds(self, window: TimeWindow) -> bool:
+        """Whether the window is a slice; a table of another type may have left others."""
+        return isinstance(window, Slice)
+
+
+Partitions: TypeAlias = TablePartitions | SlicePartitions
+"""How the windows of a table are shown as partitions."""
+
+
+def table_partitions(table: TableConfig) -> Partitions:
+    """The partitions of a table; tables with equal grids of time share one definition."""
+    if table.is_sliced:
+        return SlicePartitions(DynamicPartitionsDefinition(name=f"slices of {table.table}"))
+    return partitions_of(table.grid)
+
+
+def partitions_of(grid: Grid) -> TablePartitions:
+    """The partitions of a grid; equal grids share one definition, so one run can hold them."""
+    # Aware datetimes of two zones are equal if they are the same instant, their grids are not.
+    return _partitions_of(grid, grid.zone.key)
+
+
+@cache
+def _partitions_of(grid: Grid, zone: str) -> TablePartitions:
+    name = f"every {grid.period} from {grid.origin:%Y-%m-%d %H:%M:%S} {zone}"
+    dynamic = TablePartitions(grid, DynamicPartitionsDefinition(name=name))
+    cron = _cron(grid)
+    if cron is None:
+        return dynamic
+    at_midnight = (grid.origin.hour, grid.origin.minute) == (0, 0)
+    fmt = _DATE if at_midnight and grid.period.unit is not Unit.MINUTE else _MINUTE
+    definition = TimeWindowPartitionsDefinition(
+        start=grid.origin.strftime(fmt),
+        end=grid.bound(grid.index(grid.end)).strftime(fmt) if grid.end else None,
+        fmt=fmt,
+        cron_schedule=cron,
+        timezone=zone,
+    )
+    partitions = TablePartitions(grid, definition)
+    return partitions if _is_exact(partitions, definition) else dynamic
+
+
+def _cron(grid: Grid) -> str | None:
+    """The cron expression that would fit the grid, clock changes apart; None if there is none."""
+    origin, period = grid.origin, grid.period
+    if origin.second or origin.microsecond:
+        return None
+    minute, hour, day = str(origin.minute), str(origin.hour), str(origin.day)
+    match period:
+        case Period(count=count, unit=Unit.MINUTE) if 60 % count == 0:
+            return f"{_every(count, origin.minute, 0, 60)} * * * *"
+        case Period(count=count, unit=Unit.MINUTE) if 1440 % count == 0 and count % 60 == 0:
+            return f"{minute} {_every(count // 60, origin.hour, 0, 24)} * * *"
+        case Period(count=1, unit=Unit.DAY):
+            return f"{minute} {hour} * * *"
+        case Period(count=7, unit=Unit.DAY):
+            return f"{minute} {hour} * * {origin.isoweekday() % 7}"
+        case Period(count=count, unit=Unit.MONTH) if 12 % count == 0:
+            return f"{minute} {hour} {day} {_every(count, origin.month, 1, 13)} *"
+        case _:
+            return None
+
+
+def _every(step: int, through: int, first: int, end: int) -> str:
+    values = range(first + (through - first) % step, end, step)
+    return "*" if step == 1 else ",".join(map(str, values))
+
+
+def _is_exact(partitions: TablePartitions, definition: TimeWindowPartitionsDefinition) -> bool:
+    """Whether Dagster cuts the same windows as the grid does when the clocks change.
+
+    Elapsed hours and cron's wall clock part ways there, so each change is looked at: that is
+    exact for every zone, where a rule about zones would not be.
+    """
+    grid = partitions.grid
+    for moment in _clock_changes(grid):
+        around = grid.index(moment)
+        for n in range(max(around - 1, 0), around + 2):
+            window = grid.window(n)
+            theirs = definition.get_next_partition_window(window.start, respect_bounds=False)
+            if theirs is None or _instants(theirs) != _instants(window):
+                return False
+    return True
+
+
+def _instants(window: object) -> tuple[float, float]:
+    return window.start.timestamp(), window.end.timestamp()  # type: ignore[attr-defined]
+
+
+def _clock_changes(grid: Grid) -> list[datetime]:
+    """The instants at which the zone's UTC offset changes, from the origin on."""
+    changes: dict[object, datetime] = {}
+    moment = in_zone(grid.origin.timestamp(), grid.zone)
+    for _ in range(_WEEKS_VERIFIED):
+        later = _after(moment, timedelta(weeks=1))
+        if later.utcoffset() != moment.utcoffset():
+            change = _bisect(moment, later)
+            # For elapsed time two changes at the same clock time are the same; days and months
+            # may begin on the very day of a change, so that each date counts.
+            day = None if grid.period.unit is Unit.MINUTE else change.date()
+            kind = (day, change.time(), moment.utcoffset(), later.utcoffset())
+            changes.setdefault(kind, change)
+        moment = later
+    return list(changes.values())
+
+
+def _bisect(before: datetime, after: datetime) -> datetime:
+    """The first instant (to the second) between two at which the later one's offset holds."""
+    low, high = int(before.timestamp()), int(after.timestamp())
+    zone = before.tzinfo
+    while high - low > 1:
+        middle = (low + high) // 2
+        changed = datetime.fromtimestamp(middle, zone).utcoffset() == after.utcoffset()
+        low, high = (low, middle) if changed else (middle, high)
+    return datetime.fromtimestamp(high, zone)
+
+
+def _after(moment: datetime, step: timedelta) -> datetime:
+    return datetime.fromtimestamp(moment.timestamp() + step.total_seconds(), moment.tzinfo)
+
+
+def partition_mapping(
+    upstream: Partitions,
+    downstream: Partitions,
+    dependency: Dependency,
+) -> PartitionMapping:
+    """How the windows of two tables meet, for Dagster's lineage; readiness is the planner's.
+
+    Dagster maps cron grids onto each other by overlap; between a dynamic definition and any
+    other one it can only be told all or the last.
+    """
+    if dependency.window == "none":
+        return LastPartitionMapping()
+    if upstream.definition == downstream.definition:
+        return IdentityPartitionMapping()
+    if upstream.dynamic_name or downstream.dynamic_name:
+        return AllPartitionMapping()
+    return TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)

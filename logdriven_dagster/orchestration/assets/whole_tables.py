@@ -1,0 +1,90 @@
+"""What Dagster shows of a table as a whole: its columns, their origins, its number of rows."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+from dagster import TableColumnDep, TableColumnLineage
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.steps import JdbcTarget
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.engine.targets.holdings import holdings
+from logdriven_dagster.model.lineage import Container, QueryLineage, outer_origins
+from logdriven_dagster.orchestration.assets.keys import asset_key
+from logdriven_dagster.orchestration.assets.metadata import columns_shown, rows_shown
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.observed.lineage_answers import of_table
+
+_SHARE = 0.02
+"""The part of a run's time that counting the rows of one table may take."""
+
+
+def lineage_shown(project: Project, table: str, queries: Sequence[QueryLineage]) -> dict[str, Any]:
+    """Metadata: the columns of other assets that the columns of a table are made from."""
+    steps = [step.step for step in project.tables[table].steps] if table in project.tables else []
+    places = {step: n for n, step in enumerate(steps)}
+    ordered = sorted(queries, key=lambda query: places.get(query.step_id, 0))
+    deps = {
+        column: [
+            TableColumnDep(asset_key(ref.container.name), ref.column)
+            for ref in refs
+            if ref.container.name in project.tables and ref.column is not None
+        ]
+        for column, refs in outer_origins(ordered, Container(table)).items()
+    }
+    known = {column: found for column, found in deps.items() if found}
+    return {"dagster/column_lineage": TableColumnLineage(known)} if known else {}
+
+
+def table_shown(project: Project, table: TableConfig, run_log: RunLog) -> dict[str, Any]:
+    """Metadata: what readers of the table find now, if a window ran elsewhere or wrote nothing."""
+
+    def ran() -> dict[str, Any]:
+        queries = run_log.ask(lambda conn: of_table(conn, table.table))
+        return lineage_shown(project, table.table, queries)
+
+    return _held(project, table) | _if_known(table, ran)
+
+
+def _held(project: Project, table: TableConfig) -> dict[str, Any]:
+    def asked() -> dict[str, Any]:
+        held = holdings(project, table)
+        return (columns_shown(held.columns) if held.columns else {}) | rows_shown(None, held.rows)
+
+    return _if_known(table, asked)
+
+
+def _if_known(table: TableConfig, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What is told; nothing, and a line in the log, where that fails: it hides no window."""
+    try:
+        return ask()
+    except Exception as error:  # noqa: BLE001 - targets raise whatever they like
+        text = redact(f"{table.table}: {type(error).__name__}: {error}")
+        logging.getLogger(__name__).warning("table_not_described: %s", text)
+        return {}
+
+
+@dataclass
+class CountedRows:
+    """The rows of tables that have to be counted, asked with the windows of one step of Dagster.
+
+    The first window of a table tells them, and later ones as often as takes little of the time.
+    """
+
+    project: Project
+    _again: dict[str, float] = field(default_factory=dict)
+    """When a table may be counted once more, by this process's clock."""
+
+    def shown(self, table: TableConfig) -> dict[str, Any]:
+        """Metadata for a window that was just published."""
+        began = monotonic()
+        if not isinstance(table.output, JdbcTarget) or began < self._again.get(table.table, 0):
+            return {}
+        found = _held(self.project, table)
+        ended = monotonic()
+        self._again[table.table] = ended + (ended - began) / _SHARE
+        return found

@@ -1,0 +1,236 @@
+"""From the events of windows to Dagster's event log, one partition at a time."""
+
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from dagster import (
+    AssetExecutionContext,
+    AssetKey,
+    AssetMaterialization,
+    Failure,
+    OpExecutionContext,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import (
+    AlreadyDoneError,
+    AlreadyRunningError,
+    LogdrivenError,
+    in_brief,
+)
+from logdriven_dagster.execution.events import (
+    NeedUnmet,
+    WindowEvent,
+    WindowFailed,
+    WindowLost,
+    WindowRefused,
+    WindowSetBack,
+    WindowSkipped,
+    WindowStarted,
+    WindowSucceeded,
+)
+from logdriven_dagster.model.attempts import Attempt, Owner
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.orchestration.assets.checks import Found, evaluations
+from logdriven_dagster.orchestration.assets.keys import asset_key
+from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
+from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.assets.whole_tables import (
+    CountedRows,
+    lineage_shown,
+    table_shown,
+)
+from logdriven_dagster.orchestration.events.records import report_planned
+
+StepContext: TypeAlias = AssetExecutionContext | OpExecutionContext
+
+
+@dataclass
+class Reporter:
+    """What happens to windows in one Dagster step, told to Dagster and remembered for the end."""
+
+    context: StepContext
+    project: Project
+    succeeded: list[WindowSucceeded] = field(default_factory=list)
+    failed: list[WindowFailed] = field(default_factory=list)
+    lost: list[WindowLost] = field(default_factory=list)
+    refused: list[WindowRefused] = field(default_factory=list)
+    unmet: list[NeedUnmet] = field(default_factory=list)
+    skipped: int = 0
+    tried: set[tuple[AssetKey, str]] = field(default_factory=set)
+    """Partitions whose windows were claimed in this step."""
+    running: dict[int, tuple[AssetKey, str]] = field(default_factory=dict)
+    """Job id → the partition whose window is in the middle of its steps."""
+
+    def __post_init__(self) -> None:
+        """Nothing is counted yet."""
+        self._counted = CountedRows(self.project)
+
+    def report(self, event: WindowEvent) -> None:
+        """Tell Dagster about one event."""
+        match event:
+            case WindowStarted(attempt=attempt):
+                self._started(attempt)
+            case WindowSucceeded(attempt=attempt):
+                self.running.pop(attempt.job_id, None)
+                self.succeeded.append(event)
+                self._materialized(event)
+            case WindowFailed():
+                self._failed(event)
+            case WindowLost() | WindowSetBack():
+                self._given_up(event)
+            case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
+                self.context.log.info(redact(str(event.reason)))
+            case WindowRefused():
+                self.refused.append(event)
+                self.context.log.warning(redact(str(event.reason)))
+            case NeedUnmet(reason=reason, tables=tables):
+                self.unmet.append(event)
+                self.context.log.error("%s; not begun: %s", reason, ", ".join(tables))
+            case WindowSkipped():
+                self.skipped += 1
+                self.context.log.debug("%s %s: %s", event.table, event.window, event.reason)
+
+    def _started(self, attempt: Attempt) -> None:
+        log, told = self.context.log, f"{attempt.table} {attempt.window}: job {attempt.job_id}"
+        log.info("%s", told)
+        if attempt.claim.other_version:
+            log.warning("%s runs %s", told, attempt.claim.other_version)
+        if planned := self._planned(attempt.table, attempt.window):
+            self.running[attempt.job_id] = planned
+        if attempt.replaced is not None:
+            self._terminate(attempt.replaced)
+
+    def _failed(self, event: WindowFailed) -> None:
+        self.running.pop(event.attempt.job_id, None)
+        self.failed.append(event)
+        self.context.log.error(failure_text(event), extra=failure_metadata(event))
+        # Again, because another run may have planned the same partition meanwhile.
+        planned = self._planned(event.attempt.table, event.attempt.window)
+        self._checked(event, planned[1] if planned else None)
+        if event.stands and planned is not None:  # the partition is as it was, only this run is red
+            self.tried.discard(planned)
+            report_planned(self.context.instance, *planned, None)
+
+    def follow(self, events: Iterator[WindowEvent]) -> None:
+        """Report all events; stopped on the way, the runner learns of it and logs the attempt."""
+        assert isinstance(events, Generator)
+        with closing(events):
+            for event in events:
+                self.report(event)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything was done, or tried."""
+        return bool(self.succeeded or self.failed or self.lost or self.skipped or self.unmet)
+
+    def raise_failures(self, *heading: str) -> None:
+        """Raise the Failure that ends a step some of whose windows failed or were lost."""
+        texts = [*map(failure_text, self.failed), *(redact(str(e.reason)) for e in self.lost)]
+        texts += [str(event.reason) for event in self.unmet]
+        if texts:
+            metadata = failure_metadata(self.failed[0]) if self.failed else {}
+            raise Failure("\n".join([*heading, *texts]), metadata=metadata, allow_retries=False)
+
+    def _terminate(self, owner: Owner) -> None:
+        """End the Dagster run whose attempt was replaced; it can do no harm if that fails."""
+        run_id = owner.dagster_run_id
+        if run_id is None or run_id == self.context.run.run_id:
+            return
+        try:
+            done = self.context.instance.run_coordinator.cancel_run(run_id)
+        except Exception as error:  # noqa: BLE001 - launchers raise whatever they like
+            done = False
+            self.context.log.debug("%s", redact(str(error)))
+        told = "was told to end" if done else "cannot be ended from here; it is shut out"
+        self.context.log.info("Run %s, whose attempt was replaced, %s", run_id, told)
+
+    def _given_up(self, event: WindowLost | WindowSetBack) -> None:
+        """The attempt is over; of one that was set back nothing is known to be wrong."""
+        attempt = event.attempt
+        planned = self.running.pop(attempt.job_id, None)
+        if isinstance(event, WindowLost):
+            self.lost.append(event)
+            self.context.log.error(redact(str(event.reason)))
+            return
+        self.context.log.info("%s %s: %s", attempt.table, attempt.window, event.reason)
+        if planned is not None:
+            self.tried.discard(planned)
+            report_planned(self.context.instance, *planned, None)
+
+    def _planned(self, table: str, window: TimeWindow) -> tuple[AssetKey, str] | None:
+        partition = self._partition(table, window)
+        if partition is None:
+            return None
+        planned = (asset_key(table), partition)
+        self.tried.add(planned)
+        report_planned(self.context.instance, *planned, self.context.run)
+        return planned
+
+    def _materialized(self, event: WindowSucceeded) -> None:
+        attempt = event.attempt
+        ran = lineage_shown(self.project, attempt.table, event.lineage)
+        metadata = success_metadata(event) | ran
+        if table := self.project.tables.get(attempt.table):
+            metadata = self._of_whole_table(event, table) | metadata
+        if partition := self._partition(attempt.table, attempt.window):
+            self.context.log_event(
+                AssetMaterialization(
+                    asset_key(attempt.table), partition=partition, metadata=metadata
+                )
+            )
+            self._checked(event, partition)
+
+    def _of_whole_table(self, event: WindowSucceeded, table: TableConfig) -> dict[str, Any]:
+        if event.steps:
+            return self._counted.shown(table)
+        run_log = self.context.resources.run_log.open(self.project)
+        return table_shown(self.project, table, run_log)  # an empty slice changes nothing
+
+    def _checked(self, event: WindowSucceeded | WindowFailed, partition: str | None) -> None:
+        """What rules and checks found in the window, whether it is published or not."""
+        table = event.attempt.table
+        config = self.project.tables.get(table)
+        if partition is None or config is None:
+            return
+        found = Found.of(event)
+        for shown in evaluations(self.project, config, found, asset_key(table), partition):
+            self.context.log_event(shown)  # type: ignore[arg-type]  # takes them too
+
+    def _partition(self, table: str, window: TimeWindow) -> str | None:
+        """The partition key, known to the instance; None for a window without a partition."""
+        partitions = table_partitions(self.project.table(table))
+        if not partitions.holds(window):
+            self.context.log.info("%s %s is only a part of a partition", table, window)
+            return None
+        key = partitions.key(window)
+        if name := partitions.dynamic_name:
+            self.context.instance.add_dynamic_partitions(name, [key])
+        return key
+
+
+def failure_text(event: WindowFailed) -> str:
+    """Where and why a window failed."""
+    attempt, told = event.attempt, in_brief(event.error)
+    return redact(f"{attempt.table} {attempt.window}: step {event.step_id} failed: {told}")
+
+
+@contextmanager
+def errors_as_failures() -> Iterator[None]:
+    """Raise every error as a Failure that holds no secret, neither in its text nor in its causes.
+
+    Retrying is not Dagster's business: the run log decides what runs again.
+    """
+    try:
+        yield
+    except Failure:
+        raise
+    except LogdrivenError as error:
+        raise Failure(redact(str(error)), allow_retries=False) from None
+    except Exception as error:  # noqa: BLE001 — whatever it is, Dagster stores its text
+        text = f"{type(error).__name__}: {error}"
+        raise Failure(redact(text), allow_retries=False) from None

@@ -1,0 +1,1 @@
+"""Jobs of Dagster: the catch-up, and one for each configured job."""

@@ -1,0 +1,72 @@
+"""What can still run behind a table that failed in the same run.
+
+Dagster skips every step behind a failed one, whatever had been done before it failed (`_update` of
+`ActiveExecution`). In the log the tables behind wait for single windows only. So the step that
+fails, and each later one before a table that will be skipped, runs those of its windows that can.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from dagster import AssetKey, DagsterEventType, Failure
+from dagster._core.definitions.utils import DISALLOWED_NAMES
+
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import LogdrivenError
+from logdriven_dagster.orchestration.assets.keys import asset_key
+from logdriven_dagster.orchestration.events.reporting import Reporter, StepContext
+
+Run: TypeAlias = Callable[[TableConfig, Reporter], None]
+"""Runs this run's partitions of a table; raises at the first that is refused or fails."""
+
+
+def op_name(table: TableConfig) -> str:
+    """The name of a table's op and step."""
+    name = table.table.replace(".", "__")
+    return f"{name}_table" if name in DISALLOWED_NAMES else name
+
+
+def downstream(context: StepContext, keys: Iterable[AssetKey]) -> set[AssetKey]:
+    """The partitioned assets of this run that depend on some others, however far behind them."""
+    layer = context.job_def.asset_layer
+    found: set[AssetKey] = set()
+    front = list(keys)
+    while front:
+        children = set(layer.asset_graph.get(front.pop()).child_keys) & layer.selected_asset_keys
+        front += children - found
+        found |= children
+    return {key for key in found if layer.asset_graph.get(key).partitions_def is not None}
+
+
+def run_skipped_tables(reporter: Reporter, run: Run, failed: Iterable[AssetKey] = ()) -> None:
+    """Run the tables behind this step that Dagster is going to skip; `failed` are new failures.
+
+    What is refused or fails there ends the table that it is about, and nothing else.
+    """
+    context = reporter.context
+    behind = downstream(context, [context.asset_key])
+    if not behind:
+        return
+    skipped = behind & downstream(context, {*failed, *_failed_steps(reporter)})
+    for name, table in reporter.project.tables.items():
+        if asset_key(name) in skipped:
+            told = Reporter(
+                context, reporter.project, tried=reporter.tried, running=reporter.running
+            )
+            try:
+                run(table, told)
+            except (LogdrivenError, Failure) as error:
+                text = error.description if isinstance(error, Failure) else str(error)
+                context.log.warning("%s, behind a failed table: %s", name, redact(text or ""))
+
+
+def _failed_steps(reporter: Reporter) -> list[AssetKey]:
+    """The tables whose steps have failed in this run."""
+    context = reporter.context
+    records = context.instance.get_records_for_run(
+        context.run.run_id, of_type=DagsterEventType.STEP_FAILURE
+    ).records
+    steps = {record.event_log_entry.step_key for record in records}
+    tables = reporter.project.tables
+    return [asset_key(name) for name, table in tables.items() if op_name(table) in steps]

@@ -1,0 +1,191 @@
+"""The op job `catch_up`, which runs pending windows of all tables."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from dagster import (
+    Config,
+    DagsterInstance,
+    DagsterRun,
+    GraphDefinition,
+    JobDefinition,
+    OpDefinition,
+    OpExecutionContext,
+    in_process_executor,
+    op,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.settings import Settings
+from logdriven_dagster.execution.arguments import RunArguments, retry_version_of
+from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.model.job_runs import StartedBy
+from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.clock import data_clock
+from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten
+from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as_failures
+from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
+from logdriven_dagster.planning import Plan
+
+CATCH_UP = "catch_up"
+"""The name of the job and of its op."""
+
+PROJECT_TAG = "logdriven/project"
+RETRY_VERSION_TAG = "logdriven/retry_version"
+"""On a materialization: `recorded` or `latest`, which wins over the table's own."""
+TRIGGER_TAG = "logdriven/trigger"
+"""On runs that a schedule or a sensor started: which of both."""
+WORKER_GROUP_TAG = "logdriven/worker_group"
+PRIORITY_TAG = "dagster/priority"
+"""Dagster's own: greater ones leave the queue of runs first."""
+
+_KEYS_AHEAD = 1000
+
+
+class CatchUpConfig(Config):
+    """What one run catches up on; everything is optional."""
+
+    tables: list[str] | None = None
+    """Tables or configured jobs; all tables by default."""
+    now: str | None = None
+    """Pins the data clock: a date or time of the project's time zone."""
+    max_windows: int | None = None
+    """The most windows that the run attempts."""
+    max_parallel: int | None = None
+    """How many windows it has in work at a time; by default as `logdriven.yaml` says."""
+    backoff_seconds: float | None = None
+    """The first pause after a window's failure; windows that keep failing are left alone."""
+    retry_version: str | None = None
+    """`recorded` or `latest`: the version that failed windows are tried again with."""
+
+
+def catch_up_job(project: Project) -> JobDefinition:
+    """The job that runs pending windows, oldest first, of some or all tables."""
+
+    @op(name=CATCH_UP, required_resource_keys={RUN_LOG, SPARK})
+    def catch_up(context: OpExecutionContext, config: CatchUpConfig) -> None:
+        """Run the pending windows in order."""
+        _catch_up(context, project, config)
+
+    description = "Runs the pending windows of all or some tables, oldest first."
+    return op_job(project, CATCH_UP, description, catch_up)
+
+
+def op_job(
+    project: Project,
+    name: str,
+    description: str,
+    of: OpDefinition,
+    tags: Mapping[str, str] = MappingProxyType({}),
+) -> JobDefinition:
+    """A job of one op, in this process."""
+    # Dagster wants graphs and ops to have different names; what users type are job and op.
+    graph = GraphDefinition(name=f"{name}_graph", node_defs=[of], description=description)
+    return graph.to_job(
+        name=name,
+        description=description,
+        executor_def=in_process_executor,
+        tags={PROJECT_TAG: project.name, **tags},
+    )
+
+
+def started_by(run: DagsterRun) -> StartedBy:
+    """Who started a run; a schedule and a sensor leave their mark."""
+    match run.tags.get(TRIGGER_TAG):
+        case "schedule":
+            return "schedule"
+        case "sensor":
+            return "sensor"
+        case _:
+            return "manual"
+
+
+def online_tables(project: Project, names: Collection[str] = ()) -> list[str]:
+    """The tables, of these or of all, that schedules and sensors may start."""
+    selected = project.select(tuple(names))
+    return [name for name in selected if project.tables[name].release_state == "online"]
+
+
+def run_tags(settings: Settings) -> dict[str, str]:
+    """Run tags that say where a run belongs and how urgent it is.
+
+    Source: DolphinScheduler, worker group and priority.
+    """
+    tags = {PRIORITY_TAG: str(settings.priority)} if settings.priority else {}
+    group = settings.worker_group
+    return tags | ({WORKER_GROUP_TAG: group} if group else {})
+
+
+def add_partitions(instance: DagsterInstance, plan: Plan) -> None:
+    """Make the next pending windows of tables with dynamic partitions known to Dagster."""
+    for table in plan.tables.values():
+        partitions = table_partitions(table.table)
+        windows = filter(partitions.holds, table.unfinished[:_KEYS_AHEAD])
+        keys = list(map(partitions.key, windows)) if partitions.dynamic_name else []
+        if partitions.dynamic_name and keys:
+            instance.add_dynamic_partitions(partitions.dynamic_name, keys)
+
+
+def add_first_partitions(
+    instance: DagsterInstance, runner: Runner, now: datetime, tables: Collection[str]
+) -> None:
+    """Make the next windows known of those of some tables that have no dynamic partition yet.
+
+    Dagster draws an asset without any partition as if all of them were materialized.
+    """
+    empty = [
+        name
+        for name in tables
+        if (partitions := table_partitions(runner.project.table(name)).dynamic_name)
+        and not instance.get_paginated_dynamic_partitions(partitions, 1, ascending=True).results
+    ]
+    if empty:
+        add_partitions(instance, runner.plan(now, empty))
+
+
+def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConfig) -> None:
+    reporter = Reporter(context, project)
+    with errors_as_failures(), interrupted_windows_forgotten(reporter):
+        runner: Runner = context.resources.run_log.open_runner(
+            project, context.run, context.resources.spark
+        )
+        now = data_clock(context.run, project, config.now)
+        tables = config.tables or []
+        if started_by(context.run) != "manual":
+            tables = online_tables(runner.in_force(), tables)
+            if not tables:
+                context.log.info("Every table is offline: only people start them")
+                return
+        add_partitions(context.instance, runner.plan(now, tables))
+        seconds = config.backoff_seconds
+        backoff = None if seconds is None else timedelta(seconds=seconds)
+        events = runner.catch_up(
+            now,
+            tables,
+            max_windows=config.max_windows,
+            max_parallel=config.max_parallel,
+            arguments=RunArguments(
+                retry_version=retry_version_of(config.retry_version, "retry_version")
+            ),
+            backoff=backoff,
+        )
+        reporter.follow(events)
+        context.log.info(summary(reporter))
+        if not reporter.has_work:
+            for first in runner.plan(now, tables).firsts():
+                context.log.info("%s %s: %s", first.table, first.window, first.reason)
+        reporter.raise_failures(summary(reporter))
+
+
+def summary(reporter: Reporter) -> str:
+    """How the windows of a run ended, in one line."""
+    parts = {
+        "succeeded": len(reporter.succeeded),
+        "failed": len(reporter.failed),
+        "lost": len(reporter.lost),
+        "refused": len(reporter.refused),
+        "skipped": reporter.skipped,
+    }
+    told = ", ".join(f"{number} {name}" for name, number in parts.items() if number)
+    return f"windows: {told or 'none were ready'}"

@@ -1,0 +1,226 @@
+"""One Dagster job for each configured job, of both types, and its schedule.
+
+A maintenance job is one op: which of its steps run is decided by the log when a run starts, not by
+a graph; every step is told in the op's events and in its metadata.
+"""
+
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any
+
+from dagster import (
+    Config,
+    Failure,
+    JobDefinition,
+    MetadataValue,
+    OpExecutionContext,
+    RunRequest,
+    ScheduleDefinition,
+    ScheduleEvaluationContext,
+    SkipReason,
+    op,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.jobs import JobConfig, StandardJob
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import UsageError, in_brief
+from logdriven_dagster.execution.arguments import JobArguments, retry_version_of
+from logdriven_dagster.execution.events import (
+    JobEnded,
+    JobEvent,
+    JobStarted,
+    StepEnded,
+    StepStarted,
+    StepTriedAgain,
+)
+from logdriven_dagster.execution.jobs.standard import run_job, valid_job
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.orchestration.clock import data_clock
+from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten
+from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as_failures
+from logdriven_dagster.orchestration.jobs.catch_up import (
+    CATCH_UP,
+    PROJECT_TAG,
+    TRIGGER_TAG,
+    add_partitions,
+    op_job,
+    run_tags,
+    started_by,
+    summary,
+)
+from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
+
+
+class JobRunConfig(Config):
+    """What one run of a configured job may set; everything is optional."""
+
+    now: str | None = None
+    """Pins the data clock: a date or time of the project's time zone."""
+    max_windows: int | None = None
+    """How many windows a standard job attempts at the most."""
+    max_parallel: int | None = None
+    """How many windows a standard job has in work at a time."""
+    from_start: bool = False
+    """Whether a maintenance job begins at its lowest step, not where the last run stopped."""
+    from_step: str | None = None
+    """The step at which a maintenance job begins."""
+    retry_version: str | None = None
+    """Which version a standard job tries failed windows again with: `recorded` or `latest`."""
+    overrides: dict[str, str] | None = None
+    """Variables that win over all others."""
+
+
+def configured_job(project: Project, config: JobConfig) -> JobDefinition:
+    """The Dagster job of one file in `jobs/`."""
+    if config.job == CATCH_UP:
+        raise UsageError(f"jobs: the name {CATCH_UP} is taken by the job of all tables")
+    name = config.job
+
+    @op(name=name, required_resource_keys={RUN_LOG, SPARK})
+    def run(context: OpExecutionContext, config: JobRunConfig) -> None:
+        _run(context, project, name, config)
+
+    return op_job(project, name, _description(config), run, run_tags(config))
+
+
+def job_schedules(project: Project, jobs: list[JobDefinition]) -> list[ScheduleDefinition]:
+    """The schedules of the configured jobs that have one, in the project's time zone."""
+    configured = ((job, project.jobs.get(job.name)) for job in jobs)
+    return [
+        _schedule(project, config, config.schedule, job)
+        for job, config in configured
+        if config is not None and config.schedule
+    ]
+
+
+def _schedule(
+    project: Project, config: JobConfig, cron: str, job: JobDefinition
+) -> ScheduleDefinition:
+    def evaluate(_context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
+        """Start the job, unless it is offline or disabled by now. Source: DolphinScheduler."""
+        current = open_runner(project).in_force().jobs[config.job]
+        if not current.enabled:
+            return SkipReason(f"{config.job} is disabled: nobody runs it")
+        if current.release_state == "offline":
+            return SkipReason(f"{config.job} is offline: only people start it")
+        tags = {PROJECT_TAG: project.name, TRIGGER_TAG: "schedule", **run_tags(current)}
+        return RunRequest(tags=tags)
+
+    return ScheduleDefinition(
+        job=job,
+        cron_schedule=cron,
+        execution_timezone=project.zone.key,
+        execution_fn=evaluate,
+        description=config.description,
+    )
+
+
+def _description(config: JobConfig) -> str:
+    """What a job does, as Markdown: its tables and relations, or its steps."""
+    parts = [config.description or f"A {config.type} job."]
+    if isinstance(config, StandardJob):
+        parts.append("Tables: " + ", ".join(f"`{name}`" for name in config.tables))
+        relations = [
+            f"- `{relation.to}` waits for {', '.join(f'`{name}`' for name in relation.upstream)}"
+            f" ({relation.condition}" + (f", {relation.delay} later)" if relation.delay else ")")
+            for relation in config.relations
+        ]
+        parts += ["\n".join(["Relations:", "", *relations])] if relations else []
+    else:
+        steps = sorted(config.steps, key=lambda step: step.exec_order)
+        told = [
+            f"- {step.exec_order} `{step.step}`" + ("" if step.enabled else " (disabled)")
+            for step in steps
+        ]
+        parts.append("\n".join(["Steps:", "", *told]) if told else "It has no steps.")
+    return "\n\n".join(parts)
+
+
+def _run(context: OpExecutionContext, project: Project, name: str, config: JobRunConfig) -> None:
+    reporter = Reporter(context, project)
+    with errors_as_failures(), interrupted_windows_forgotten(reporter):
+        runner: Runner = context.resources.run_log.open_runner(
+            project, context.run, context.resources.spark
+        )
+        now = data_clock(context.run, project, config.now)
+        arguments = JobArguments(
+            trigger=started_by(context.run),
+            overrides=config.overrides or {},
+            max_windows=config.max_windows,
+            max_parallel=config.max_parallel,
+            from_start=config.from_start,
+            from_step=config.from_step,
+            retry_version=retry_version_of(config.retry_version, "retry_version"),
+        )
+        if isinstance(valid_job(runner.in_force(), name, arguments), StandardJob):
+            add_partitions(context.instance, runner.plan(now, job=name))
+        _follow(context, reporter, run_job(runner, name, now, arguments))
+
+
+def _follow(context: OpExecutionContext, reporter: Reporter, events: Generator[JobEvent]) -> None:
+    """Tell Dagster what happens; Failure if the run ended as one."""
+    steps: list[StepEnded] = []
+    ended: JobEnded | None = None
+    with closing(events):
+        for event in events:
+            match event:
+                case StepEnded():
+                    steps.append(event)
+                    _report_step(context, event)
+                case JobEnded():
+                    ended = event
+                case JobStarted() | StepStarted() | StepTriedAgain():
+                    _report_progress(context, event)
+                case _:
+                    reporter.report(event)
+    assert ended is not None  # whatever else ends a run raises
+    number = MetadataValue.text(str(ended.run.job_run_id))
+    metadata: dict[str, MetadataValue[Any]] = {"job_run_id": number}
+    for line in ended.blocked:
+        context.log.warning("blocked: %s", line)
+    if ended.blocked:
+        metadata["blocked"] = MetadataValue.md("\n".join(f"- {line}" for line in ended.blocked))
+    if steps:
+        metadata["steps"] = MetadataValue.md(_table(steps))
+    if ended.status is not Status.SUCCESS:
+        heading = f"{ended.run.job}: {summary(reporter)}" if not steps else ended.run.job
+        told = redact(f"{heading}\n{in_brief(ended.error or '')}")
+        raise Failure(told, metadata=metadata, allow_retries=False)
+    if not steps:
+        context.log.info(summary(reporter))
+    context.add_output_metadata(metadata)
+
+
+def _report_progress(
+    context: OpExecutionContext, event: JobStarted | StepStarted | StepTriedAgain
+) -> None:
+    match event:
+        case JobStarted(run=run, notes=notes):
+            context.log.info("run %s of %s", run.job_run_id, run.job)
+            for note in notes:
+                context.log.warning(note)
+        case StepStarted(step=step):
+            context.log.info("step %s %s begins", step.exec_order, step.step)
+        case StepTriedAgain(step=step, error=error, error_count=number):
+            context.log.warning("step %s: try %s failed: %s", step.step, number, in_brief(error))
+
+
+def _report_step(context: OpExecutionContext, event: StepEnded) -> None:
+    step, result = event.step, event.result
+    told = in_brief(result.error or "") or result.output
+    text = f"step {step.exec_order} {step.step}: {result.status.value}, {result.row_count} rows"
+    log = context.log.error if result.status is Status.FAILURE else context.log.info
+    log(text + (f": {told}" if told else ""))
+
+
+def _table(steps: list[StepEnded]) -> str:
+    head = "| order | step | status | rows | seconds |\n| --- | --- | --- | ---: | ---: |"
+    rows = [
+        f"| {e.step.exec_order} | {e.step.step} | {e.result.status.value} | {e.result.row_count} "
+        f"| {e.seconds:.1f} |"
+        for e in steps
+    ]
+    return "\n".join([head, *rows])

@@ -1,0 +1,1 @@
+"""Sensors: one requests catch-ups, one shows what ran outside of Dagster."""

@@ -1,0 +1,248 @@
+"""The sensor that requests a catch-up when the run log says that windows are ready."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from dagster import (
+    AssetSelection,
+    DagsterInstance,
+    DagsterRunStatus,
+    DefaultSensorStatus,
+    JobDefinition,
+    RunRecord,
+    RunRequest,
+    RunsFilter,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorResult,
+    SkipReason,
+    define_asset_job,
+)
+from dagster._core.definitions.target import ExecutableDefinition
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.project import SensorConfig
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.execution.jobs.standard import bury_dead_runs
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.orchestration.assets.keys import asset_key
+from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
+from logdriven_dagster.orchestration.jobs.catch_up import (
+    CATCH_UP,
+    PROJECT_TAG,
+    TRIGGER_TAG,
+    add_partitions,
+    online_tables,
+    run_tags,
+)
+from logdriven_dagster.planning import Plan, PlannedWindow
+
+OFFLINE = "every table is offline: only people start them"
+
+_WAITING = [DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING]
+_WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
+_START_UP = timedelta(minutes=5)
+_LONGEST_PAUSE = timedelta(minutes=30)
+_LOOKED_AT = 500
+_RUNS_LOOKED_AT = 20
+_EXPLAINED = 3
+
+
+class _CatchUpSensor(SensorDefinition):
+    """A sensor of an op job that Dagster shows beside every table, too.
+
+    Dagster's own sensors are shown beside assets only if they request assets, not jobs; the one
+    exception, in `SensorSnap.from_def`, are sensors whose job is nothing but a set of assets.
+    """
+
+    def __init__(self, name: str, tables: AssetSelection, **settings: Any) -> None:
+        """`tables` are those beside which it is shown; what it requests is the `job`."""
+        super().__init__(name, **settings)
+        self._tables, self._settings = tables, settings
+
+    def with_attributes(
+        self,
+        *,
+        jobs: Sequence[ExecutableDefinition] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> SensorDefinition:
+        """The sensor with the job that Dagster has bound to its resources."""
+        changed = ({"job": jobs[0]} if jobs else {}) | ({"metadata": metadata} if metadata else {})
+        return _CatchUpSensor(self.name, self._tables, **(self._settings | changed))
+
+    @property
+    def has_anonymous_job(self) -> bool:
+        """Whether the tables of `job` are told."""
+        return True
+
+    @property
+    def job(self) -> UnresolvedAssetJobDefinition:
+        """The tables, in the place of the op job, which has no assets."""
+        return define_asset_job(f"{self.name}_tables", self._tables)
+
+
+def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
+    """Each tick: plan from the run log, and request one run of `catch_up` if something is ready.
+
+    There is one run at a time. A window that keeps failing is requested again after pauses that
+    double, and so is a run that ends before it has logged anything. Runs that Dagster shows as
+    working although they are dead are ended.
+    """
+    config = project.config.sensor
+
+    def evaluate(context: SensorEvaluationContext) -> SensorResult:
+        now = datetime.now(project.zone)
+        runner = open_runner(project)
+        report_dead_runs(context.instance, project, runner.run_log)
+        bury_dead_runs(runner.run_log, runner.owner)
+        runner.outbox.deliver()
+        current = runner.in_force()
+        online = online_tables(current)
+        if not online:
+            return SensorResult(skip_reason=SkipReason(OFFLINE), cursor=context.cursor)
+        plan = runner.plan(now, online, backoff=config.interval)
+        add_partitions(context.instance, plan)
+        runs = _latest_runs(context.instance, project)
+        ready, reason = _ready(plan)
+        ready, group = _of_one_group(current, ready)
+        pause = Pause.since(context.cursor, ready)
+        if reason := reason or _busy(runs, plan, now) or pause.reason(now):
+            told = redact(reason + _left_out(current))
+            return SensorResult(skip_reason=SkipReason(told), cursor=context.cursor)
+        request = RunRequest(
+            run_key=_digest(ready, runs[0].dagster_run.run_id if runs else ""),
+            run_config=_run_config(config, group),
+            tags=_tags(current, ready),
+        )
+        return SensorResult(run_requests=[request], cursor=pause.next(now, config.interval))
+
+    return _CatchUpSensor(
+        f"{CATCH_UP}_sensor",
+        AssetSelection.assets(*map(asset_key, project.tables)),
+        evaluation_fn=evaluate,
+        job=job,
+        minimum_interval_seconds=max(int(config.interval.total_seconds()), 1),
+        default_status=(
+            DefaultSensorStatus.RUNNING if config.enabled else DefaultSensorStatus.STOPPED
+        ),
+        description="Requests a catch-up when windows are ready.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The cursor: how often the same windows were asked for in vain, and when they may be again."""
+
+    windows: str
+    requests: int = 0
+    until: float = 0
+    """Epoch seconds."""
+
+    @classmethod
+    def since(cls, cursor: str | None, ready: Sequence[PlannedWindow]) -> "Pause":
+        """The pause that the last request left, if nothing else has become ready since."""
+        windows = _digest(ready)
+        try:
+            left = cls(**json.loads(cursor or "{}"))
+        except (TypeError, ValueError):
+            return cls(windows)
+        return left if left.windows == windows else cls(windows)
+
+    def reason(self, now: datetime) -> str | None:
+        """Why nothing is requested yet; None if the pause is over."""
+        if now.timestamp() >= self.until:
+            return None
+        again = datetime.fromtimestamp(self.until, now.tzinfo)
+        return f"the last run finished none of what is ready; tried again at {again:%F %T}"
+
+    def next(self, now: datetime, interval: timedelta) -> str:
+        """The cursor after a request: the pause before another one of the same doubles."""
+        requests = self.requests + 1
+        pause = min(interval * 2 ** min(requests, 20), _LONGEST_PAUSE)
+        return json.dumps(asdict(Pause(self.windows, requests, (now + pause).timestamp())))
+
+
+def _ready(plan: Plan) -> tuple[list[PlannedWindow], str | None]:
+    """The next ready windows, or why there are none."""
+    windows = list(islice(plan.windows(), _LOOKED_AT))
+    ready = [window for window in windows if window.state.has_work]
+    ready = ready or list(islice(plan.ready(), 1))
+    if ready:
+        return ready, None
+    if not windows:
+        return [], "no window is pending"
+    told = [f"{item.table} {item.window}: {item.reason}" for item in windows[:_EXPLAINED]]
+    return [], "no window is ready: " + "; ".join(told)
+
+
+def _latest_runs(instance: DagsterInstance, project: Project) -> Sequence[RunRecord]:
+    filters = RunsFilter(job_name=CATCH_UP, tags={PROJECT_TAG: project.name})
+    return instance.get_run_records(filters, limit=_RUNS_LOOKED_AT)
+
+
+def _busy(runs: Sequence[RunRecord], plan: Plan, now: datetime) -> str | None:
+    """Which run is at work or about to be.
+
+    One that was killed stays STARTED in Dagster for ever; the run log knows that it holds nothing.
+    """
+    holders = {
+        attempt.owner.dagster_run_id
+        for table in plan.tables.values()
+        for attempt in table.log.open
+        if attempt.status is Status.RUNNING and attempt.owner
+    }
+    for record in runs:
+        run = record.dagster_run
+        starting = now - record.create_timestamp < _START_UP
+        working = run.status in _WORKING and (starting or run.run_id in holders)
+        if run.status in _WAITING or working:
+            return f"run {run.run_id[:8]} is {run.status.value.lower()}"
+    return None
+
+
+def _digest(windows: Iterable[PlannedWindow], *others: str) -> str:
+    parts = [f"{window.table} {window.window.start.timestamp()}" for window in windows]
+    return hashlib.sha256("\n".join([*parts, *others]).encode()).hexdigest()[:32]
+
+
+def _of_one_group(
+    project: Project, ready: list[PlannedWindow]
+) -> tuple[list[PlannedWindow], list[str] | None]:
+    """The windows of the first one's worker group, and its tables where there are others.
+
+    A run is dispatched to one group; the others have the next. Source: DolphinScheduler.
+    """
+    groups = {name: table.worker_group for name, table in project.tables.items()}
+    if not ready or len(set(groups.values())) == 1:
+        return ready, None
+    chosen = groups[ready[0].table]
+    names = [name for name, group in groups.items() if group == chosen]
+    return [window for window in ready if groups[window.table] == chosen], names
+
+
+def _tags(project: Project, ready: Sequence[PlannedWindow]) -> dict[str, str]:
+    """The tags of the run that is requested: priority and group of the most urgent window."""
+    urgent = max((project.tables[w.table] for w in ready), key=lambda table: table.priority)
+    return {PROJECT_TAG: project.name, TRIGGER_TAG: "sensor", **run_tags(urgent)}
+
+
+def _left_out(project: Project) -> str:
+    offline = [n for n, table in project.tables.items() if table.release_state == "offline"]
+    if not offline:
+        return ""
+    more = f" and {len(offline) - _EXPLAINED} more" if len(offline) > _EXPLAINED else ""
+    return f"; offline, left to people: {', '.join(offline[:_EXPLAINED])}{more}"
+
+
+def _run_config(config: SensorConfig, tables: list[str] | None) -> dict[str, Any]:
+    backoff = config.interval.total_seconds()
+    values: dict[str, Any] = {"max_windows": config.max_windows, "backoff_seconds": backoff}
+    values |= {"tables": tables} if tables else {}
+    return {"ops": {CATCH_UP: {"config": values}}}

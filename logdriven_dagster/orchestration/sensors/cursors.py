@@ -1,0 +1,69 @@
+"""How far the sensor that shows what ran has looked."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from logdriven_dagster.runlog.sql.clock import SET_BACK
+
+_LOOK_BACK = timedelta(minutes=1)
+"""Longer than a transaction that ends an attempt takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The cursor: up to when attempts that ended were seen, and which of the last minute."""
+
+    until: str | None = None
+    recent: tuple[tuple[int, str], ...] = ()
+    """Job id and end of the attempts seen in the minute before `until`."""
+    broken: str | None = None
+    """Up to when runs of this Dagster that ended badly were looked at."""
+
+    @classmethod
+    def of(cls, cursor: str | None) -> "Seen":
+        """What a cursor says; one that cannot be read says nothing."""
+        try:
+            values = json.loads(cursor or "{}")
+            recent = tuple((int(n), str(t)) for n, t in values["recent"])
+            for moment in filter(None, [values["until"], *(end for _, end in recent)]):
+                moment_of(moment)
+            return cls(values["until"], recent, values.get("broken"))
+        except (AttributeError, TypeError, ValueError, KeyError):
+            return cls()
+
+    def at(self, now: datetime) -> "Seen":
+        """The cursor at a moment; it begins anew there if the log's clock was set back."""
+        if self.until is None or moment_of(self.until) - SET_BACK <= moment_of(now.isoformat()):
+            return self
+        return Seen(now.isoformat(), broken=self.broken)
+
+    @property
+    def since(self) -> datetime | None:
+        """From which moment on the log is asked: naive and UTC, as its own are."""
+        if self.until is None:
+            return None
+        return (moment_of(self.until) - _LOOK_BACK).replace(tzinfo=None)
+
+    @property
+    def job_ids(self) -> list[int]:
+        return [job_id for job_id, _ in self.recent]
+
+    def then(self, rows: Sequence[dict[str, Any]], broken: str | None) -> str:
+        """The cursor after these rows."""
+        together = [*self.recent, *((row["job_id"], row["job_end_time"]) for row in rows)]
+        ends = [moment_of(end) for _, end in together]
+        until = max([*ends, *([moment_of(self.until)] if self.until else [])], default=None)
+        if until is None:
+            return json.dumps({"until": None, "recent": [], "broken": broken})
+        recent = [
+            item for item, end in zip(together, ends, strict=True) if end >= until - _LOOK_BACK
+        ]
+        return json.dumps({"until": until.isoformat(), "recent": recent, "broken": broken})
+
+
+def moment_of(text: str) -> datetime:
+    """A moment of the log, which is in UTC."""
+    return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)

@@ -1,0 +1,279 @@
+"""The sensor that shows in Dagster what was run outside of it, by the CLI or another deployment."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from dagster import (
+    AssetMaterialization,
+    AssetObservation,
+    DagsterInstance,
+    DagsterRun,
+    DefaultSensorStatus,
+    JobDefinition,
+    RunsFilter,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorResult,
+    SkipReason,
+    sensor,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import in_brief
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.orchestration.assets.checks import Found, evaluations
+from logdriven_dagster.orchestration.assets.keys import asset_key
+from logdriven_dagster.orchestration.assets.metadata import (
+    identity_shown,
+    merged_metadata,
+    rows_shown,
+    window_metadata,
+)
+from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.assets.whole_tables import table_shown
+from logdriven_dagster.orchestration.events.records import (
+    report_failed,
+    report_past,
+    report_planned,
+)
+from logdriven_dagster.orchestration.events.untold import Broken
+from logdriven_dagster.orchestration.jobs.catch_up import add_first_partitions
+from logdriven_dagster.orchestration.sensors.cursors import Seen, moment_of
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.history.slices import window_of
+from logdriven_dagster.runlog.observed import quality
+from logdriven_dagster.runlog.observed.mirror import ended_in, ended_since, present
+
+MIRROR = "run_log_mirror"
+JOB_TAG = "logdriven/job_id"
+"""On the record of a failed window: the attempt that it shows."""
+
+_AT_ONCE = 2000
+"""How many windows a tick looks at."""
+_LONGEST_TICK = 30.0
+"""Seconds after which a tick leaves the rest to the next one: Dagster gives up on one after 60."""
+_LONGEST_INTERVAL = timedelta(seconds=10)
+
+
+def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
+    """Each tick: a materialization or failure for each window that ended outside this Dagster.
+
+    It always starts running: a person who runs windows by the command line finds them here, the
+    whole history at first. `job` is the one whose run a failed window is shown as.
+    """
+    interval = min(project.config.sensor.interval, _LONGEST_INTERVAL)
+    new_tables = list(project.tables)
+
+    @sensor(
+        name=MIRROR,
+        minimum_interval_seconds=max(int(interval.total_seconds()), 1),
+        default_status=DefaultSensorStatus.RUNNING,
+        description="Shows windows that were run outside of this Dagster.",
+    )
+    def evaluate(context: SensorEvaluationContext) -> SensorResult:
+        runner = open_runner(project)
+        run_log = runner.run_log
+        seen = Seen.of(context.cursor)
+        broken = Broken.since(context.instance, seen.broken)
+        with run_log.read() as conn:
+            seen = seen.at(present(conn))
+            rows = ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
+            untold = ended_in(conn, broken.ids)
+        window = _Shown(context.instance, project, job, run_log, rows)
+        shown = sum(window.untold(row, broken) for row in untold)
+        looked_at = 0
+        until = time.monotonic() + _LONGEST_TICK
+        for row in rows:
+            shown += window.of(row)
+            looked_at += 1
+            if time.monotonic() > until:
+                break
+        if new_tables:  # behind those that were run: Dagster lists partitions as they come
+            add_first_partitions(context.instance, runner, datetime.now(project.zone), new_tables)
+            new_tables.clear()
+        told = f"{shown} windows that were run elsewhere, or not told by their runs, are shown"
+        if looked_at < len(rows):
+            told += "; the next tick goes on"
+        return SensorResult(
+            skip_reason=SkipReason(told), cursor=seen.then(rows[:looked_at], broken.until)
+        )
+
+    return evaluate
+
+
+class _Shown:
+    """Windows of some rows of the log, each reported as what the log says of it, with its time."""
+
+    def __init__(
+        self,
+        instance: DagsterInstance,
+        project: Project,
+        job: JobDefinition,
+        run_log: RunLog,
+        rows: Sequence[dict[str, Any]],
+    ) -> None:
+        self._instance, self._project, self._job = instance, project, job
+        self._run_log = run_log
+        self._own = _own_runs(instance, rows)
+        done = [row for row in rows if row["status"] == Status.SUCCESS.value]
+        self._newest = set({row["job_name"]: row["job_id"] for row in done}.values())
+        """What the whole table holds is told with the newest window of each."""
+
+        self._add_partitions([row for row in rows if row["dagster_run_id"] not in self._own])
+
+    def of(self, row: dict[str, Any]) -> bool:
+        """Report one attempt; False for what this instance has told itself, or cannot show."""
+        found = self._partition(row)
+        told = row["dagster_run_id"] in self._own and not _died_in_refresh(row)
+        if found is None or told:
+            return False
+        table, window, partition = found
+        if _is_failed_refresh(row):
+            self._observed(table, window, partition, row)
+            return True
+        if row["status"] == Status.SUCCESS.value:
+            self._materialized(table, window, partition, row)
+        else:
+            self._failed(table, partition, row)
+        self._checked(table, partition, row)
+        return True
+
+    def untold(self, row: dict[str, Any], broken: Broken) -> bool:
+        """Report what a run of this instance has finished and not told before it ended badly."""
+        found, run = self._partition(row), broken.runs[row["dagster_run_id"]]
+        if found is None or row["status"] != Status.SUCCESS.value:
+            return False  # Dagster shows as failed what a run meant to do, and did not
+        table, window, partition = found
+        if broken.has_told(run.run_id, asset_key(table.table), partition):
+            return False
+        self._add_partitions([row])
+        self._materialized(table, window, partition, row, run)
+        self._checked(table, partition, row)
+        return True
+
+    def _partition(self, row: dict[str, Any]) -> tuple[TableConfig, TimeWindow, str] | None:
+        table = self._project.tables.get(row["job_name"])
+        # A discarded window is pending again: nothing is wrong with it.
+        discarded = row["status"] == Status.DISCARDED.value
+        if table is None or discarded:
+            return None
+        partitions, window = table_partitions(table), window_of(table, row)
+        return (table, window, partitions.key(window)) if partitions.holds(window) else None
+
+    def _add_partitions(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Make the windows of tables with dynamic partitions known to the instance, all at once."""
+        keys: dict[str, list[str]] = {}
+        for table, _, partition in filter(None, map(self._partition, rows)):
+            if name := table_partitions(table).dynamic_name:
+                keys.setdefault(name, []).append(partition)
+        for name, partitions in keys.items():
+            self._instance.add_dynamic_partitions(name, partitions)
+
+    def _materialized(
+        self,
+        table: TableConfig,
+        window: TimeWindow,
+        partition: str,
+        row: dict[str, Any],
+        run: DagsterRun | None = None,
+    ) -> None:
+        metadata = _metadata(row, window)
+        if row["job_id"] in self._newest:
+            metadata |= table_shown(self._project, table, self._run_log)
+        key = asset_key(table.table)
+        event = AssetMaterialization(key, partition=partition, metadata=metadata)
+        report_past(self._instance, event, moment_of(row["job_end_time"]), run)
+
+    def _observed(
+        self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
+    ) -> None:
+        """A refresh failed: the partition is as it was, and says so."""
+        key = asset_key(table.table)
+        if row["dagster_run_id"] in self._own:  # it died, and meant to materialize it
+            report_planned(self._instance, key, partition, None)
+        told = f"its refresh failed; what was published before stands: {_end_told(row)}"
+        event = AssetObservation(
+            key, partition=partition, description=told, metadata=_identity(row, window)
+        )
+        report_past(self._instance, event, moment_of(row["job_end_time"]))
+
+    def _failed(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
+        report_failed(
+            self._instance,
+            self._job,
+            asset_key(table.table),
+            partition,
+            began=moment_of(row["job_start_time"]),
+            ended=moment_of(row["job_end_time"]),
+            tags={JOB_TAG: str(row["job_id"])},
+            text=_end_told(row),
+        )
+
+    def _checked(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
+        """What rules found; of `checks:`, a window that succeeded has passed all of them.
+
+        Which one stopped another window is in its error only.
+        """
+        succeeded = row["status"] == Status.SUCCESS.value
+        checks = {check.check: True for check in table.checks} if succeeded else {}
+        if any(step.quality for step in table.steps):
+            with self._run_log.read() as conn:
+                reports = quality.reports(conn, row["job_id"])
+        else:
+            reports = {}
+        found = Found(row["job_id"], reports, checks)
+        key = asset_key(table.table)
+        for shown in evaluations(self._project, table, found, key, partition):
+            report_past(self._instance, shown, moment_of(row["job_end_time"]))
+
+
+def _own_runs(instance: DagsterInstance, rows: Sequence[dict[str, Any]]) -> set[str]:
+    """The runs of this instance among those of some attempts; they tell of them themselves."""
+    run_ids = list({row["dagster_run_id"] for row in rows if row["dagster_run_id"]})
+    records = instance.get_runs(RunsFilter(run_ids=run_ids)) if run_ids else []
+    return {run.run_id for run in records}
+
+
+def _is_failed_refresh(row: dict[str, Any]) -> bool:
+    """Whether an attempt failed at a window that is finished all the same."""
+    unsuccessful = row["status"] != Status.SUCCESS.value
+    return unsuccessful and (row["standing"] is not None or row["failed_refresh"] is not None)
+
+
+def _died_in_refresh(row: dict[str, Any]) -> bool:
+    """Whether its run could not tell of it: an attempt with an expiry did not end by itself."""
+    return _is_failed_refresh(row) and row["lease_expires_at"] is not None
+
+
+def _end_told(row: dict[str, Any]) -> str:
+    errors = [step["error"] for step in row["steps"] if step["error"]]
+    text = f"job {row['job_id']} of {row['owner']} ended as {row['status']}"
+    return redact(": ".join([text, *map(in_brief, errors[:1])]))
+
+
+def _identity(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
+    shown = identity_shown(row["job_id"], row["attempt_number"])
+    return {**window_metadata(window), **shown, "owner": row["owner"] or ""}
+
+
+def _metadata(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
+    metadata = _identity(row, window)
+    if row["error_count"]:
+        metadata["error_count"] = row["error_count"]
+    sources = [s["source_count"] for s in row["steps"] if s["source_count"] is not None]
+    written = [step for step in row["steps"] if step["target_count"] is not None]
+    if sources:
+        metadata["source_count"] = sum(sources)
+    if malformed := sum(step["malformed_count"] or 0 for step in row["steps"]):
+        metadata["malformed_count"] = malformed
+    if written:
+        rows = written[-1]["target_count"]
+        metadata |= {"target_count": rows} | rows_shown(rows, None)
+        metadata |= merged_metadata(written[-1]["inserted_count"], written[-1]["updated_count"])
+    return metadata

@@ -1,0 +1,1 @@
+"""Writing attempts: claim, lease, steps, end, and what the finished windows cover."""

@@ -1,0 +1,54 @@
+"""What an attempt takes over from the one before it: a range that was looked up, durable steps."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import or_, select, true
+from sqlalchemy.engine import Connection, Row
+
+from logdriven_dagster.model.attempts import Claim
+from logdriven_dagster.model.windows import Slice
+from logdriven_dagster.runlog.attempts import steps
+from logdriven_dagster.runlog.schema.attempts import job_log
+
+
+def looked_at(request: Claim, previous: Row[Any] | None) -> dict[str, Any]:
+    """Of a slice whose end is known: when its source was asked, and whether it went further."""
+    if previous is None or not isinstance(request.window, Slice) or request.window.high is None:
+        return {}
+    return {"data_now": previous.data_now, "has_more": previous.has_more}
+
+
+def resumable(conn: Connection, request: Claim, previous: Row[Any]) -> Mapping[str, str]:
+    """What the attempt before left staged, if this one would make the same of the same inputs."""
+    if request.definition is None or previous.definition != request.definition:
+        return {}
+    if previous.data_range_end != request.window.range_end:
+        return {}
+    found = steps.staged(conn, previous.job_id)
+    return found if found and not _newer_inputs(conn, request, previous) else {}
+
+
+def _newer_inputs(conn: Connection, request: Claim, previous: Row[Any]) -> bool:
+    """Whether a window that the steps read has changed, or may have, since that attempt began."""
+    for upstream, spans in request.reads.items():
+        within = [
+            (job_log.c.window_start < int(span.end.timestamp()))
+            & (job_log.c.window_end > int(span.start.timestamp()))
+            for span in spans or ()
+        ]
+        if spans is not None and not within:
+            continue
+        newer = select(job_log.c.job_id).where(
+            job_log.c.job_name == upstream,
+            job_log.c.latest == 1,
+            or_(
+                job_log.c.job_id > previous.job_id,
+                job_log.c.job_end_time.is_(None),
+                job_log.c.job_end_time >= previous.job_start_time,
+            ),
+            or_(*within) if within else true(),
+        )
+        if conn.execute(newer.limit(1)).first() is not None:
+            return True
+    return False

@@ -1,0 +1,86 @@
+"""The rows of `job_log` that attempts begin with."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import insert, select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.model.attempts import Attempt, Claim, Status
+from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.schema.attempts import job_log
+from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.clock import utc_now
+
+
+def schedule_id(of: Claim | Attempt) -> str:
+    """`job_log.job_schedule_id`: names the window that a row is an attempt at."""
+    return f"{of.table}-{of.window.key}"
+
+
+def insert_first(conn: Connection, requests: Sequence[Claim], token: int) -> list[int]:
+    """The first attempts at windows, RUNNING with leases of one duration; their jobs, in order."""
+    began = _times(Status.RUNNING) | leases.lease_for(requests[0].lease)
+    more = {"status": Status.RUNNING.value, "fencing_token": token, "failures": 0}
+    rows = [_columns(request, 1) | more for request in requests]
+    conn.execute(insert(job_log).values(**began), rows)
+    mine = [schedule_id(request) for request in requests]
+    jobs: dict[str, int] = {}
+    for part in chunks(mine):
+        found = select(job_log.c.job_schedule_id, job_log.c.job_id).where(
+            job_log.c.job_schedule_id.in_(part), job_log.c.latest == 1
+        )
+        jobs |= {row.job_schedule_id: row.job_id for row in conn.execute(found)}
+    return [jobs[each] for each in mine]
+
+
+def insert_ended(
+    conn: Connection, request: Claim, status: Status, fields: Mapping[str, Any]
+) -> int:
+    """Log an attempt that nobody made, with what differs from its claim; its job."""
+    return insert_row(conn, request, status, 1, **fields)
+
+
+def insert_row(conn: Connection, request: Claim, status: Status, number: int, **fields: Any) -> int:
+    values = _columns(request, number) | _times(status) | {"status": status.value} | fields
+    key = conn.execute(insert(job_log).values(**values)).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def _columns(request: Claim, number: int) -> dict[str, Any]:
+    """What of a row is known without the database."""
+    return {
+        "job_name": request.table,
+        "job_period": request.period_minutes,
+        "job_schedule_id": schedule_id(request),
+        "data_range_start": request.window.range_start,
+        "data_range_end": request.window.range_end,
+        "incremental_type": request.incremental_type,
+        "project_name": request.project,
+        "run_trigger": request.trigger.value,
+        "attempt_number": number,
+        "again": 1 if number > 1 else None,
+        "owner": str(request.owner),
+        "dagster_run_id": request.owner.dagster_run_id,
+        "runtime_args": json.dumps(dict(request.runtime_args)) if request.runtime_args else None,
+        "data_now": int(request.now.timestamp()),
+        "window_start": int(request.window.start.timestamp()),
+        "window_end": int(request.window.end.timestamp()),
+        "latest": 1,
+        "definition": request.definition,
+        "table_version": request.version,
+        "parameters": json.dumps(dict(request.parameters), ensure_ascii=False),
+        "job_run_id": request.job_run_id,
+        "seen_until": int(request.seen_until.timestamp()) if request.seen_until else None,
+    }
+
+
+def _times(status: Status) -> dict[str, Any]:
+    return {
+        "job_start_time": utc_now(),
+        "job_end_time": None if status is Status.RUNNING else utc_now(),
+        "create_time": utc_now(),
+        "last_update_time": utc_now(),
+    }

@@ -1,0 +1,62 @@
+"""What another system had done before ours: windows that are finished without an attempt of ours.
+
+A range of time is one row of `job_log`, SUCCESS without being the latest attempt at any window: it
+is part of what is covered, like a finished window that was archived, while refreshes, lookback,
+batches and Dagster know of attempts of ours only. A slice of keys or offsets is a row like any
+other, behind which the next one begins. Its only step is SKIPPED and says where the row comes from;
+nothing was read or written, so it has no counts.
+"""
+
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.model.attempts import Claim, Status, Trigger
+from logdriven_dagster.model.windows import Slice, range_text
+from logdriven_dagster.runlog.attempts import coverage, steps
+from logdriven_dagster.runlog.attempts.rows import insert_ended
+from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
+
+STEP = "taken_over"
+"""The `step_log` row with the reason."""
+
+
+def has_run(conn: Connection, table: str) -> bool:
+    """Whether the log holds an attempt of ours at a window of the table."""
+    for log in (job_log, job_log_archive):
+        trigger = log.c.run_trigger
+        ours = (log.c.job_name == table) & (trigger.is_(None) | (trigger != Trigger.TAKEOVER.value))
+        if conn.execute(select(log.c.job_id).where(ours).limit(1)).first() is not None:
+            return True
+    return False
+
+
+def take_over(conn: Connection, request: Claim, reason: str) -> None:
+    """Log that another system has done the window, or range, of the request.
+
+    The data clock of the request is when that system looked at its source. Taking over once more,
+    when that system has come further, adds to it.
+    """
+    window = request.window
+    fields: dict[str, Any] = {"covered": 1}
+    if isinstance(window, Slice):
+        further = {"data_range_end": window.high, "data_now": int(request.now.timestamp())}
+        slices = (job_log.c.job_name == request.table) & (job_log.c.latest == 1)
+        if conn.execute(update(job_log).where(slices).values(**further)).rowcount:
+            return
+    else:
+        known = f"{request.table}-until-{range_text(window.end)}"
+        if _is_known(conn, known):
+            return
+        fields |= {"latest": None, "job_schedule_id": known}
+    job_id = insert_ended(conn, request, Status.SUCCESS, fields)
+    steps.add_skipped(conn, job_id, [STEP], reason)
+    coverage.cover(conn, request.table, Status.SUCCESS, window)
+
+
+def _is_known(conn: Connection, schedule_id: str) -> bool:
+    return any(
+        conn.execute(select(log.c.job_id).where(log.c.job_schedule_id == schedule_id)).first()
+        for log in (job_log, job_log_archive)
+    )

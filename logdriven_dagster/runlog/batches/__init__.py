@@ -1,0 +1,1 @@
+"""The queue of batches: offered by successes and files, taken by attempts."""

@@ -1,0 +1,181 @@
+"""The registry of files: each version once, in the batch that brings it to its consumers.
+
+Source: BDRE, RegisterFile, BatchEnqueuer and GetFiles.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from datetime import timezone
+from typing import Any, TypeAlias
+
+from sqlalchemy import insert, select
+from sqlalchemy.engine import Connection, Row
+from sqlalchemy.exc import IntegrityError
+
+from logdriven_dagster.errors import FileKnownError, LifeCycleError
+from logdriven_dagster.model.batches import Route
+from logdriven_dagster.model.files import FoundFile, RegisteredFile
+from logdriven_dagster.runlog.batches.offering import (
+    make_batches,
+    queue,
+    queued_before,
+)
+from logdriven_dagster.runlog.schema.attempts import batch, batch_archive, batch_queue, file
+from logdriven_dagster.runlog.sql.chunks import chunks
+
+Version: TypeAlias = tuple[str, str]
+"""What names a version: the digest of its place, and its hash."""
+
+
+def register_file(conn: Connection, found: FoundFile, batch_id: int | None = None) -> int:
+    """Add a version of a file to a batch, or to a new one; the number of the batch.
+
+    FileKnownError if this version is registered already, LifeCycleError 114 if there is no such
+    batch. A known path with another hash is a new version.
+    """
+    known = _known(conn, [found])
+    if known:
+        (number,) = known.values()
+        raise FileKnownError(f"{found.location} already exists, in batch {number}")
+    if batch_id is None:
+        (batch_id,) = make_batches(conn, [None], "file")
+    elif conn.execute(select(batch.c.batch_id).where(batch.c.batch_id == batch_id)).first() is None:
+        raise LifeCycleError(114, f"there is no batch {batch_id}; leave it out for a new one")
+    try:
+        conn.execute(insert(file), [_row(found, batch_id)])
+    except IntegrityError:
+        raise FileKnownError(f"{found.location} already exists, since just now") from None
+    return batch_id
+
+
+def enqueue_files(
+    conn: Connection, route: Route, found: Iterable[FoundFile], marking: str
+) -> list[int]:
+    """Register files and queue them for a consumer, a batch for each; the numbers of the batches.
+
+    Oldest first. A version that is registered but was never queued for this consumer comes in the
+    batch that it has; one that was is left out. Two callers at once queue a file once.
+    """
+    while True:
+        new = unknown_files(conn, route, found)
+        savepoint = conn.begin_nested()
+        try:
+            numbers = _enqueue(conn, route, new, marking)
+            savepoint.commit()
+            return numbers
+        except IntegrityError:  # of a deadlock nothing is left to return to: it ends the whole
+            savepoint.rollback()
+            found = new  # another caller has just committed some of them: look again
+
+
+def unknown_files(conn: Connection, route: Route, found: Iterable[FoundFile]) -> list[FoundFile]:
+    """The files of a listing that were never queued for this consumer, oldest first."""
+    wanted = {_version(item): item for item in found}
+    registered = _known(conn, wanted.values())
+    queued = queued_before(conn, route, registered.values())
+    for version, number in registered.items():
+        if number in queued:
+            del wanted[version]
+    return sorted(wanted.values(), key=lambda item: (item.created, item.server, item.path))
+
+
+def consumed_files(conn: Connection, route: Route, found: Iterable[FoundFile]) -> list[FoundFile]:
+    """The files of a listing whose rows this consumer has loaded."""
+    wanted = {_version(item): item for item in found}
+    registered = _known(conn, wanted.values())
+    done = queued_before(conn, route, registered.values(), [batch_archive])
+    return [item for version, item in wanted.items() if registered.get(version) in done]
+
+
+def files_of_batches(conn: Connection, batch_ids: Sequence[int]) -> list[RegisteredFile]:
+    """The files of some batches, by batch."""
+    found: list[RegisteredFile] = []
+    for part in chunks(sorted(set(batch_ids))):
+        query = select(file).where(file.c.batch_id.in_(part))
+        rows = conn.execute(query.order_by(file.c.batch_id, file.c.file_id))
+        found += map(_registered, rows)
+    return found
+
+
+def files_between(conn: Connection, min_batch: int, max_batch: int) -> list[RegisteredFile]:
+    """The files of a consumer's batches from one to another, both included.
+
+    LifeCycleError 114 if one of them was never queued, 113 if no consumer had both.
+    """
+    both = _consumers(conn, min_batch) & _consumers(conn, max_batch)
+    if not both:
+        raise LifeCycleError(113, f"no step consumes both batch {min_batch} and batch {max_batch}")
+    numbers: set[int] = set()
+    for rows in (batch_queue, batch_archive):
+        for table, step in both:
+            query = select(rows.c.source_batch_id).where(
+                rows.c.job_name == table,
+                rows.c.step_id == step,
+                rows.c.source_batch_id.between(min_batch, max_batch),
+            )
+            numbers |= set(conn.execute(query).scalars())
+    return files_of_batches(conn, list(numbers))
+
+
+def _enqueue(conn: Connection, route: Route, new: Sequence[FoundFile], marking: str) -> list[int]:
+    known = _known(conn, new)
+    unregistered = [item for item in new if _version(item) not in known]
+    made = make_batches(conn, [None] * len(unregistered), "file")
+    if unregistered:
+        rows = [_row(item, number) for item, number in zip(unregistered, made, strict=True)]
+        conn.execute(insert(file), rows)
+    registered = {_version(item): n for item, n in zip(unregistered, made, strict=True)} | known
+    # A batch may hold several files, and is queued once.
+    numbers = list(dict.fromkeys(registered[_version(item)] for item in new))
+    queue(conn, route, [_queue_row(number, marking) for number in numbers])
+    return numbers
+
+
+def _consumers(conn: Connection, number: int) -> set[tuple[str, str]]:
+    found: set[tuple[str, str]] = set()
+    for rows in (batch_queue, batch_archive):
+        query = select(rows.c.job_name, rows.c.step_id).where(rows.c.source_batch_id == number)
+        found |= {(table, step) for table, step in conn.execute(query)}
+    if not found:
+        raise LifeCycleError(114, f"batch {number} was never queued for any step")
+    return found
+
+
+def _known(conn: Connection, found: Collection[FoundFile]) -> dict[Version, int]:
+    """Version → batch, of those that are registered."""
+    wanted = {_version(item) for item in found}
+    known: dict[Version, int] = {}
+    for part in chunks(sorted({digest for digest, _ in wanted})):
+        query = select(file.c.path_digest, file.c.file_hash, file.c.batch_id)
+        for digest, content, number in conn.execute(query.where(file.c.path_digest.in_(part))):
+            if (digest, content) in wanted:
+                known[digest, content] = number
+    return known
+
+
+def _version(found: FoundFile) -> Version:
+    place = f"{found.server}\0{found.path}".encode("utf-8", "surrogateescape")
+    return hashlib.sha256(place).hexdigest(), found.hash
+
+
+def _row(found: FoundFile, number: int) -> dict[str, Any]:
+    digest, content = _version(found)
+    return {
+        "batch_id": number,
+        "server": found.server,
+        "path": found.path,
+        "path_digest": digest,
+        "file_size": found.size,
+        "file_hash": content,
+        "creation_ts": found.created.astimezone(timezone.utc).replace(tzinfo=None),
+    }
+
+
+def _queue_row(number: int, marking: str) -> dict[str, Any]:
+    fields = ("source_job_id", "window_start", "window_end")
+    return {"source_batch_id": number, "batch_marking": marking, **dict.fromkeys(fields)}
+
+
+def _registered(row: Row[Any]) -> RegisteredFile:
+    created = row.creation_ts.replace(tzinfo=timezone.utc)
+    return RegisteredFile(row.server, row.path, row.file_size, row.file_hash, created, row.batch_id)

@@ -1,0 +1,206 @@
+"""Queueing batches: what the successes of a table hand to each step that consumes them.
+
+Source: BDRE, HaltJob. Its code deletes what a consumer has not taken yet before it queues the next
+batch; ours never deletes. A batch is queued under the lock of its source's `job_log` row, so that
+of two callers at once the second one sees the row of the first.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Table, func, insert, or_, select, update
+from sqlalchemy.engine import Connection, Row
+
+from logdriven_dagster.model.attempts import Attempt, Status
+from logdriven_dagster.model.batches import BatchState, Route, marking_of
+from logdriven_dagster.model.windows import in_zone
+from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.history import slices
+from logdriven_dagster.runlog.schema.attempts import (
+    batch,
+    batch_archive,
+    batch_queue,
+    job_log,
+    job_log_archive,
+)
+from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.clock import utc_now
+
+
+def enlist(conn: Connection, route: Route) -> None:
+    """Queue what the source has finished and this consumer was never offered, oldest first.
+
+    That is the whole history for a consumer that is new, and what runners finished that did not
+    know of it. Source: Sharp ETL, a window for each upstream success that is not consumed yet.
+    """
+    _rename_step(conn, route)
+    found = unoffered(conn, route, locked=True)
+    known = queued_before(conn, route, [row.target_batch_id for row in found])
+    missing = [row for row in found if row.target_batch_id not in known]
+    numbers = iter(make_batches(conn, [r.job_id for r in missing if r.target_batch_id is None]))
+    marks = stored_markings(conn, [row.target_batch_id for row in missing])
+    queued = []
+    for row in missing:
+        number = row.target_batch_id
+        if number is None:
+            number = next(numbers)
+            for log in (job_log, job_log_archive):
+                made = update(log).where(log.c.job_id == row.job_id)
+                conn.execute(made.values(target_batch_id=number))
+        marking = marks.get(number) or marking_of_row(row, route)
+        queued.append(_row(number, row.job_id, marking, (row.window_start, row.window_end)))
+    queue(conn, route, queued)
+
+
+def offer(conn: Connection, attempt: Attempt, marking: str, routes: Iterable[Route]) -> int | None:
+    """Queue what a finished attempt has made, one row for each route; the number of its batch.
+
+    None if nobody consumes it. An attempt makes one batch; a refresh makes another one, which is
+    pending again.
+    """
+    routes = list(routes)
+    made = select(job_log.c.target_batch_id).where(job_log.c.job_id == attempt.job_id)
+    number = conn.execute(made).scalar_one()
+    if number is None:
+        if not routes:
+            return None
+        (number,) = make_batches(conn, [attempt.job_id])
+        makes = update(job_log).where(job_log.c.job_id == attempt.job_id)
+        conn.execute(makes.values(target_batch_id=number))
+    conn.execute(update(batch).where(batch.c.batch_id == number).values(batch_marking=marking))
+    for route in routes:
+        enlist(conn, route)
+        if not queued_before(conn, route, [number]):  # it began before another one that ended first
+            span = int(attempt.window.start.timestamp()), int(attempt.window.end.timestamp())
+            queue(conn, route, [_row(number, attempt.job_id, marking, span)])
+    return int(number)
+
+
+def makes(conn: Connection, attempt: Attempt, number: int) -> None:
+    """Note which batch a success of the attempt makes; AttemptLostError if it is not ours."""
+    held = update(job_log).where(leases.held(attempt)).values(target_batch_id=number)
+    leases.write_held(conn, attempt, held)
+    by = update(batch).where(batch.c.batch_id == number)
+    conn.execute(by.values(source_job_id=attempt.job_id))
+
+
+def make_batches(
+    conn: Connection, source_job_ids: Sequence[int | None], kind: str = "window"
+) -> list[int]:
+    """New batches of these attempts, in their order; None for what no attempt made."""
+    rows = [{"source_job_id": job_id, "batch_type": kind} for job_id in source_job_ids]
+    new = insert(batch).values(create_time=utc_now())
+    if not rows:
+        return []
+    if conn.dialect.insert_executemany_returning_sort_by_parameter_order:
+        returned = new.returning(batch.c.batch_id, sort_by_parameter_order=True)
+        return list(conn.execute(returned, rows).scalars())
+    return [_key(conn.execute(new, row).inserted_primary_key) for row in rows]  # MySQL
+
+
+def queue(conn: Connection, route: Route, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Add NEW rows for a consumer."""
+    if not rows:
+        return
+    same: dict[str, Any] = {
+        "job_name": route.table,
+        "step_id": route.step,
+        "source_job_name": route.source,
+        "batch_state": BatchState.NEW.value,
+    }
+    queued = insert(batch_queue).values(insert_ts=utc_now())
+    conn.execute(queued, [same | dict(row) for row in rows])
+
+
+def unoffered(conn: Connection, route: Route, *, locked: bool = False) -> list[Row[Any]]:
+    """The latest successes of the source that are newer than what the consumer was offered.
+
+    By the windows' order. Slices in which there was nothing are no batches.
+    """
+    if route.source == route.table:
+        return []
+    newest = max(
+        conn.execute(select(func.max(rows.c.source_job_id)).where(of_route(rows, route))).scalar()
+        or 0
+        for rows in (batch_queue, batch_archive)
+    )
+    logs = [job_log]
+    archived = conn.execute(select(func.max(job_log_archive.c.job_id))).scalar()
+    if (archived or 0) > newest:
+        logs.append(job_log_archive)
+    found: list[Row[Any]] = []
+    for log in logs:  # the archive last: a row that moves meanwhile is found there
+        query = select(log).where(finished(log), log.c.job_name == route.source)
+        query = query.where(log.c.job_id > newest)
+        found += conn.execute(query.with_for_update() if locked else query).all()
+    return sorted(found, key=lambda row: (row.window_start, row.job_id))
+
+
+def finished(log: Table) -> ColumnElement[bool]:
+    """Rows that make batches."""
+    return (
+        (log.c.latest == 1)
+        & (log.c.status == Status.SUCCESS.value)
+        & log.c.window_start.is_not(None)
+        & or_(log.c.covered.is_(None), log.c.covered != 0)
+    )
+
+
+def of_route(rows: Table, route: Route) -> ColumnElement[bool]:
+    """The rows of a consumer and a source, of the queue or of its archive."""
+    mine = (rows.c.job_name == route.table) & (rows.c.source_job_name == route.source)
+    return mine & (rows.c.step_id == route.step) if route.shared else mine
+
+
+def queued_before(
+    conn: Connection,
+    route: Route,
+    numbers: Iterable[int | None],
+    places: Sequence[Table] = (batch_queue, batch_archive),
+) -> set[int]:
+    """Those of the batches that are, or ever were, in the consumer's queue."""
+    found: set[int] = set()
+    for part in chunks([number for number in numbers if number is not None]):
+        for rows in places:
+            mine = of_route(rows, route) & rows.c.source_batch_id.in_(part)
+            found |= set(conn.execute(select(rows.c.source_batch_id).where(mine)).scalars())
+    return found
+
+
+def stored_markings(conn: Connection, numbers: Iterable[int | None]) -> dict[int, str]:
+    """Batch → its marking, of those that have one."""
+    found: dict[int, str] = {}
+    for part in chunks([number for number in numbers if number is not None]):
+        marked = select(batch.c.batch_id, batch.c.batch_marking).where(
+            batch.c.batch_id.in_(part), batch.c.batch_marking.is_not(None)
+        )
+        found |= {row.batch_id: row.batch_marking for row in conn.execute(marked)}
+    return found
+
+
+def marking_of_row(row: Row[Any], route: Route) -> str:
+    """The marking of a window for which nobody gave one."""
+    window = slices.window(row.incremental_type, row._mapping, route.zone)
+    return marking_of(window, route.zone, in_zone(row.data_now or 0, route.zone))
+
+
+def _rename_step(conn: Connection, route: Route) -> None:
+    """Give what waits for a step to the one that has taken its place, rather than all anew."""
+    renamed = update(batch_queue).where(of_route(batch_queue, route))
+    renamed = renamed.where(batch_queue.c.step_id != route.step)
+    conn.execute(renamed.values(step_id=route.step))
+
+
+def _row(number: int, job_id: int, marking: str, span: tuple[int, int]) -> dict[str, Any]:
+    return {
+        "source_batch_id": number,
+        "source_job_id": job_id,
+        "batch_marking": marking,
+        "window_start": span[0],
+        "window_end": span[1],
+    }
+
+
+def _key(primary_key: Sequence[Any] | None) -> int:
+    assert primary_key is not None
+    return int(primary_key[0])

@@ -1,0 +1,274 @@
+"""Taking batches: which of the queue one attempt gets, and what becomes of them.
+
+Source: BDRE, InitJob … TermJob on BATCH_CONSUMP_QUEUE; what is consumed moves to the archive. A
+consumer's queue is read under the locks of its rows, so that no batch is taken twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, insert, or_, select, update
+from sqlalchemy.engine import Connection, Row
+
+from logdriven_dagster.errors import AlreadyRunningError, EarlierWindowError, LifeCycleError
+from logdriven_dagster.model.attempts import Attempt, Status
+from logdriven_dagster.model.batches import PSEUDO_BATCH, Batch, BatchState, Process, cut
+from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
+from logdriven_dagster.runlog.attempts.rows import schedule_id
+from logdriven_dagster.runlog.batches.offering import enlist, make_batches, makes, of_route
+from logdriven_dagster.runlog.schema.attempts import (
+    batch_archive,
+    batch_queue,
+    job_log,
+    job_log_archive,
+)
+from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.clock import utc_now
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What an attempt has got."""
+
+    target_batch_id: int
+    batches: tuple[Batch, ...]
+    has_more: bool = False
+    """Whether the queue holds enough for another slice."""
+
+
+def take(conn: Connection, process: Process, attempt: Attempt, max_batches: int | None) -> Chosen:
+    """Give an attempt its batches, and the batch that it makes.
+
+    After an attempt that did not succeed: the same batches and the same target. For a finished
+    slice that runs again: its batches, with later versions of them that wait for a mark, and a new
+    target. Otherwise the oldest that nobody has taken. LifeCycleError 101, 109, 112;
+    EarlierWindowError if another slice has to run again first; AlreadyRunningError if another
+    attempt of the table is running.
+    """
+    if max_batches is None and any(r.enqueuer.cut_pattern is None for r in process.routes):
+        raise LifeCycleError(101, f"{process.table} has an enqueuer without a cut pattern")
+    least = 1 if any(route.enqueuer.required for route in process.routes) else 0
+    if max_batches is not None and max_batches < least:
+        what = f"{process.table} cannot take {max_batches} batches"
+        raise LifeCycleError(101, f"{what}; give 1 or more")
+    for route in process.routes:
+        enlist(conn, route)
+    waiting = _locked(conn, process)
+    open_ones = _others(conn, attempt)
+    begun = [item for item in waiting if item.target_batch_id is not None]
+    mine = [item for item in begun if item.target_batch_id not in open_ones]
+    new = [item for item in waiting if item.target_batch_id is None]
+    if mine and (target := mine[0].target_batch_id):
+        chosen = tuple(item for item in mine if item.target_batch_id == target)
+    else:
+        target = _target(conn, attempt)
+        chosen = _copied(conn, process, attempt)
+        marked = {(r.step, r.source) for r in process.routes if r.enqueuer.cut_pattern}
+        own = [item for item in chosen if (item.step, item.source) in marked]
+        chosen += tuple(item for item in new if _restates(item, own))
+        if not chosen:
+            _refuse_begun(attempt, begun, open_ones)
+            chosen = tuple(_choose(process, new, max_batches))
+    _access(conn, process, chosen, target)
+    makes(conn, attempt, target)
+    taken = {item.queue_id for item in chosen}
+    left = [item for item in new if item.queue_id not in taken]
+    return Chosen(target, chosen, has_more=_suffices(process, left, max_batches))
+
+
+def _target(conn: Connection, attempt: Attempt) -> int:
+    """The batch that a success of the attempt makes."""
+    made = select(job_log.c.target_batch_id).where(job_log.c.job_id == attempt.job_id)
+    number = conn.execute(made).scalar_one()
+    return int(number) if number is not None else make_batches(conn, [attempt.job_id])[0]
+
+
+def take_none(conn: Connection, attempt: Attempt) -> Chosen:
+    """Batch 0 for an attempt at a table that has no enqueuers. Source: BDRE, InitJob.
+
+    It comes from the window itself: windows of a table may run side by side.
+    """
+    origin = schedule_id(attempt)
+    mine = (
+        (batch_queue.c.job_name == attempt.table)
+        & (batch_queue.c.source_job_name == origin)
+        & (batch_queue.c.source_batch_id == PSEUDO_BATCH)
+    )
+    target = conn.execute(select(batch_queue.c.target_batch_id).where(mine)).scalar()
+    if target is None:
+        (target,) = make_batches(conn, [attempt.job_id])
+        row: dict[str, Any] = {
+            "job_name": attempt.table,
+            "step_id": attempt.claim.steps[0],
+            "source_job_name": origin,
+            "source_batch_id": PSEUDO_BATCH,
+            "target_batch_id": target,
+            "insert_ts": utc_now(),
+            "batch_state": BatchState.NEW.value,
+        }
+        conn.execute(insert(batch_queue).values(row))
+    makes(conn, attempt, target)
+    accessed = {"batch_state": BatchState.ACCESSED.value, "end_ts": None}
+    conn.execute(update(batch_queue).where(mine).values(accessed))
+    return Chosen(int(target), ())
+
+
+def start(conn: Connection, attempt: Attempt, step: str) -> None:
+    """A step begins to read its batches."""
+    _mark(conn, attempt, step, start_ts=utc_now())
+
+
+def processed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
+    """The attempt, or a step of it, has made what it should of its batches."""
+    state = BatchState.PROCESSED.value
+    _mark(conn, attempt, step, batch_state=state, end_ts=utc_now())
+
+
+def failed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
+    """The attempt, or a step of it, did not succeed: its batches stay queued for the next."""
+    _mark(conn, attempt, step, batch_state=BatchState.FAILED.value, end_ts=utc_now())
+
+
+def give_back(conn: Connection, job_id: int) -> None:
+    """A refresh of a finished window has failed: its copies leave the queue, the archive stays."""
+    made = select(job_log.c.target_batch_id).where(job_log.c.job_id == job_id)
+    mine = batch_queue.c.target_batch_id == made.scalar_subquery()
+    table = select(job_log.c.job_name).where(job_log.c.job_id == job_id)
+    conn.execute(delete(batch_queue).where(batch_queue.c.job_name == table.scalar_subquery(), mine))
+
+
+def archive(conn: Connection, attempt: Attempt) -> None:
+    """Move the attempt's batches out of the queue."""
+    names = [column.name for column in batch_queue.columns]
+    rows = select(batch_queue).where(_taken_by(attempt))
+    conn.execute(insert(batch_archive).from_select(names, rows))
+    conn.execute(delete(batch_queue).where(_taken_by(attempt)))
+
+
+def markings(conn: Connection, attempt: Attempt) -> list[str]:
+    """The markings of the batches that an attempt has taken."""
+    mine = select(batch_queue.c.batch_marking).where(_taken_by(attempt))
+    return [marking for marking in conn.execute(mine).scalars() if marking]
+
+
+def _batch_of(row: Row[Any]) -> Batch:
+    """A row of the queue as a value."""
+    span = None if row.window_start is None else (row.window_start, row.window_end)
+    return Batch(
+        row.queue_id,
+        row.source_batch_id,
+        row.step_id,
+        row.source_job_name,
+        row.source_job_id,
+        row.batch_marking or "",
+        span,
+        row.target_batch_id,
+    )
+
+
+def _locked(conn: Connection, process: Process) -> list[Batch]:
+    """All that waits for the process, in the order in which it was queued."""
+    query = select(batch_queue).where(batch_queue.c.job_name == process.table)
+    rows = conn.execute(query.order_by(batch_queue.c.queue_id).with_for_update())
+    routes = {(route.step, route.source) for route in process.routes}
+    return [item for item in map(_batch_of, rows) if (item.step, item.source) in routes]
+
+
+def _others(conn: Connection, attempt: Attempt) -> dict[int, Row[Any]]:
+    """The unfinished attempts at other slices, by the batch that they were to make.
+
+    AlreadyRunningError if one is running. Source: BDRE, InitJob, one run of a process at a time.
+    """
+    query = select(job_log).where(
+        job_log.c.job_name == attempt.table,
+        job_log.c.latest == 1,
+        job_log.c.status.in_(coverage.OPEN),
+        job_log.c.job_id != attempt.job_id,
+    )
+    rows = conn.execute(query).all()
+    for row in rows:
+        if row.status == Status.RUNNING.value:
+            by = f"slice {row.window_start}, in job {row.job_id} of {row.owner}"
+            raise AlreadyRunningError(f"{attempt.table} is already running: {by}; wait for its end")
+    return {row.target_batch_id: row for row in rows if row.target_batch_id is not None}
+
+
+def _refuse_begun(attempt: Attempt, begun: Sequence[Batch], others: dict[int, Row[Any]]) -> None:
+    if begun:
+        row = others[begun[0].target_batch_id or 0]
+        what = f"{attempt.table} has taken batches that slice {row.window_start} did not finish"
+        fix = f"job {row.job_id} is {row.status}; run that slice first, `logdriven run` does"
+        raise EarlierWindowError(f"{what}: {fix}")
+
+
+def _choose(process: Process, new: Sequence[Batch], max_batches: int | None) -> list[Batch]:
+    chosen: list[Batch] = []
+    for route in process.routes:
+        mine = [item for item in new if (item.step, item.source) == (route.step, route.source)]
+        part = cut(mine, route.enqueuer.cut_pattern, max_batches)
+        if not mine and route.enqueuer.required:
+            raise LifeCycleError(112, f"{route} waits for a batch of {route.source}; run that")
+        if not part and mine and route.enqueuer.cut_pattern is not None:
+            marks = f"none of {len(mine)} batches of {route.source} is marked"
+            what = f"{route}: {marks} {route.enqueuer.cut_pattern!r}"
+            raise LifeCycleError(109, f"{what}; it waits for one that is")
+        chosen += part
+    return chosen
+
+
+def _suffices(process: Process, left: Sequence[Batch], max_batches: int | None) -> bool:
+    try:
+        return bool(_choose(process, left, max_batches))
+    except LifeCycleError:
+        return False
+
+
+def _copied(conn: Connection, process: Process, attempt: Attempt) -> tuple[Batch, ...]:
+    """The batches of a finished slice that runs again, queued once more; they stay archived."""
+    for log in (job_log, job_log_archive):
+        before = conn.execute(failed_refreshes.superseded_by(log, attempt)).scalar()
+        if before is not None:
+            break
+    else:
+        return ()
+    names = [column.name for column in batch_queue.columns if column.name != "queue_id"]
+    rows = select(*(batch_archive.c[name] for name in names)).where(
+        batch_archive.c.target_batch_id == before,
+        or_(*(of_route(batch_archive, route) for route in process.routes)),
+    )
+    conn.execute(insert(batch_queue).from_select(names, rows))
+    return tuple(item for item in _locked(conn, process) if item.target_batch_id == before)
+
+
+def _restates(item: Batch, taken: Sequence[Batch]) -> bool:
+    """Whether a batch is a later version of one that a slice took, which reads it anyway."""
+    return item.span is not None and any(
+        (item.step, item.source) == (old.step, old.source)
+        and old.span is not None
+        and old.span[0] <= item.span[0]
+        and item.span[1] <= old.span[1]
+        for old in taken
+    )
+
+
+def _access(conn: Connection, process: Process, chosen: Sequence[Batch], target: int) -> None:
+    values = {"target_batch_id": target, "batch_state": BatchState.ACCESSED.value, "end_ts": None}
+    for part in chunks([item.queue_id for item in chosen]):
+        taken = update(batch_queue).where(batch_queue.c.queue_id.in_(part)).values(values)
+        if conn.execute(taken).rowcount != len(part):
+            raise AlreadyRunningError(f"batches of {process.table} have just been taken")
+
+
+def _mark(conn: Connection, attempt: Attempt, step: str | None, **values: Any) -> None:
+    mine = _taken_by(attempt)
+    if step is not None:
+        mine &= batch_queue.c.step_id == step
+    conn.execute(update(batch_queue).where(mine).values(values))
+
+
+def _taken_by(attempt: Attempt) -> ColumnElement[bool]:
+    target = select(job_log.c.target_batch_id).where(job_log.c.job_id == attempt.job_id)
+    return (batch_queue.c.job_name == attempt.table) & (
+        batch_queue.c.target_batch_id == target.scalar_subquery()
+    )

@@ -1,0 +1,98 @@
+"""Changes of definitions that do not come from files: settings, other contents, older ones."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.model.definitions import Change, Declared, Kind, Operation, code_of
+from logdriven_dagster.runlog.definitions.registry import modified, takes_over
+from logdriven_dagster.runlog.definitions.rows import (
+    DEFINITIONS,
+    Author,
+    Draft,
+    content_columns,
+    contents,
+    last_versions,
+    latest_rows,
+    lock_rows,
+    store,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A definition as it should be, from wherever."""
+
+    item: Declared
+    settings: Mapping[str, Any]
+    """Those in force."""
+    file_digest: str | None
+    """Of the file beside it, which this is newer than; None if there is none."""
+    version: int = 1
+    """Of what is new here."""
+
+
+def set_columns(
+    conn: Connection,
+    project: str,
+    kind: Kind,
+    changes: Mapping[str, Mapping[str, Any]],
+    author: Author,
+) -> list[Change]:
+    """Set operational columns of definitions, by name; a version of each that is not so already.
+
+    UsageError for a name that is not there.
+    """
+    latest, _ = DEFINITIONS[kind]
+    drafts = []
+    lock_rows(conn, kind, [code_of(project, kind, name) for name in changes])
+    for name, values in changes.items():
+        code = code_of(project, kind, name)
+        row = conn.execute(select(latest).where(latest.c.code == code)).one_or_none()
+        if row is None:
+            raise UsageError(f"no {kind.value.lower()} {name!r} is registered")
+        differing = {key: value for key, value in values.items() if row._mapping[key] != value}
+        if differing:
+            drafts.append(modified(kind, row, row.content, differing))
+    store(conn, project, kind, drafts, author)
+    return [draft.change for draft in drafts]
+
+
+def put(
+    conn: Connection, project: str, kind: Kind, wanted: Collection[Wanted], author: Author
+) -> list[Change]:
+    """Make definitions what is wanted: a version of each that is not so already.
+
+    The files beside them count as applied, so that they undo it only when they change again.
+    """
+    lock_rows(conn, kind, [code_of(project, kind, each.item.name) for each in wanted])
+    rows = latest_rows(conn, project, kind)
+    new = {code_of(project, kind, w.item.name): w for w in wanted if w.item.name not in rows}
+    last = last_versions(conn, kind, new)
+    drafts = [
+        _added(kind, code, each, last[code] + 1 if code in last else each.version)
+        for code, each in new.items()
+    ]
+    present = [(rows[each.item.name], each) for each in wanted if each.item.name in rows]
+    before = contents(conn, kind, [row.code for row, _ in present])
+    for row, each in present:
+        values = {**each.item.columns, **each.settings}
+        same = all(row._mapping[name] == value for name, value in each.settings.items())
+        if not same or row.digest != each.item.digest:
+            values |= content_columns(each.item, each.file_digest)
+            drafts.append(modified(kind, row, before[row.code], values))
+        elif row.file_digest != each.file_digest:
+            takes_over(conn, kind, row, each.file_digest)
+    store(conn, project, kind, drafts, author)
+    return [draft.change for draft in drafts]
+
+
+def _added(kind: Kind, code: str, wanted: Wanted, version: int) -> Draft:
+    item = wanted.item
+    change = Change(kind, item.name, code, Operation.ADD, version, None, item.content)
+    values = {**content_columns(item, wanted.file_digest), **item.columns, **wanted.settings}
+    return Draft(change, values)

@@ -1,0 +1,216 @@
+"""What the registry knows: every version, who uses what, all of it for an export."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, func, insert, select, union_all
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.model.definitions import (
+    USED_LENGTH,
+    Change,
+    Kind,
+    Operation,
+    Version,
+    canonical,
+    code_of,
+    digest_of,
+)
+from logdriven_dagster.runlog.definitions.rows import DEFINITIONS
+from logdriven_dagster.runlog.schema import definitions as tables
+from logdriven_dagster.runlog.sql.chunks import chunks
+
+_COMMON = frozenset(tables.project_definition_log.columns.keys())
+_NAMED = (Kind.TABLE, Kind.JOB, Kind.STEP, Kind.RELATION, Kind.PROJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that was asked for, and what it is or who uses it."""
+
+    kind: Kind
+    """Of what was found."""
+    name: str
+    uses: str
+    """connection, source, …; name for what has the name itself."""
+    used: str
+    step: str
+
+
+def kind_of(conn: Connection, project: str, name: str) -> Kind | None:
+    """The kind of what has, or had, this name; tables before jobs, steps, relations."""
+    for kind in _NAMED:
+        if kind is Kind.PROJECT and name != project:
+            continue  # its code follows from its own name alone
+        _, log = DEFINITIONS[kind]
+        query = select(log.c.code).where(log.c.code == code_of(project, kind, name)).limit(1)
+        if conn.execute(query).first() is not None:
+            return kind
+    return None
+
+
+def names(conn: Connection, project: str) -> list[str]:
+    """The names of all tables, jobs and steps that are registered."""
+    project_code = code_of(project, Kind.PROJECT, project)
+    queries = [
+        select(latest.c.name).where(latest.c.project_code == project_code)
+        for latest, _ in (DEFINITIONS[kind] for kind in (Kind.TABLE, Kind.JOB, Kind.STEP))
+    ]
+    return sorted(conn.execute(union_all(*queries)).scalars())
+
+
+def versions(conn: Connection, kind: Kind, codes: Collection[str]) -> list[Version]:
+    """Every version of some definitions, oldest first, in the order of names."""
+    _, log = DEFINITIONS[kind]
+    found = [
+        row
+        for part in chunks(list(codes))
+        for row in conn.execute(select(log).where(log.c.code.in_(part)))
+    ]
+    return [_version(kind, row) for row in sorted(found, key=lambda r: (r.name, r.version))]
+
+
+def latest_versions(conn: Connection, project: str, kind: Kind) -> list[Version]:
+    """The latest version of each definition, with who made it, in the order of names."""
+    latest, log = DEFINITIONS[kind]
+    joined = select(log).join(
+        latest, (latest.c.code == log.c.code) & (latest.c.version == log.c.version)
+    )
+    project_code = code_of(project, Kind.PROJECT, project)
+    rows = conn.execute(joined.where(latest.c.project_code == project_code))
+    return [_version(kind, row) for row in sorted(rows, key=lambda row: row.name)]
+
+
+def logged_codes(conn: Connection, project: str, kind: Kind) -> list[str]:
+    """The codes of everything of a kind that the log knows, also of what is deleted."""
+    _, log = DEFINITIONS[kind]
+    project_code = code_of(project, Kind.PROJECT, project)
+    query = select(log.c.code).where(log.c.project_code == project_code).distinct()
+    return sorted(conn.execute(query).scalars())
+
+
+def restore(
+    conn: Connection, project: str, kind: Kind, history: Sequence[Sequence[Version]]
+) -> list[Change]:
+    """Write the versions of definitions that the log does not know, which are new then.
+
+    The last version of each is the latest one, unless it deleted it.
+    """
+    latest, log = DEFINITIONS[kind]
+    last = [each[-1] for each in history]
+    known: set[str] = set()
+    for part in chunks([version.code for version in last]):
+        known |= set(conn.execute(select(log.c.code).where(log.c.code.in_(part))).scalars())
+    new = [each for each in history if each[-1].code not in known]
+    rows = [_logged(project, version, each[0].time) for each in new for version in each]
+    if rows:
+        conn.execute(insert(log), rows)
+    present = [
+        {name: row[name] for name in latest.columns.keys()}  # noqa: SIM118 - a collection of columns
+        for each in new
+        if each[-1].operation is not Operation.DELETE
+        for row in [_logged(project, each[-1], each[0].time)]
+    ]
+    if present:
+        conn.execute(insert(latest), present)
+    return [
+        Change(kind, v.name, v.code, Operation.ADD, v.version, None, canonical(v.in_force))
+        for v in last
+        if v.code not in known and v.operation is not Operation.DELETE
+    ]
+
+
+def users(conn: Connection, project: str, kinds: Collection[str], wanted: str) -> list[Finding]:
+    """Who uses something of these kinds; `*` in its name stands for anything."""
+    rows = conn.execute(users_query(project, kinds, wanted))
+    found = [
+        Finding(Kind(row.code.partition("_")[0]), row.name, row.kind, row.used, row.step_id)
+        for row in rows
+        if row.name is not None
+    ]
+    return sorted(found, key=lambda f: (f.uses, f.used, f.name, f.step))
+
+
+def users_query(project: str, kinds: Collection[str], wanted: str) -> Select[Any]:
+    """The one query that `users` needs: by index, unless there is a `*`."""
+    use, table = tables.definition_use, tables.table_definition
+    job, step = tables.job_definition, tables.step_definition
+    name = func.coalesce(table.c.name, job.c.name, step.c.name).label("name")
+    joined = use
+    for user in (table, job, step):
+        joined = joined.outerjoin(user, user.c.code == use.c.code)  # type: ignore[assignment]
+    return (
+        select(use.c.code, use.c.kind, use.c.used, use.c.step_id, name)
+        .select_from(joined)
+        .where(
+            use.c.project_code == code_of(project, Kind.PROJECT, project),
+            use.c.kind.in_(sorted(kinds)),
+            _matches(use.c.used, wanted[:USED_LENGTH]),
+        )
+    )
+
+
+def named(conn: Connection, project: str, wanted: str) -> list[Finding]:
+    """What has a name itself: tables, jobs and steps; `*` stands for anything."""
+    project_code = code_of(project, Kind.PROJECT, project)
+    found = []
+    for kind in (Kind.TABLE, Kind.JOB, Kind.STEP):
+        latest, _ = DEFINITIONS[kind]
+        query = select(latest.c.name).where(
+            latest.c.project_code == project_code, _matches(latest.c.name, wanted)
+        )
+        found += [Finding(kind, n, "name", n, "") for n in sorted(conn.execute(query).scalars())]
+    return found
+
+
+def _matches(column: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
+    """Equal; or like a pattern, whatever the case, since databases differ in that."""
+    if "*" not in wanted:
+        return column == wanted
+    escaped = re.sub(r"([!%_])", r"!\1", wanted.lower()).replace("*", "%")
+    return func.lower(column).like(escaped, escape="!")
+
+
+def _version(kind: Kind, row: Row[Any]) -> Version:
+    columns = {str(name): row._mapping[name] for name in row._mapping if name not in _COMMON}
+    moment: datetime = row.operation_time
+    return Version(
+        kind,
+        row.name,
+        row.code,
+        row.version,
+        Operation(row.operation),
+        row.operator,
+        f"{moment.isoformat(timespec='microseconds')}Z",
+        row.reason,
+        row.content,
+        row.file_digest,
+        columns,
+    )
+
+
+def _logged(project: str, version: Version, created: str) -> dict[str, Any]:
+    """A row of the log, with everything that the latest row has."""
+    return {
+        "code": version.code,
+        "version": version.version,
+        "project_code": code_of(project, Kind.PROJECT, project),
+        "name": version.name,
+        "content": version.content,
+        "digest": digest_of(version.content),
+        "file_digest": version.file_digest,
+        "create_time": _moment(created),
+        "update_time": _moment(version.time),
+        "operation": version.operation.value,
+        "operator": version.operator,
+        "operation_time": _moment(version.time),
+        "reason": version.reason,
+        **version.columns,
+    }
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).replace(tzinfo=None)

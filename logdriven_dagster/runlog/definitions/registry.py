@@ -1,0 +1,273 @@
+"""The registry: what is defined, in its latest version and in every one before.
+
+The last change wins. A definition remembers the digest of the file that it was applied from: a file
+that has not changed since then undoes neither a rollback nor an import, one that has changed makes
+a new version. Settings that an operator has changed stay as they are until they are set again,
+whatever the file says. Source: DolphinScheduler, version management: latest and log are written in
+one transaction.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sqlalchemy import Row, and_, or_, select, update
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.model.definitions import (
+    Change,
+    Declared,
+    Derived,
+    Kind,
+    Operation,
+    canonical,
+    code_of,
+    content_in_force,
+)
+from logdriven_dagster.runlog.definitions.rows import (
+    DEFINITIONS,
+    OPERATIONAL,
+    Author,
+    Draft,
+    bring,
+    content_columns,
+    contents,
+    last_versions,
+    latest_rows,
+    lock_rows,
+    store,
+)
+from logdriven_dagster.runlog.schema import definitions as tables
+from logdriven_dagster.runlog.sql.chunks import chunks
+
+_FROM_FILES = (Kind.PROJECT, Kind.TABLE, Kind.JOB)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """How the files of a project compare with the registry."""
+
+    changes: tuple[Change, ...]
+    """What applying them would write: files that changed since they were applied last."""
+    kept: Mapping[Kind, Mapping[str, str]]
+    """Content by name where the registry wins: rolled back or imported since."""
+    versions: Mapping[str, int]
+    """Code → the version that is in force once the changes are written."""
+    present: Mapping[str, int]
+    """Code → the version that is there."""
+    waits: bool
+    """Whether applying writes anything: versions, or that files say by now what was kept."""
+    strays: bool
+    """Whether an SQL client has changed settings, of which no version knows yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is to become of the rows of one kind."""
+
+    added: list[Declared] = field(default_factory=list)
+    changed: list[tuple[Row[Any], Declared]] = field(default_factory=list)
+    deleted: list[Row[Any]] = field(default_factory=list)
+    met: list[tuple[Row[Any], Declared]] = field(default_factory=list)
+    """Files that changed to what the registry says: no new version, but theirs from now on."""
+    kept: dict[str, Row[Any]] = field(default_factory=dict)
+
+
+def survey(conn: Connection, project: str, declared: Iterable[Declared]) -> Survey:
+    """Compare what the files declare with the registry; nothing is written."""
+    by_kind = _by_kind(declared)
+    changes: list[Change] = []
+    kept: dict[Kind, dict[str, str]] = {}
+    present: dict[str, int] = {}
+    met = False
+    for kind in _FROM_FILES:
+        rows = latest_rows(conn, project, kind)
+        planned = _planned(rows, by_kind[kind])
+        changes += (draft.change for draft in _drafts(conn, project, kind, planned))
+        found = contents(conn, kind, [row.code for row in planned.kept.values()])
+        kept[kind] = {name: found[row.code] for name, row in planned.kept.items()}
+        present |= {row.code: row.version for row in rows.values()}
+        met = met or bool(planned.met)
+    versions = present | {change.code: change.version for change in changes}
+    strays = next(_strays(conn, project), None) is not None
+    return Survey(tuple(changes), kept, versions, present, bool(changes) or met, strays)
+
+
+def present(conn: Connection, project: str) -> dict[str, int]:
+    """Code → version of the project, its tables and jobs, as `Survey.present`."""
+    project_code = code_of(project, Kind.PROJECT, project)
+    return {
+        row.code: row.version
+        for latest, _ in (DEFINITIONS[kind] for kind in _FROM_FILES)
+        for row in conn.execute(
+            select(latest.c.code, latest.c.version).where(latest.c.project_code == project_code)
+        )
+    }
+
+
+def apply(
+    conn: Connection, project: str, declared: Iterable[Declared], author: Author
+) -> list[Change]:
+    """Write a new version of everything whose file has changed; the changes, nothing for none."""
+    by_kind = _by_kind(declared)
+    return [
+        change
+        for kind in _FROM_FILES
+        for change in _write(conn, project, kind, by_kind[kind], author)
+    ]
+
+
+def derive(conn: Connection, project: str, derived: Derived, author: Author) -> list[Change]:
+    """Bring the rows that follow from tables and jobs up to date: relations, steps, uses."""
+    by_kind = _by_kind(derived.definitions)
+    changes = [
+        change
+        for kind in (Kind.RELATION, Kind.STEP)
+        for change in _write(conn, project, kind, by_kind[kind], author)
+    ]
+    bring(conn, project, tables.definition_use, [asdict(use) for use in derived.uses])
+    bring(conn, project, tables.table_property, derived.properties)
+    return changes
+
+
+def adopt(conn: Connection, project: str) -> list[Change]:
+    """Make versions of what an SQL client has changed: settings that no version has."""
+    author = Author("an SQL client", "found changed")
+    strays = list(_strays(conn, project))
+    for kind in OPERATIONAL:
+        store(conn, project, kind, [d for d in strays if d.change.kind is kind], author)
+    return [draft.change for draft in strays]
+
+
+def settings(
+    conn: Connection, project: str, kind: Kind, names: Collection[str] | None = None
+) -> dict[str, Mapping[str, Any]]:
+    """Name → the settings in force, and the `version`; of all definitions by default."""
+    latest, _ = DEFINITIONS[kind]
+    columns = [latest.c[name] for name in sorted(OPERATIONAL[kind])]
+    query = select(latest.c.name, latest.c.version, *columns)
+    if names is None:
+        project_code = code_of(project, Kind.PROJECT, project)
+        found = conn.execute(query.where(latest.c.project_code == project_code)).all()
+    else:
+        codes = [code_of(project, kind, name) for name in names]
+        found = [
+            row
+            for part in chunks(codes)
+            for row in conn.execute(query.where(latest.c.code.in_(part)))
+        ]
+    return {row.name: dict(row._mapping) for row in found}
+
+
+def content_of(conn: Connection, kind: Kind, code: str, version: int) -> dict[str, Any] | None:
+    """The content of one version; None if there is no such version."""
+    _, log = DEFINITIONS[kind]
+    query = select(log.c.content).where(log.c.code == code, log.c.version == version)
+    content = conn.execute(query).scalar()
+    return None if content is None else dict(json.loads(content))
+
+
+def _by_kind(declared: Iterable[Declared]) -> dict[Kind, list[Declared]]:
+    found: dict[Kind, list[Declared]] = {kind: [] for kind in Kind}
+    for item in declared:
+        found[item.kind].append(item)
+    return found
+
+
+def _planned(rows: Mapping[str, Row[Any]], declared: Collection[Declared]) -> _Plan:
+    planned = _Plan()
+    for item in declared:
+        row = rows.get(item.name)
+        if row is None:
+            planned.added.append(item)
+        elif row.file_digest == (digest := item.digest):
+            if row.digest != digest:
+                planned.kept[item.name] = row
+        elif row.digest == digest:
+            planned.met.append((row, item))
+        else:
+            planned.changed.append((row, item))
+    names = {item.name for item in declared}
+    for name, row in rows.items():
+        if name not in names and row.file_digest is not None:
+            planned.deleted.append(row)
+        elif name not in names:
+            planned.kept[name] = row
+    return planned
+
+
+def _drafts(conn: Connection, project: str, kind: Kind, planned: _Plan) -> Iterator[Draft]:
+    new = {code_of(project, kind, item.name): item for item in planned.added}
+    last = last_versions(conn, kind, new)
+    for code, item in new.items():
+        version = last.get(code, 0) + 1
+        change = Change(kind, item.name, code, Operation.ADD, version, None, item.content)
+        yield Draft(change, {**content_columns(item, item.digest), **item.columns})
+    replaced = [row for row, _ in planned.changed] + planned.deleted
+    before = contents(conn, kind, [row.code for row in replaced])
+    for row, item in planned.changed:
+        declared_before = json.loads(before[row.code])
+        overridden = _overridden(row, declared_before.get("settings", {}))
+        values = {**item.columns, **overridden, **content_columns(item, item.digest)}
+        yield modified(kind, row, before[row.code], values)
+    for row in planned.deleted:
+        text = canonical(content_in_force(before[row.code], dict(row._mapping)))
+        change = Change(kind, row.name, row.code, Operation.DELETE, row.version + 1, text)
+        yield Draft(change, {})
+
+
+def modified(kind: Kind, row: Row[Any], content: str, values: Mapping[str, Any]) -> Draft:
+    """The next version of a row whose content is `content`, with some columns changed."""
+    before = content_in_force(content, dict(row._mapping))
+    after = content_in_force(values.get("content", content), {**row._mapping, **values})
+    texts = canonical(before), canonical(after)
+    change = Change(kind, row.name, row.code, Operation.MODIFY, row.version + 1, *texts)
+    return Draft(change, values)
+
+
+def _overridden(row: Row[Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that an operator has changed."""
+    return {
+        name: row._mapping[name] for name, value in declared.items() if row._mapping[name] != value
+    }
+
+
+def _write(
+    conn: Connection, project: str, kind: Kind, declared: Collection[Declared], author: Author
+) -> list[Change]:
+    planned = _planned(latest_rows(conn, project, kind), declared)
+    if planned.changed:
+        # An SQL client may be changing their settings, which have to stay.
+        lock_rows(conn, kind, [row.code for row, _ in planned.changed])
+        planned = _planned(latest_rows(conn, project, kind), declared)
+    for row, item in planned.met:
+        takes_over(conn, kind, row, item.digest)
+    drafts = list(_drafts(conn, project, kind, planned))
+    store(conn, project, kind, drafts, author)
+    return [draft.change for draft in drafts]
+
+
+def takes_over(conn: Connection, kind: Kind, row: Row[Any], file_digest: str | None) -> None:
+    """A definition is that of a file from now on, or of none; it stays what it is."""
+    for table in DEFINITIONS[kind]:
+        present = (table.c.code == row.code) & (table.c.version == row.version)
+        conn.execute(update(table).where(present).values(file_digest=file_digest))
+
+
+def _strays(conn: Connection, project: str) -> Iterator[Draft]:
+    project_code = code_of(project, Kind.PROJECT, project)
+    for kind, names in OPERATIONAL.items():
+        latest, log = DEFINITIONS[kind]
+        same = and_(log.c.code == latest.c.code, log.c.version == latest.c.version)
+        differs = or_(*(latest.c[name].is_distinct_from(log.c[name]) for name in sorted(names)))
+        logged = [log.c[name].label(f"logged_{name}") for name in sorted(names)]
+        query = select(latest, *logged).join(log, same)
+        for row in conn.execute(query.where(latest.c.project_code == project_code, differs)).all():
+            versioned = {name: row._mapping[f"logged_{name}"] for name in names}
+            texts = [
+                canonical(content_in_force(row.content, columns))
+                for columns in (versioned, dict(row._mapping))
+            ]
+            change = Change(kind, row.name, row.code, Operation.MODIFY, row.version + 1, *texts)
+            yield Draft(change, {})

@@ -1,0 +1,265 @@
+"""Reading the run log: compressed for planning, whole for people."""
+
+import json
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import bindparam, func, select, union_all
+from sqlalchemy.engine import Connection, Row
+
+from logdriven_dagster.config.derived.processes import process_of
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.model.attempts import Owner, Status, Trigger
+from logdriven_dagster.model.logs import OpenWindow, Settled, TableLog
+from logdriven_dagster.model.ranges import union, without
+from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.runlog.attempts import coverage, failed_refreshes, leases
+from logdriven_dagster.runlog.history import recent, refreshes, slices, waiting
+from logdriven_dagster.runlog.schema.attempts import job_log, step_log
+from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, chunks
+from logdriven_dagster.runlog.sql.clock import since, utc_now
+from logdriven_dagster.runlog.sql.unions import each
+
+_DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
+_LONGEST_LINE = 300
+_NEWEST = (
+    select(job_log.c.job_id)
+    .where(job_log.c.job_name == bindparam("name"))
+    .order_by(job_log.c.job_id.desc())
+    .limit(1)
+)
+"""The newest attempt of a table."""
+_PUBLISHED = (
+    select(job_log.c.job_name)
+    .where(
+        job_log.c.job_name == bindparam("name"),
+        job_log.c.latest == 1,
+        job_log.c.status == _DONE,
+        func.coalesce(job_log.c.run_trigger, "") != Trigger.TAKEOVER.value,
+    )
+    .limit(1)
+)
+"""One of the table's windows that succeeded here, and not in the system before."""
+_DONE_OF_TABLE = select(
+    job_log.c.job_name,
+    job_log.c.window_start,
+    job_log.c.window_end,
+    job_log.c.data_now,
+    job_log.c.seen_until,
+).where(
+    job_log.c.job_name == bindparam("name"),
+    job_log.c.latest == 1,
+    job_log.c.status == _DONE,
+    job_log.c.data_now.is_not(None),
+)
+_NEWEST_DONE = _DONE_OF_TABLE.order_by(job_log.c.window_start.desc()).limit(bindparam("most"))
+"""So many finished windows of a table, the newest."""
+_STILL_LATE = _DONE_OF_TABLE.where(job_log.c.seen_until > 0)
+"""The finished windows of a table that had not seen all when they ran."""
+
+_OPEN = select(job_log, leases.is_expired(), utc_now().label("read_at")).where(
+    job_log.c.status.in_(coverage.OPEN), job_log.c.latest == 1
+)
+"""The latest attempts that run or did not succeed."""
+_FAILED_REFRESHES = select(job_log, leases.is_expired(), utc_now().label("read_at")).where(
+    job_log.c.failed_refresh == failed_refreshes.MARKED
+)
+
+
+def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
+    """What planning needs to know about each of the tables; an unknown one has an empty log.
+
+    The cost follows what is open, not the length of the history.
+    """
+    zones = {table.table: table.grid.zone for table in tables}
+    last = slices.last(conn, [table for table in tables if table.is_sliced])
+    consumers = [process_of(table) for table in tables if table.consumes_batches]
+    queues = waiting.waiting(conn, consumers) if consumers else {}
+    restated = [job_id for queue in queues.values() for job_id in queue.restated]
+    covered: dict[tuple[str, str], list[TimeWindow]] = {}
+    for row in coverage.ranges(conn, list(zones)):
+        covered.setdefault((row.job_name, row.status), []).append(_window(row, zones[row.job_name]))
+    rows = _open_rows(conn, list(zones))
+    reopened: dict[str, list[TimeWindow]] = {}
+    for row in coverage.reopened(conn, [row.job_schedule_id for row in rows if row.latest]):
+        reopened.setdefault(row.job_name, []).append(_window(row, zones[row.job_name]))
+    opened, hidden = _open_windows(conn, tables, rows)
+    stale = refreshes.stale(conn, tables)
+    for name, again in slices.finished_by(conn, tables, restated).items():
+        stale[name] = [*again]
+    lately = recent.ended(conn, tables)
+    settled = _settled(conn, tables)
+    found = {}
+    for table in tables:
+        name = table.table
+        queue = queues.get(name, waiting.Waiting())
+        holes = reopened.get(name, [])
+        finished = without(union(covered.get((name, _DONE), [])), holes)
+        skipped = without(union(covered.get((name, _SKIPPED), [])), union(holes, finished))
+        found[name] = TableLog(
+            tuple(finished),
+            tuple(skipped),
+            tuple(opened.get(name, ())),
+            tuple(hidden.get(name, ())),
+            settled.get(name, ()),
+            tuple(stale.get(name, ())),
+            last.get(name),
+            queue.queued,
+            queue.unmarked,
+            tuple(lately.get(name, ())),
+        )
+    return found
+
+
+def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[OpenWindow]]:
+    """The unfinished windows of the tables that have been tried, oldest first."""
+    return _open_windows(conn, tables, _open_rows(conn, [table.table for table in tables]))[0]
+
+
+def _open_rows(conn: Connection, names: Sequence[str]) -> Sequence[Row[Any]]:
+    """The unfinished windows, and the failed refreshes of finished ones, by ascending start."""
+    both = union_all(*(q.where(job_log.c.job_name.in_(names)) for q in (_OPEN, _FAILED_REFRESHES)))
+    return sorted(conn.execute(both).all(), key=lambda row: row.window_start or 0)
+
+
+def _open_windows(
+    conn: Connection, tables: Collection[TableConfig], rows: Sequence[Row[Any]]
+) -> tuple[dict[str, list[OpenWindow]], dict[str, list[OpenWindow]]]:
+    by_name = {table.table: table for table in tables}
+    errors = _errors(conn, [row.job_id for row in rows])
+    opened: dict[str, list[OpenWindow]] = {}
+    hidden: dict[str, list[OpenWindow]] = {}
+    for row in rows:
+        table = by_name[row.job_name]
+        if row.window_start is not None and slices.is_of(table, row.incremental_type):
+            item = _open_window(row, table, errors.get(row.job_id))
+            (opened if row.latest else hidden).setdefault(row.job_name, []).append(item)
+    return opened, hidden
+
+
+def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:
+    status, window = Status(row.status), slices.window_of(table, row._mapping)
+    is_running = status is Status.RUNNING
+    seen = row.heartbeat_at if is_running else row.job_end_time
+    return OpenWindow(
+        window,
+        row.job_id,
+        status,
+        Owner.parse(row.owner, row.dagster_run_id) if is_running else None,
+        error,
+        bool(row.expired),
+        row.failures + (1 if status is Status.FAILURE else 0),
+        since(seen or row.last_update_time, row.read_at),
+        stands=row.standing is not None,
+    )
+
+
+def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
+    """The first line of each attempt's first error; `logdriven log --full` shows the rest."""
+    found = {}
+    for part in chunks(job_ids):
+        query = (
+            select(step_log.c.job_id, step_log.c.error)
+            .where(step_log.c.job_id.in_(part), step_log.c.error.is_not(None))
+            .order_by(step_log.c.start_time.desc())
+        )
+        for row in conn.execute(query):
+            found[row.job_id] = (row.error.splitlines() or [""])[0][:_LONGEST_LINE]
+    return found
+
+
+def _settled(conn: Connection, tables: Collection[TableConfig]) -> dict[str, tuple[Settled, ...]]:
+    """The finished windows of tables with `lookback` that may run again, by ascending start.
+
+    The newest ones are among them, whatever they have noted: `lookback` may be new or longer now.
+    """
+    late = {table.table: table for table in tables if table.lookback}
+    found: dict[str, dict[int, Settled]] = {name: {} for name in late}
+    newest = [{"name": name, "most": table.lookback + 1} for name, table in late.items()]
+    for row in each(conn, _NEWEST_DONE, newest):
+        found[row.job_name][row.window_start] = _settled_window(row, late[row.job_name])
+    for row in each(conn, _STILL_LATE, [{"name": name} for name in late]):
+        found[row.job_name][row.window_start] = _settled_window(row, late[row.job_name])
+    return {name: tuple(of[start] for start in sorted(of)) for name, of in found.items()}
+
+
+def _settled_window(row: Any, table: TableConfig) -> Settled:
+    zone, seen = table.grid.zone, row.seen_until
+    if seen is None:  # it had seen what was due
+        seen = row.data_now - int(table.delay.total_seconds())
+    return Settled(_window(row, zone), in_zone(seen, zone))
+
+
+def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
+    """`job_log` rows under their column names, newest first, each with its `steps`.
+
+    Moments are ISO 8601 in UTC, `runtime_args` is an object.
+    """
+    query = select(job_log.c.job_id).order_by(job_log.c.job_id.desc()).limit(limit)
+    if table is not None:
+        query = query.where(job_log.c.job_name == table)
+    return attempts_by_id(conn, conn.execute(query).scalars().all())
+
+
+def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:
+    """The rows of certain attempts with their `steps`, in the order of the ids."""
+    rows: dict[int, dict[str, Any]] = {}
+    steps: dict[int, list[dict[str, Any]]] = {}
+    for part in chunks(job_ids, LOOKED_UP):
+        for row in conn.execute(select(job_log).where(job_log.c.job_id.in_(part))):
+            rows[row.job_id], steps[row.job_id] = plain(row), []
+        wanted = select(step_log).where(step_log.c.job_id.in_(part))
+        for step in conn.execute(wanted.order_by(step_log.c.start_time, step_log.c.step_id)):
+            steps[step.job_id].append(plain(step))
+    return [rows[job_id] | {"steps": steps[job_id]} for job_id in job_ids if job_id in rows]
+
+
+def latest_statuses(conn: Connection, names: Collection[str]) -> dict[str, str]:
+    """Table → the status of its newest attempt. Source: Kettle, latest-status views."""
+    ids = [row.job_id for row in each(conn, _NEWEST, [{"name": name} for name in names])]
+    found: dict[str, str] = {}
+    for part in chunks(ids):
+        query = select(job_log.c.job_name, job_log.c.status).where(job_log.c.job_id.in_(part))
+        found |= {row.job_name: row.status for row in conn.execute(query)}
+    return found
+
+
+def published(conn: Connection, names: Collection[str]) -> set[str]:
+    """The tables of which a window has been published here, by what the log still holds."""
+    return {row.job_name for row in each(conn, _PUBLISHED, [{"name": name} for name in names])}
+
+
+def finished_counts(conn: Connection) -> dict[str, tuple[int, int, int]]:
+    """Table → finished windows, rows read and rows written by their latest attempts."""
+    query = (
+        select(
+            job_log.c.job_name,
+            func.count(job_log.c.job_id.distinct()),
+            func.coalesce(func.sum(step_log.c.source_count), 0),
+            func.coalesce(func.sum(step_log.c.success_count), 0),
+        )
+        .join_from(job_log, step_log, job_log.c.job_id == step_log.c.job_id)
+        .where(job_log.c.latest == 1, job_log.c.status == _DONE)
+        .group_by(job_log.c.job_name)
+        .order_by(job_log.c.job_name)
+    )
+    return {
+        name: (windows, int(read), int(done)) for name, windows, read, done in conn.execute(query)
+    }
+
+
+def plain(row: Any) -> dict[str, Any]:
+    """A row under its column names; moments as ISO 8601 in UTC, `runtime_args` as an object."""
+    values = dict(row._mapping)
+    for name, value in values.items():
+        if isinstance(value, datetime):
+            values[name] = f"{value.isoformat()}+00:00"
+    if values.get("runtime_args"):
+        values["runtime_args"] = json.loads(values["runtime_args"])
+    return values
+
+
+def _window(row: Any, zone: ZoneInfo) -> TimeWindow:
+    return TimeWindow(in_zone(row.window_start, zone), in_zone(row.window_end, zone))

@@ -1,0 +1,56 @@
+"""What ended lately, which is what delays are counted from."""
+
+from collections.abc import Collection, Iterator
+
+from sqlalchemy import select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config.models.tables import Dependency, TableConfig
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.logs import Ended
+from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.runlog.schema.attempts import job_log
+from logdriven_dagster.runlog.sql.clock import not_in_future, utc_from_now, utc_now
+from logdriven_dagster.runlog.sql.unindexed import unindexed
+
+
+def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[Ended]]:
+    """The windows whose latest attempts ended within the longest delay with which tables wait.
+
+    By ascending start, for each of the tables that another one of them waits for in this way;
+    nothing is asked where there is none. What is read is the index of the moments of ending, so
+    the cost follows what ended lately, not the length of the history. Archived rows, those
+    without such a moment, which people have written, and those that ended in the future of a clock
+    that was set back count as ended long ago.
+    """
+    zones = {table.table: table.grid.zone for table in tables}
+    delayed = [dependency for dependency in _delayed(tables) if dependency.table in zones]
+    found: dict[str, list[Ended]] = {}
+    if not delayed:
+        return found
+    longest = max(dependency.delay for dependency in delayed)
+    since = conn.execute(select(utc_from_now(-longest))).scalar_one()
+    columns = (job_log.c.job_name, job_log.c.window_start, job_log.c.window_end)
+    ends = (job_log.c.status, job_log.c.job_end_time, utc_now().label("read_at"))
+    query = (
+        select(*columns, *ends)
+        .where(
+            # As a value: PostgreSQL then knows how few rows that leaves.
+            job_log.c.job_end_time > since,
+            not_in_future(job_log.c.job_end_time),
+            unindexed(job_log.c.job_name).in_({dependency.table for dependency in delayed}),
+            unindexed(job_log.c.latest) == 1,
+            job_log.c.status != Status.RUNNING.value,
+            job_log.c.window_start.is_not(None),
+        )
+        .order_by(job_log.c.window_start)
+    )
+    for row in conn.execute(query):
+        start, end = (in_zone(n, zones[row.job_name]) for n in (row.window_start, row.window_end))
+        item = Ended(TimeWindow(start, end), Status(row.status), row.read_at - row.job_end_time)
+        found.setdefault(row.job_name, []).append(item)
+    return found
+
+
+def _delayed(tables: Collection[TableConfig]) -> Iterator[Dependency]:
+    return (d for table in tables for d in table.managed_dependencies if d.delay)

@@ -1,0 +1,262 @@
+"""Upstreams that ran again after what was made from them: which windows are stale by that.
+
+Only attempts after the first one at a window can make another table's window stale. They are found
+by an index, and for each table a bookmark says up to which of them nothing is stale any more, so
+that the cost follows what ran again lately, not the length of the history.
+
+A window of a table with `lookback` that reads all of an upstream (`read: all`) is made from the
+windows within its reach as well, not only from those over it.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Table,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.engine import Connection, Row
+from sqlalchemy.exc import IntegrityError
+
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.periods import Grid, Unit
+from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, refresh_bookmark
+from logdriven_dagster.runlog.sql.chunks import QUERIES, VALUES, chunks
+from logdriven_dagster.runlog.sql.clock import utc_from_now
+from logdriven_dagster.runlog.sql.unindexed import unindexed
+from logdriven_dagster.runlog.sql.unions import each
+
+_DONE = Status.SUCCESS.value
+_RUNNING = Status.RUNNING.value
+_LONGER_THAN_A_CLAIM = timedelta(minutes=1)
+"""A server ends a transaction that is idle for a quarter of it."""
+_AGAIN = select(
+    job_log.c.job_name,
+    job_log.c.job_id,
+    job_log.c.window_start,
+    job_log.c.window_end,
+    case((job_log.c.status == _DONE, 1), else_=0).label("succeeded"),
+).where(
+    job_log.c.job_name == bindparam("upstream"),
+    job_log.c.again == 1,
+    job_log.c.job_id > bindparam("passed"),
+    job_log.c.latest == 1,
+    job_log.c.window_start.is_not(None),
+)
+"""The latest attempts after the first at windows of an upstream, as far as not passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A table, and one that it is made from."""
+
+    table: str
+    upstream: str
+    grid: Grid = field(compare=False)
+    lookback: int = field(compare=False, default=0)
+    """For how many windows after one it may bring rows of that one."""
+
+    @property
+    def longest(self) -> int:
+        """At least as many seconds as that many windows ever last."""
+        period = self.grid.period
+        return self.lookback * period.count * _LONGEST[period.unit]
+
+    def reaches(self, row: Row[Any], again: Row[Any]) -> bool:
+        """Whether a window that ends before another table's window is made from that, too."""
+        if row.window_end > again.window_start:
+            return True
+        n = self.grid.index(in_zone(row.window_start, self.grid.zone))
+        reach = self.grid.bound(n + self.lookback + 1).timestamp()
+        return bool(reach > again.window_start)
+
+
+_LONGEST = {Unit.MINUTE: 60, Unit.DAY: 25 * 3600, Unit.MONTH: 31 * 86_400 + 3600}
+"""Seconds, whatever the clocks do."""
+
+
+def stale(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[TimeWindow]]:
+    """Table → its finished windows that are older than a success over them, by ascending start.
+
+    The success is the latest one at a window of a table that it is made from. Of windows that
+    overlap each other, as a change of the period may leave them, the one that begins last counts.
+    """
+    pairs = _pairs(tables)
+    passed = _bookmarks(conn, pairs)
+    zones = {table.table: table.grid.zone for table in tables}
+    probes = [(pair, again) for pair, again in _ran_again(conn, pairs, passed) if again.succeeded]
+    found: dict[str, dict[int, TimeWindow]] = {}
+    for number, row in _older(conn, probes, (_DONE,)):
+        name = probes[number][0].table
+        start, end = (in_zone(n, zones[name]) for n in (row.window_start, row.window_end))
+        found.setdefault(name, {})[row.window_start] = TimeWindow(start, end)
+    return {name: [of[start] for start in sorted(of)] for name, of in found.items()}
+
+
+def settle(conn: Connection, table: TableConfig, tables: Collection[TableConfig]) -> None:
+    """Move the bookmarks of a table past what makes nothing stale any more.
+
+    That holds for ever, since the number of an attempt only grows. Attempts that are running may
+    yet succeed; those that ended within the last minute may have one beside them that has begun
+    before, of which nobody knows yet.
+    """
+    pairs = [pair for pair in _pairs(tables) if pair.table == table.table]
+    passed = _bookmarks(conn, pairs)
+    again: dict[_Pair, list[Row[Any]]] = {}
+    for pair, row in _ran_again(conn, pairs, passed):
+        again.setdefault(pair, []).append(row)
+    for pair in sorted(again, key=lambda pair: pair.upstream):
+        until = _settled_until(conn, pair, again[pair])
+        if until > passed.get(pair, 0):
+            _move(conn, pair, until)
+
+
+def _settled_until(conn: Connection, pair: _Pair, again: Sequence[Row[Any]]) -> int:
+    """The greatest of the attempts up to which none makes a window stale, or may; 0 for none."""
+    known = [row for row in again if row.succeeded]
+    probes = [(pair, row) for row in known]
+    older = {probes[n][1].job_id for n, _ in _older(conn, probes, (_DONE, _RUNNING))}
+    mine = (job_log.c.job_name == pair.upstream) & (job_log.c.latest == 1)
+    job_ids = select(job_log.c.job_id).where(mine)
+    # Each by its index: one condition with OR would look through all windows of the upstream.
+    unsettled = (
+        job_ids.where(job_log.c.status == _RUNNING),
+        job_ids.where(_ended_lately(known)),
+        _standing_behind_running(mine),
+    )
+    stop = min([*older, *conn.execute(union_all(*unsettled)).scalars()], default=None)
+    settled = [row.job_id for row in known if stop is None or row.job_id < stop]
+    return max(settled, default=0)
+
+
+def _standing_behind_running(mine: ColumnElement[bool]) -> Select[Any]:
+    """The successes that count again if the refreshes that are running over them fail."""
+    before = job_log.alias()
+    return select(before.c.job_id).where(
+        before.c.job_schedule_id == job_log.c.job_schedule_id,
+        # SQLite would look through all successes for those of the few windows that run.
+        unindexed(before.c.status) == _DONE,
+        mine,
+        job_log.c.status == _RUNNING,
+        job_log.c.again == 1,
+    )
+
+
+def _ended_lately(rows: Sequence[Row[Any]]) -> ColumnElement[bool]:
+    since = select(utc_from_now(-_LONGER_THAN_A_CLAIM)).scalar_subquery()
+    ids = [row.job_id for row in rows]
+    return job_log.c.job_id.in_(ids) & (job_log.c.job_end_time >= since)
+
+
+def _pairs(tables: Collection[TableConfig]) -> list[_Pair]:
+    by_name = {table.table: table for table in tables}
+    return [
+        _Pair(
+            table.table,
+            dependency.table,
+            table.grid,
+            table.lookback if dependency.read == "all" else 0,
+        )
+        for table in tables
+        if table.on_upstream_refresh == "rerun" and not table.is_sliced
+        for dependency in table.managed_dependencies
+        if dependency.is_input and _has_windows(by_name, dependency.table)
+    ]
+
+
+def _has_windows(tables: Mapping[str, TableConfig], name: str) -> bool:
+    """Whether a window of the table is about the same time as one of another table."""
+    table = tables.get(name)
+    return table is None or not (table.incremental_type == "full" or table.is_sliced)
+
+
+def _bookmarks(conn: Connection, pairs: Collection[_Pair]) -> dict[_Pair, int]:
+    found = {}
+    known = {(pair.table, pair.upstream): pair for pair in pairs}
+    mark = refresh_bookmark.c
+    for names in chunks(sorted({pair.table for pair in pairs}), VALUES):
+        query = select(mark.job_name, mark.upstream, mark.job_id).where(mark.job_name.in_(names))
+        for row in conn.execute(query):
+            if pair := known.get((row.job_name, row.upstream)):
+                found[pair] = row.job_id
+    return found
+
+
+def _ran_again(
+    conn: Connection, pairs: Collection[_Pair], passed: Mapping[_Pair, int]
+) -> Iterator[tuple[_Pair, Row[Any]]]:
+    of: dict[str, list[_Pair]] = {}
+    for pair in pairs:
+        of.setdefault(pair.upstream, []).append(pair)
+    after = {name: min(passed.get(pair, 0) for pair in mine) for name, mine in of.items()}
+    asked = [{"upstream": name, "passed": job_id} for name, job_id in sorted(after.items())]
+    for row in each(conn, _AGAIN, asked):
+        yield from ((pair, row) for pair in of[row.job_name] if row.job_id > passed.get(pair, 0))
+
+
+def _older(
+    conn: Connection, probes: Sequence[tuple[_Pair, Row[Any]]], statuses: Collection[str]
+) -> Iterator[tuple[int, Row[Any]]]:
+    """Number of a probe → windows of its table that the other's attempt overlaps and follows."""
+    queries = [
+        _over(log, n, pair, again, status)
+        for n, (pair, again) in enumerate(probes)
+        for log in (job_log, job_log_archive)
+        for status in (statuses if log is job_log else (_DONE,))
+    ]
+    for part in chunks(queries, QUERIES):
+        for row in conn.execute(union_all(*part)).all():
+            pair, again = probes[row.number]
+            if pair.reaches(row, again):
+                yield row.number, row
+
+
+def _over(log: Table, number: int, pair: _Pair, again: Row[Any], status: str) -> Select[Any]:
+    """By two steps in an index: windows follow each other, so the first is the last that begins."""
+    mine = (log.c.job_name == pair.table) & (log.c.latest == 1) & (log.c.status == status)
+    low = again.window_start - pair.longest
+    first = select(func.max(log.c.window_start)).where(mine, log.c.window_start <= low)
+    begin = func.coalesce(first.scalar_subquery(), low)
+    return select(
+        literal(number).label("number"), log.c.job_id, log.c.window_start, log.c.window_end
+    ).where(
+        mine,
+        log.c.window_start >= begin,
+        log.c.window_start < again.window_end,
+        log.c.window_end > low,
+        _is_older(log, again, status),
+    )
+
+
+def _is_older(log: Table, again: Row[Any], status: str) -> ColumnElement[bool]:
+    """One that is running again counts as old: if it fails, what it was before stands."""
+    older = log.c.job_id < again.job_id
+    return or_(older, log.c.again == 1) if status == _RUNNING else older
+
+
+def _move(conn: Connection, pair: _Pair, job_id: int) -> None:
+    mark = refresh_bookmark.c
+    mine = (mark.job_name == pair.table) & (mark.upstream == pair.upstream)
+    moved = update(refresh_bookmark).where(mine).values(job_id=job_id)
+    if conn.execute(moved).rowcount:
+        return
+    try:
+        with conn.begin_nested():
+            values = {"job_name": pair.table, "upstream": pair.upstream, "job_id": job_id}
+            conn.execute(insert(refresh_bookmark).values(values))
+    except IntegrityError:
+        return  # another claim has just made it

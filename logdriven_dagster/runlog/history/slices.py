@@ -1,0 +1,120 @@
+"""Reading slices: where the next one begins, and which ones there are."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import bindparam, select, union_all
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config.models.tables import SLICED, TableConfig
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.logs import LastSlice
+from logdriven_dagster.model.windows import Along, Slice, TimeWindow, in_zone
+from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
+from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.unions import each
+
+_NEWEST = (
+    select(job_log.c.job_id)
+    .where(
+        job_log.c.job_name == bindparam("name"),
+        job_log.c.latest == 1,
+        job_log.c.status == Status.SUCCESS.value,
+        job_log.c.incremental_type == bindparam("kind"),
+    )
+    .order_by(job_log.c.window_start.desc())
+    .limit(1)
+)
+"""The latest success at the greatest number, not one from before the type was changed."""
+
+
+def last(conn: Connection, tables: Collection[TableConfig]) -> dict[str, LastSlice]:
+    """The newest success of each of these tables, by a step in the index for each."""
+    by_name = {table.table: table for table in tables}
+    asked = [{"name": name, "kind": table.incremental_type} for name, table in by_name.items()]
+    ids = [row.job_id for row in each(conn, _NEWEST, asked)]
+    found = {}
+    for part in chunks(ids):
+        for row in conn.execute(select(job_log).where(job_log.c.job_id.in_(part))):
+            table = by_name[row.job_name]
+            window = window_of(table, row._mapping)
+            assert isinstance(window, Slice)
+            now = in_zone(row.data_now or 0, table.grid.zone)
+            found[row.job_name] = LastSlice(window, now, bool(row.has_more))
+    ends = _ends_before(conn, {n: each.slice for n, each in found.items() if not each.slice.high})
+    return {name: replace(each, reached=ends.get(name)) for name, each in found.items()}
+
+
+def _ends_before(conn: Connection, empty: Mapping[str, Slice]) -> dict[str, str | None]:
+    """Table → where the slice before an empty one of batches ends, in one statement for all."""
+    names = [f"{name}-{each.number - 1}" for name, each in empty.items() if each.number]
+    if not names:
+        return {}
+    columns = ("job_name", "data_range_end")
+    parts = [
+        select(*(log.c[name] for name in columns)).where(
+            log.c.job_schedule_id.in_(names), log.c.latest == 1
+        )
+        for log in (job_log, job_log_archive)
+    ]
+    return {row.job_name: row.data_range_end for row in conn.execute(union_all(*parts))}
+
+
+def finished_by(
+    conn: Connection, tables: Collection[TableConfig], job_ids: Collection[int]
+) -> dict[str, list[Slice]]:
+    """Table → the slices that these attempts finished, unless somebody has run them again."""
+    by_name = {table.table: table for table in tables}
+    found: dict[str, list[Slice]] = {}
+    for part in chunks(sorted(job_ids)):
+        done = (job_log.c.latest == 1) & (job_log.c.status == Status.SUCCESS.value)
+        rows = conn.execute(select(job_log).where(job_log.c.job_id.in_(part), done))
+        for row in sorted(rows, key=lambda row: row.window_start):
+            window = window_of(by_name[row.job_name], row._mapping)
+            if isinstance(window, Slice):
+                found.setdefault(row.job_name, []).append(window)
+    return found
+
+
+def begun(conn: Connection, table: TableConfig, keys: Collection[str] | None = None) -> list[Slice]:
+    """The slices that were ever begun, or those of some keys, as their latest attempts have them.
+
+    Oldest first.
+    """
+    columns = ("window_start", "data_range_start", "data_range_end")
+    parts = []
+    for log in (job_log, job_log_archive):
+        found = select(*(log.c[name] for name in columns)).where(
+            log.c.job_name == table.table,
+            log.c.incremental_type == table.incremental_type,
+            log.c.latest == 1,
+        )
+        if keys is not None:
+            names = [f"{table.table}-{key}" for key in keys]
+            found = found.where(log.c.job_schedule_id.in_(names))
+        parts.append(found)
+    rows = conn.execute(union_all(*parts)).mappings().all()
+    windows = [window_of(table, row) for row in sorted(rows, key=lambda row: row["window_start"])]
+    return [window for window in windows if isinstance(window, Slice)]
+
+
+def is_of(table: TableConfig, incremental_type: str | None) -> bool:
+    """Whether a row is of a window of the table as it is now, not from before its type changed."""
+    if table.is_sliced:
+        return incremental_type == table.incremental_type
+    return incremental_type not in SLICED
+
+
+def window_of(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
+    """The window of a `job_log` row of the table, by the names of its columns."""
+    return window(table.incremental_type, row, table.grid.zone)
+
+
+def window(incremental_type: str | None, row: Mapping[Any, Any], zone: ZoneInfo) -> TimeWindow:
+    """The window of a `job_log` row of any table."""
+    if incremental_type not in SLICED:
+        return TimeWindow(in_zone(row["window_start"], zone), in_zone(row["window_end"], zone))
+    low, high = row["data_range_start"] or "", row["data_range_end"]
+    return Slice.nth(row["window_start"], low, high, zone, Along.of(str(incremental_type)))

@@ -1,0 +1,166 @@
+"""What waits in the batch queue, for planning: read, never written.
+
+What a source had finished before its consumer began is not in the queue yet; it counts as if it
+were.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from sqlalchemy import CompoundSelect, SelectBase, case, func, literal, select, union_all
+from sqlalchemy.engine import Connection, Row
+
+from logdriven_dagster.model.batches import BatchState, Process, Route, reach
+from logdriven_dagster.runlog.batches.offering import (
+    finished,
+    marking_of_row,
+    of_route,
+    stored_markings,
+    unoffered,
+)
+from logdriven_dagster.runlog.schema.attempts import (
+    batch,
+    batch_archive,
+    batch_queue,
+    job_log,
+    job_log_archive,
+)
+from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
+
+Pair: TypeAlias = tuple[str, str]
+"""A step and the table whose batches it consumes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for a consumer, by step and source."""
+
+    queued: dict[Pair, int] = field(default_factory=dict)
+    """How many batches its next slices can take; every route is there."""
+    unmarked: dict[Pair, int] = field(default_factory=dict)
+    """How many more wait for one that is marked by the cut pattern."""
+    restated: tuple[int, ...] = ()
+    """The attempts at slices that took an earlier version of one that is not marked."""
+
+
+def waiting(conn: Connection, processes: Collection[Process]) -> dict[str, Waiting]:
+    """Table → what waits for it.
+
+    With a cut pattern the batches up to the last that has it can be taken. Batches of an attempt
+    that did not succeed are not counted: its slice is open in the log.
+    """
+    routes = [route for process in processes for route in process.routes]
+    in_queue = _in_queue(conn, routes)
+    newest = _newest_offered(conn, routes, in_queue)
+    history = _unoffered(conn, {(r.source, n) for r, n in newest.items() if r.source != r.table})
+    found = {process.table: Waiting() for process in processes}
+    for route in routes:
+        count = in_queue[route][0] + history.get((route.source, newest[route]), 0)
+        pattern, pair = route.enqueuer.cut_pattern, (route.step, route.source)
+        mine = found[route.table]
+        mine.queued[pair] = count
+        if count and pattern is not None:
+            mine.queued[pair] = reach(_markings(conn, route), pattern)
+            mine.unmarked[pair] = count - mine.queued[pair]
+            if mine.unmarked[pair]:
+                restated = {*mine.restated, *_restated(conn, route)}
+                found[route.table] = replace(mine, restated=tuple(sorted(restated)))
+    return found
+
+
+def _restated(conn: Connection, route: Route) -> Sequence[int]:
+    """The attempts that took the windows of batches without the mark before those ran again."""
+    pattern = route.enqueuer.cut_pattern or ""
+    mine = of_route(batch_queue, route) & (batch_queue.c.batch_state == BatchState.NEW.value)
+    rows = conn.execute(select(batch_queue).where(mine, batch_queue.c.window_start.is_not(None)))
+    targets = [
+        select(func.max(batch_archive.c.target_batch_id)).where(
+            of_route(batch_archive, route),
+            batch_archive.c.window_start < row.window_end,
+            batch_archive.c.window_end > row.window_start,
+        )
+        for row in rows
+        if not re.search(pattern, row.batch_marking or "")
+    ]
+    if not targets:
+        return ()
+    made = [
+        n for part in chunks(targets, QUERIES) for n in conn.execute(union_all(*part)).scalars()
+    ]
+    known = [n for n in made if n is not None]
+    return (
+        conn.execute(select(batch.c.source_job_id).where(batch.c.batch_id.in_(known)))
+        .scalars()
+        .all()
+    )
+
+
+def _in_queue(conn: Connection, routes: Sequence[Route]) -> dict[Route, tuple[int, int]]:
+    """How many new batches wait, and the newest attempt that made one in the queue; or zeros."""
+    key = (batch_queue.c.job_name, batch_queue.c.source_job_name, batch_queue.c.step_id)
+    is_new = case((batch_queue.c.batch_state == BatchState.NEW.value, 1), else_=0)
+    columns = (func.sum(is_new), func.coalesce(func.max(batch_queue.c.source_job_id), 0))
+    steps: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
+    for part in chunks(sorted({route.table for route in routes})):
+        query = select(*key, *columns).where(batch_queue.c.job_name.in_(part)).group_by(*key)
+        for table, source, step, new, newest in conn.execute(query):
+            steps.setdefault((table, source), {})[step] = (int(new), newest)
+    found = {}
+    for route in routes:
+        rows = steps.get((route.table, route.source), {})
+        mine = [row for step, row in rows.items() if step == route.step or not route.shared]
+        found[route] = (sum(new for new, _ in mine), max((job for _, job in mine), default=0))
+    return found
+
+
+def _newest_offered(
+    conn: Connection, routes: Sequence[Route], in_queue: Mapping[Route, tuple[int, int]]
+) -> dict[Route, int]:
+    """The newest attempt of whose batch each consumer knows, queued or consumed."""
+    newest = func.coalesce(func.max(batch_archive.c.source_job_id), 0).label("value")
+    queries = [
+        select(literal(n).label("number"), newest).where(of_route(batch_archive, route))
+        for n, route in enumerate(routes)
+    ]
+    archived = dict(_all(conn, queries))
+    return {route: max(archived[n], in_queue[route][1]) for n, route in enumerate(routes)}
+
+
+def _unoffered(conn: Connection, after: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """How many batches each source has made in attempts after the given ones."""
+    last = conn.execute(select(func.coalesce(func.max(job_log_archive.c.job_id), 0))).scalar_one()
+    asked = list(after)
+    queries = [
+        select(literal(n).label("number"), func.count().label("value")).where(
+            log.c.job_name == source, log.c.job_id > job_id, finished(log)
+        )
+        for n, (source, job_id) in enumerate(asked)
+        for log in ((job_log, job_log_archive) if last > job_id else (job_log,))
+    ]
+    found = dict.fromkeys(asked, 0)
+    for n, count in _all(conn, queries):
+        found[asked[n]] += count
+    return found
+
+
+def _all(conn: Connection, queries: Sequence[SelectBase]) -> Iterator[tuple[int, int]]:
+    """The rows of many small queries, asked a few hundred at a time.
+
+    With constants in each, every database takes a step or two in an index for it.
+    """
+    for part in chunks(queries, QUERIES):
+        joined: CompoundSelect[Any] = union_all(*part)
+        rows: Sequence[Row[Any]] = conn.execute(joined).all()
+        yield from ((row.number, int(row.value)) for row in rows)
+
+
+def _markings(conn: Connection, route: Route) -> list[str]:
+    """The markings of what waits for a consumer, in the order of the queue."""
+    mine = of_route(batch_queue, route) & (batch_queue.c.batch_state == BatchState.NEW.value)
+    query = select(batch_queue.c.batch_marking).where(mine).order_by(batch_queue.c.queue_id)
+    marks = [marking or "" for marking in conn.execute(query).scalars()]
+    old = unoffered(conn, route)
+    stored = stored_markings(conn, [row.target_batch_id for row in old])
+    return marks + [stored.get(row.target_batch_id) or marking_of_row(row, route) for row in old]

@@ -1,0 +1,1 @@
+"""The log of jobs: their runs and their steps."""

@@ -1,0 +1,69 @@
+"""Reading the log of jobs, for people. Source: Kettle, `v_etl_kjb_log` and `v_etl_tbl_log`."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.schema.attempts import job_log
+from logdriven_dagster.runlog.schema.observations import job_run, job_run_step
+
+_MOST_ATTEMPTS = 10_000
+
+
+def latest_runs(conn: Connection, codes: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Job name → its newest run, by number: two runs may begin in the same second.
+
+    A run is its `job_run` row with its `steps`; moments are ISO 8601 in UTC, `expired` says that
+    it is RUNNING without a lease.
+    """
+    newest = (
+        select(func.max(job_run.c.job_run_id))
+        .where(job_run.c.job_code.in_(codes))
+        .group_by(job_run.c.job_code)
+    )
+    ids = conn.execute(newest).scalars().all()
+    return {run["job_name"]: run for run in _runs(conn, ids)}
+
+
+def runs(conn: Connection, code: str, limit: int = 100) -> list[dict[str, Any]]:
+    """The runs of a job, newest first."""
+    query = select(job_run.c.job_run_id).where(job_run.c.job_code == code)
+    ids = conn.execute(query.order_by(job_run.c.job_run_id.desc()).limit(limit)).scalars().all()
+    return _runs(conn, ids)
+
+
+def attempts_of(conn: Connection, job_run_id: int) -> list[dict[str, Any]]:
+    """The attempts at windows of tables that belong to a run, oldest first, with their steps.
+
+    What other jobs did to the same tables is not among them.
+    """
+    query = select(job_log.c.job_id).where(job_log.c.job_run_id == job_run_id)
+    ids = conn.execute(query.order_by(job_log.c.job_id).limit(_MOST_ATTEMPTS)).scalars().all()
+    return history.attempts_by_id(conn, ids)
+
+
+def _runs(conn: Connection, ids: Sequence[int]) -> list[dict[str, Any]]:
+    query = select(job_run, leases.is_expired(job_run)).where(job_run.c.job_run_id.in_(ids))
+    found = {row.job_run_id: _plain(row) | {"steps": []} for row in conn.execute(query)}
+    steps = select(job_run_step).where(job_run_step.c.job_run_id.in_(ids))
+    for row in conn.execute(steps.order_by(job_run_step.c.exec_order)):
+        found[row.job_run_id]["steps"].append(_plain(row))
+    return [found[job_run_id] for job_run_id in ids]
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    values = dict(row._mapping)
+    for name, value in values.items():
+        if isinstance(value, datetime):
+            values[name] = f"{value.isoformat()}+00:00"
+    if "parameters" in values:
+        values["parameters"] = json.loads(values["parameters"] or "{}")
+        values["expired"] = bool(values["expired"])
+        del values["running"]
+    return values

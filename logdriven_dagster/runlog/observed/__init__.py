@@ -1,0 +1,1 @@
+"""What is noted beside attempts: quality, lineage, notices, audits, and reports of them."""

@@ -1,0 +1,65 @@
+"""Where the rows of sources belonged when somebody looked last, and what windows read of them."""
+
+from collections.abc import Collection
+
+from sqlalchemy import delete, func, insert, select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, step_log
+from logdriven_dagster.runlog.schema.observations import source_audit
+from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.clock import utc_now
+
+_COLUMNS = {
+    "job_name": "table",
+    "step_id": "step_id",
+    "digest": "digest",
+    "row_count": "total",
+    "null_count": "unplaced",
+    "before_count": "before",
+    "after_count": "after",
+    "future_count": "future",
+    "done_count": "done",
+    "read_count": "read",
+}
+"""Column → the field of SourceRows."""
+
+
+def record(conn: Connection, rows: SourceRows) -> None:
+    """Keep what was found, in place of what was found before."""
+    mine = (source_audit.c.job_name == rows.table) & (source_audit.c.step_id == rows.step_id)
+    conn.execute(delete(source_audit).where(mine))
+    values = {column: getattr(rows, name) for column, name in _COLUMNS.items()}
+    conn.execute(insert(source_audit).values(looked_at=utc_now(), **values))
+
+
+def found(conn: Connection, tables: Collection[str]) -> list[SourceRows]:
+    """What was found in the sources of these tables."""
+    told = []
+    for names in chunks(sorted(tables)):
+        query = select(source_audit).where(source_audit.c.job_name.in_(names))
+        for row in conn.execute(query.order_by(source_audit.c.job_name, source_audit.c.step_id)):
+            values = {name: getattr(row, column) for column, name in _COLUMNS.items()}
+            told.append(SourceRows(**values, looked_at=row.looked_at))
+    return told
+
+
+def rows_read(conn: Connection, table: str, step_id: str) -> int | None:
+    """What a step has read for the windows that are done; None if one of them does not say."""
+    archived = select(job_log_archive.c.job_id).where(job_log_archive.c.job_name == table)
+    if conn.execute(archived.limit(1)).first() is not None:
+        return None
+    counts = (
+        select(func.count(), func.count(step_log.c.source_count), func.sum(step_log.c.source_count))
+        .join_from(job_log, step_log, job_log.c.job_id == step_log.c.job_id)
+        .where(
+            job_log.c.job_name == table,
+            job_log.c.latest == 1,
+            job_log.c.status == Status.SUCCESS.value,
+            step_log.c.step_id == step_id,
+        )
+    )
+    windows, known, total = conn.execute(counts).one()
+    return int(total or 0) if windows == known else None

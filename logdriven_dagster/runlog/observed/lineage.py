@@ -1,0 +1,263 @@
+"""Lineage in the log: each query once, and which attempts ran it.
+
+Source: BDRE, LINEAGE_QUERY, LINEAGE_NODE, LINEAGE_RELATION.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sqlalchemy import func, insert, select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.model.lineage import (
+    ColumnOrigin,
+    ColumnRef,
+    Container,
+    NodeType,
+    QueryLineage,
+)
+from logdriven_dagster.runlog.schema.observations import (
+    lineage_node,
+    lineage_query,
+    lineage_relation,
+    lineage_run,
+)
+from logdriven_dagster.runlog.sql.chunks import chunks
+
+_LONGEST = 512
+"""Characters of a node's name; a digest tells longer ones apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A row of `lineage_node`."""
+
+    type: NodeType
+    name: str
+    container: Container | None = None
+
+    @property
+    def digest(self) -> str:
+        """Names that differ in case alone are the same."""
+        held = (self.container.type.value, self.container.name) if self.container else ("", "")
+        text = "\0".join((self.type.value, *held, self.name)).lower()
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+Edges: TypeAlias = list[tuple[Node | None, Node]]
+
+
+def find(conn: Connection, digest: str) -> int | None:
+    """The query of a digest, if the log has it."""
+    query = select(lineage_query.c.query_id).where(lineage_query.c.digest == digest)
+    found: int | None = conn.execute(query).scalar()
+    return found
+
+
+def store(conn: Connection, digest: str, lineage: QueryLineage) -> int:
+    """Write a query with its nodes and relations; its id.
+
+    The unique digests make a second writer of the same query or node fail: whoever does tries
+    again and finds them.
+    """
+    result = node_of(lineage.result)
+    edges = list(_edges(lineage))
+    nodes = {result, *(node for edge in edges for node in edge if node is not None)}
+    ids = _ids(conn, nodes)
+    values = {
+        "digest": digest,
+        "job_name": lineage.table,
+        "step_id": lineage.step_id,
+        "query_type": lineage.type,
+        "query_string": lineage.text,
+        "container_node_id": ids[result],
+        "absent": lineage.absent,
+    }
+    key = conn.execute(insert(lineage_query).values(values)).inserted_primary_key
+    assert key is not None
+    query_id = int(key[0])
+    if edges:
+        rows = [
+            {
+                "query_id": query_id,
+                "src_node_id": None if source is None else ids[source],
+                "target_node_id": ids[target],
+            }
+            for source, target in edges
+        ]
+        conn.execute(insert(lineage_relation), rows)
+    return query_id
+
+
+def add_runs(conn: Connection, job_id: int, query_ids: Iterable[int]) -> None:
+    """An attempt has run these queries."""
+    rows = [{"job_id": job_id, "query_id": query_id} for query_id in query_ids]
+    if rows:
+        conn.execute(insert(lineage_run), rows)
+
+
+def known_columns(
+    conn: Connection, containers: Collection[Container]
+) -> dict[Container, tuple[str, ...]]:
+    """The columns that the last query that made each of the containers gave it."""
+    found = {}
+    for container in containers:
+        query_id = _last_query_of(conn, container)
+        if query_id is not None:
+            columns = read(conn, [query_id])[query_id].columns
+            found[container] = tuple(column.column for column in columns)
+    return found
+
+
+def read(conn: Connection, query_ids: Collection[int]) -> dict[int, QueryLineage]:
+    """Queries as they were stored."""
+    found: dict[int, QueryLineage] = {}
+    for part in chunks(sorted(query_ids)):
+        relations = select(lineage_relation).where(lineage_relation.c.query_id.in_(part))
+        ordered = conn.execute(relations.order_by(lineage_relation.c.relation_id)).all()
+        rows = conn.execute(select(lineage_query).where(lineage_query.c.query_id.in_(part))).all()
+        ends = {row.src_node_id for row in ordered} | {row.target_node_id for row in ordered}
+        nodes = nodes_by_id(conn, ends | {row.container_node_id for row in rows})
+        related: dict[int, Edges] = {}
+        for row in ordered:
+            edge = (nodes.get(row.src_node_id), nodes[row.target_node_id])
+            related.setdefault(row.query_id, []).append(edge)
+        for row in rows:
+            held = container_of(nodes[row.container_node_id])
+            found[row.query_id] = _lineage(row, held, related.get(row.query_id, []))
+    return found
+
+
+def nodes_by_id(conn: Connection, node_ids: Iterable[int | None]) -> dict[int | None, Node]:
+    """Nodes, the containers of columns with them."""
+    rows: dict[int, Any] = {}
+    wanted = {node_id for node_id in node_ids if node_id is not None}
+    while wanted:
+        for part in chunks(sorted(wanted)):
+            query = select(lineage_node).where(lineage_node.c.node_id.in_(part))
+            rows |= {row.node_id: row for row in conn.execute(query)}
+        held = {row.container_node_id for row in rows.values()} - {None}
+        wanted = held - rows.keys()
+    return {node_id: _node(row, rows) for node_id, row in rows.items()}
+
+
+def node_of(container: Container) -> Node:
+    """The node of what holds columns."""
+    return Node(container.type, container.name)
+
+
+def container_of(node: Node) -> Container:
+    """The container that a table's node stands for."""
+    return Container(node.name, node.type)
+
+
+def ref_of(node: Node) -> ColumnRef:
+    """What the node of a column, or of a table as a whole, stands for."""
+    if node.type is NodeType.COLUMN:
+        assert node.container is not None
+        return ColumnRef(node.container, node.name)
+    return ColumnRef(container_of(node), None)
+
+
+def _edges(lineage: QueryLineage) -> Iterator[tuple[Node | None, Node]]:
+    for made in lineage.columns:
+        target = Node(NodeType.COLUMN, made.column, lineage.result)
+        sources: list[Node | None] = [
+            node_of(ref.container)
+            if ref.column is None
+            else Node(NodeType.COLUMN, ref.column, ref.container)
+            for ref in made.origins
+        ]
+        sources += [Node(NodeType.FUNCTION, name) for name in made.functions]
+        sources += [Node(NodeType.TEMP, name, lineage.result) for name in made.temps]
+        yield from ((source, target) for source in sources or (None,))
+
+
+def _lineage(row: Any, result: Container, edges: Edges) -> QueryLineage:
+    columns: dict[str, list[Node]] = {}
+    for source, target in edges:
+        columns.setdefault(target.name, []).extend([] if source is None else [source])
+    made = tuple(_origin(name, sources) for name, sources in columns.items())
+    return QueryLineage(
+        row.job_name,
+        row.step_id,
+        row.query_type,
+        row.query_string,
+        result,
+        made,
+        row.absent,
+    )
+
+
+def _origin(column: str, sources: Iterable[Node]) -> ColumnOrigin:
+    sources = list(sources)
+    passed = [node for node in sources if node.type is NodeType.TEMP and node.container]
+    functions = [node for node in sources if node.type is NodeType.FUNCTION]
+    others = [node for node in sources if node not in passed and node not in functions]
+    return ColumnOrigin(
+        column,
+        tuple(ref_of(node) for node in others),
+        tuple(node.name for node in functions),
+        tuple(node.name for node in passed),
+    )
+
+
+def _ids(conn: Connection, nodes: Collection[Node]) -> dict[Node, int]:
+    """The ids of nodes, whose rows are made where there are none."""
+    held = {node_of(node.container) for node in nodes if node.container}
+    containers = held | {node for node in nodes if node.container is None}
+    ids = _insert(conn, containers, {})
+    return ids | _insert(conn, [node for node in nodes if node.container], ids)
+
+
+def _insert(
+    conn: Connection, nodes: Collection[Node], containers: Mapping[Node, int]
+) -> dict[Node, int]:
+    by_digest = {node.digest: node for node in nodes}
+    found = _by_digest(conn, by_digest)
+    rows = [
+        {
+            "node_type": node.type.value,
+            "display_name": node.name[:_LONGEST],
+            "digest": digest,
+            "container_node_id": containers[node_of(node.container)] if node.container else None,
+        }
+        # In one order for all writers, who would wait for each other otherwise.
+        for digest, node in sorted(by_digest.items())
+        if digest not in found
+    ]
+    if rows:
+        conn.execute(insert(lineage_node), rows)
+        found |= _by_digest(conn, by_digest.keys() - found.keys())
+    return {node: found[node.digest] for node in nodes}
+
+
+def _by_digest(conn: Connection, digests: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in chunks(list(digests)):
+        query = select(lineage_node.c.digest, lineage_node.c.node_id)
+        rows = conn.execute(query.where(lineage_node.c.digest.in_(part)))
+        found |= {row.digest: row.node_id for row in rows}
+    return found
+
+
+def _last_query_of(conn: Connection, container: Container) -> int | None:
+    result = select(lineage_node.c.node_id).where(
+        lineage_node.c.digest == node_of(container).digest
+    )
+    newest = select(func.max(lineage_run.c.job_id)).where(
+        lineage_run.c.query_id == lineage_query.c.query_id
+    )
+    query = select(lineage_query.c.query_id, newest.scalar_subquery().label("newest")).where(
+        lineage_query.c.container_node_id.in_(result)
+    )
+    rows = [row for row in conn.execute(query) if row.newest is not None]
+    return max(rows, key=lambda row: (row.newest, row.query_id)).query_id if rows else None
+
+
+def _node(row: Any, rows: Mapping[int, Any]) -> Node:
+    held = rows.get(row.container_node_id)
+    container = None if held is None else Container(held.display_name, NodeType(held.node_type))
+    return Node(NodeType(row.node_type), row.display_name, container)

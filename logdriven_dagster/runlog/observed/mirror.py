@@ -1,0 +1,108 @@
+"""What a scheduler beside the log asks of it: what ended, and what became of its runs."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Table, bindparam, or_, select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.model.attempts import Owner, Status
+from logdriven_dagster.runlog.attempts.failed_refreshes import MARKED
+from logdriven_dagster.runlog.history.logs import attempts_by_id
+from logdriven_dagster.runlog.schema.attempts import job_log
+from logdriven_dagster.runlog.schema.observations import job_run
+from logdriven_dagster.runlog.sql.clock import not_in_future, utc_now
+from logdriven_dagster.runlog.sql.unindexed import unindexed
+from logdriven_dagster.runlog.sql.unions import each
+
+_ENDED = (Status.SUCCESS.value, Status.FAILURE.value, Status.DISCARDED.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreleased:
+    """A lease of a scheduler's run that its attempt, or its run of a job, did not release.
+
+    It is held, or the attempt was taken over, replaced or discarded.
+    """
+
+    what: str
+    owner: Owner | None
+    lease_lost: timedelta | None
+    """How long ago it ran out; None while it is held."""
+
+
+def unreleased(conn: Connection, run_ids: Collection[str]) -> Mapping[str, list[Unreleased]]:
+    """Run id → the leases that say how the run is, oldest first; runs without any are left out.
+
+    Those of attempts in RUNNING, and of the run's newest attempt; of runs of jobs likewise.
+    """
+    found: dict[str, list[Unreleased]] = {}
+    for log, what in ((job_log, "job"), (job_run, "job run")):
+        for row in _unreleased(conn, log, run_ids):
+            lost = row.read_at - row.lease_expires_at
+            owner = Owner.parse(row.owner, row.dagster_run_id)
+            sign = Unreleased(f"{what} {row[0]}", owner, lost if lost > timedelta(0) else None)
+            found.setdefault(row.dagster_run_id, []).append(sign)
+    return found
+
+
+def _unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Sequence[Any]:
+    """The rows, which begin with their number."""
+    (number,) = log.primary_key.columns
+    newest = (
+        select(number.label("number"))
+        .where(log.c.dagster_run_id == bindparam("run_id"))
+        .order_by(number.desc())
+        .limit(1)
+    )
+    numbers = [row.number for row in each(conn, newest, [{"run_id": run_id} for run_id in run_ids])]
+    running = (log.c.status == Status.RUNNING.value) & log.c.dagster_run_id.in_(run_ids)
+    columns = (number, log.c.owner, log.c.dagster_run_id, log.c.lease_expires_at)
+    query = (
+        select(*columns, utc_now().label("read_at"))
+        .where(log.c.lease_expires_at.is_not(None), or_(running, number.in_(numbers)))
+        .order_by(number)
+    )
+    return conn.execute(query).all()
+
+
+def ended_in(conn: Connection, run_ids: Collection[str]) -> list[dict[str, Any]]:
+    """The latest attempts that ended in some runs of a scheduler; rows as of `ended_since`."""
+    ended = select(job_log.c.job_id).where(
+        job_log.c.dagster_run_id.in_(run_ids),
+        unindexed(job_log.c.latest) == 1,
+        unindexed(job_log.c.status).in_(_ENDED),
+        job_log.c.window_start.is_not(None),
+    )
+    return attempts_by_id(conn, conn.execute(ended.order_by(job_log.c.job_id)).scalars().all())
+
+
+def present(conn: Connection) -> datetime:
+    """The log's present moment, naive and UTC."""
+    now: datetime = conn.execute(select(utc_now())).scalar_one()
+    return now
+
+
+def ended_since(
+    conn: Connection, moment: datetime | None, leave_out: Collection[int], limit: int
+) -> list[dict[str, Any]]:
+    """The latest attempts and failed refreshes that ended since a moment (naive UTC), in order.
+
+    Those that ended in the future of a clock that was set back come when it gets there. Rows are as
+    `history.attempts` gives them. `job_end_time` is written a little before its transaction
+    is committed, so a reader looks some time back and leaves out what it has seen.
+    """
+    query = select(job_log.c.job_id).where(
+        or_(unindexed(job_log.c.latest) == 1, unindexed(job_log.c.failed_refresh) == MARKED),
+        unindexed(job_log.c.status).in_(_ENDED),
+        job_log.c.window_start.is_not(None),
+        job_log.c.job_end_time.is_not(None),
+        not_in_future(job_log.c.job_end_time),
+        job_log.c.job_id.not_in(list(leave_out)),
+    )
+    if moment is not None:
+        query = query.where(job_log.c.job_end_time >= moment)
+    ordered = query.order_by(job_log.c.job_end_time, job_log.c.job_id).limit(limit)
+    return attempts_by_id(conn, conn.execute(ordered).scalars().all())

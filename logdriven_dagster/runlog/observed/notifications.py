@@ -1,0 +1,217 @@
+"""The outbox: what is to be told to whom, written with the fact and sent later, once.
+
+Source: Sharp ETL, a failure is told when the attempt before was none. Ours looks at the same
+window, and at its whole history since the last success.
+"""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, TypeAlias
+from uuid import uuid4
+
+from sqlalchemy import ColumnElement, Table, and_, delete, insert, or_, select, union_all, update
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.runlog.history.logs import plain
+from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
+from logdriven_dagster.runlog.schema.observations import job_run, notification_log
+from logdriven_dagster.runlog.sql.clock import SET_BACK, utc_from_now, utc_now
+from logdriven_dagster.runlog.sql.texts import stored
+
+GATHERING = timedelta(minutes=5)
+"""How long a run gathers what it tells; after that others send it, since the run may be dead."""
+OLDEST = timedelta(days=1)
+"""What could not be told for so long is not told any more."""
+MOST_TRIES = 10
+_SENDING = timedelta(minutes=2)
+"""How long one try may take; the sender of an unfinished one is dead."""
+_LONGEST_PAUSE = timedelta(hours=1)
+"""What is due later than that became so by a clock that has been set back since."""
+_AT_ONCE = 1000
+_ERROR_LENGTH = 2000
+
+SubjectType: TypeAlias = Literal["table", "job"]
+Event: TypeAlias = Literal["failure", "recovery", "success"]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something to tell one recipient about one attempt or one run of a job."""
+
+    recipient: str
+    subject_type: SubjectType
+    subject: str
+    """The table or job."""
+    event: Event
+    job_id: int
+    """The attempt, or the run of the job."""
+
+    def digest(self, project: str) -> str:
+        """Nobody is told twice of one attempt."""
+        parts = (project, self.recipient, self.subject_type, str(self.job_id))
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """The notices that go to one recipient in one message."""
+
+    sending: str
+    """Names the message in the log while it is on its way."""
+    recipient: str
+    notices: tuple[Notice, ...]
+    digest: str
+    """What a message that is sent again is known by: it follows from its notices."""
+
+
+def window_failed_before(conn: Connection, job_id: int) -> bool:
+    """Whether the attempt's window has failed by itself since it last succeeded.
+
+    Takeovers and discarded attempts are no failures of the window: their leases were not
+    released. Neither is a success that somebody has set back.
+    """
+    this = select(job_log.c.job_schedule_id).where(job_log.c.job_id == job_id).scalar_subquery()
+    return _failed_since_success(
+        conn,
+        [
+            select(log.c.job_id.label("id"), log.c.status, _by_itself(log)).where(
+                log.c.job_schedule_id == this, log.c.job_id < job_id
+            )
+            for log in (job_log, job_log_archive)
+        ],
+    )
+
+
+def job_failed_before(conn: Connection, job_run_id: int) -> bool:
+    """Whether the job has failed by itself since it last succeeded."""
+    this = select(job_run.c.job_code).where(job_run.c.job_run_id == job_run_id).scalar_subquery()
+    by_itself = job_run.c.lease_expires_at.is_(None).label("by_itself")
+    runs = select(job_run.c.job_run_id.label("id"), job_run.c.status, by_itself)
+    earlier = runs.where(job_run.c.job_code == this, job_run.c.job_run_id < job_run_id)
+    return _failed_since_success(conn, [earlier])
+
+
+def job_runs(conn: Connection, job_run_ids: Collection[int]) -> dict[int, dict[str, Any]]:
+    """Rows of `job_run` by id; moments are ISO 8601 in UTC."""
+    rows = conn.execute(select(job_run).where(job_run.c.job_run_id.in_(list(job_run_ids))))
+    return {row.job_run_id: plain(row) for row in rows}
+
+
+def post(conn: Connection, project: str, notices: Sequence[Notice], owner: str) -> None:
+    """Put notices into the outbox, in the transaction that makes them true."""
+    for notice in notices:
+        row = {
+            "digest": notice.digest(project),
+            "project_name": project,
+            "recipient": notice.recipient,
+            "subject_type": notice.subject_type,
+            "subject": notice.subject,
+            "event": notice.event,
+            "job_id": notice.job_id,
+            "owner": owner,
+            "due_time": utc_from_now(GATHERING),
+            "create_time": utc_now(),
+        }
+        conn.execute(insert(notification_log).values(**row))
+
+
+def waiting(
+    conn: Connection, project: str, recipients: Collection[str], owner: str
+) -> Sequence[str]:
+    """The recipients for whom there is something that this owner should send now."""
+    query = select(notification_log.c.recipient).where(_due(project, recipients, owner)).distinct()
+    return conn.execute(query.order_by(notification_log.c.recipient)).scalars().all()
+
+
+def take(conn: Connection, project: str, recipient: str, owner: str) -> Parcel | None:
+    """Take what a recipient should be told now; nobody else takes it for a while.
+
+    At most a thousand notices; None if somebody else was faster.
+    """
+    due = _due(project, [recipient], owner)
+    oldest = select(notification_log.c.id).where(due).order_by(notification_log.c.id)
+    ids = conn.execute(oldest.limit(_AT_ONCE)).scalars().all()
+    sending = uuid4().hex
+    taken = (
+        update(notification_log)
+        .where(notification_log.c.id.in_(ids), due)
+        .values(
+            sending=sending,
+            owner=None,
+            tries=notification_log.c.tries + 1,
+            due_time=utc_from_now(_SENDING),
+        )
+    )
+    if not ids or conn.execute(taken).rowcount == 0:
+        return None
+    mine = select(notification_log).where(notification_log.c.sending == sending)
+    rows = conn.execute(mine.order_by(notification_log.c.id)).all()
+    content = "\n".join(row.digest for row in rows)
+    return Parcel(
+        sending,
+        recipient,
+        tuple(
+            Notice(row.recipient, row.subject_type, row.subject, row.event, row.job_id)
+            for row in rows
+        ),
+        hashlib.sha256(content.encode()).hexdigest()[:32],
+    )
+
+
+def sent(conn: Connection, parcel: Parcel) -> None:
+    """The recipient has it."""
+    mine = notification_log.c.sending == parcel.sending
+    conn.execute(update(notification_log).where(mine).values(sent_time=utc_now(), error=None))
+
+
+def unreached(conn: Connection, parcel: Parcel, error: str) -> None:
+    """The recipient was not reached; tried again after pauses that double, up to an hour.
+
+    Given up after `MOST_TRIES` tries, or when it is older than `OLDEST`.
+    """
+    mine = notification_log.c.sending == parcel.sending
+    tries = conn.execute(select(notification_log.c.tries).where(mine)).scalars().all()
+    pause = min(timedelta(minutes=2 ** (max(tries, default=1) - 1)), _LONGEST_PAUSE)
+    told = {"error": stored(error, _ERROR_LENGTH), "due_time": utc_from_now(pause)}
+    conn.execute(update(notification_log).where(mine).values(**told))
+
+
+def forget(conn: Connection, age: timedelta) -> int:
+    """Delete what was told, or given up, longer ago than `age`; how many notices."""
+    old = notification_log.c.create_time < utc_from_now(-max(age, OLDEST))
+    return conn.execute(delete(notification_log).where(old)).rowcount
+
+
+def _due(project: str, recipients: Collection[str], owner: str) -> ColumnElement[bool]:
+    log = notification_log.c
+    return and_(
+        log.sent_time.is_(None),
+        log.create_time > utc_from_now(-OLDEST),
+        log.tries < MOST_TRIES,
+        or_(
+            log.owner == owner,
+            log.due_time <= utc_now(),
+            log.due_time > utc_from_now(_LONGEST_PAUSE + SET_BACK),
+        ),
+        log.project_name == project,
+        log.recipient.in_(list(recipients)),
+    )
+
+
+def _by_itself(log: Table) -> ColumnElement[bool]:
+    return and_(log.c.lease_expires_at.is_(None), log.c.covered.is_(None)).label("by_itself")
+
+
+def _failed_since_success(conn: Connection, attempts: Sequence[Any]) -> bool:
+    earlier = union_all(*attempts).subquery("earlier")
+    over = earlier.c.status.in_([Status.SUCCESS.value, Status.SKIPPED.value])
+    success = select(earlier.c.id).where(over).order_by(earlier.c.id.desc()).limit(1)
+    failed = select(earlier.c.id).where(
+        earlier.c.status == Status.FAILURE.value, earlier.c.by_itself
+    )
+    newest = failed.order_by(earlier.c.id.desc()).limit(1)
+    last_failure = conn.execute(newest).scalar()
+    return last_failure is not None and last_failure > (conn.execute(success).scalar() or 0)

@@ -1,0 +1,78 @@
+"""What ran in a stretch of time: attempts and runs of jobs, archived ones included.
+
+Source: Sharp ETL, executionsBetween: by the time at which they started.
+"""
+
+from collections.abc import Collection
+from datetime import datetime, timezone
+from typing import Any
+
+from sqlalchemy import Table, or_, select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.runlog.history.logs import plain
+from logdriven_dagster.runlog.schema.attempts import (
+    job_log,
+    job_log_archive,
+    step_log,
+    step_log_archive,
+)
+from logdriven_dagster.runlog.schema.observations import job_run
+from logdriven_dagster.runlog.sql.chunks import chunks
+
+
+def attempts_between(
+    conn: Connection,
+    project: str,
+    start: datetime,
+    end: datetime,
+    tables: Collection[str] | None = None,
+) -> list[dict[str, Any]]:
+    """The attempts of a project that started in `[start, end)`, oldest first, with their `steps`.
+
+    Rows as `history.attempts` gives them; those of all tables unless some are named.
+    """
+    found: dict[int, dict[str, Any]] = {}
+    for log, step in ((job_log, step_log), (job_log_archive, step_log_archive)):
+        rows = _started(conn, log, project, start, end)
+        kept = [plain(row) for row in rows if tables is None or row.job_name in tables]
+        steps: dict[int, list[dict[str, Any]]] = {row["job_id"]: [] for row in kept}
+        for ids in chunks(list(steps)):
+            query = select(step).where(step.c.job_id.in_(ids))
+            for item in conn.execute(query.order_by(step.c.start_time, step.c.step_id)):
+                steps[item.job_id].append(plain(item))
+        # By id: an attempt may be archived between the two queries.
+        found |= {row["job_id"]: row | {"steps": steps[row["job_id"]]} for row in kept}
+    return [found[job_id] for job_id in sorted(found)]
+
+
+def job_runs_between(
+    conn: Connection, project: str, start: datetime, end: datetime
+) -> list[dict[str, Any]]:
+    """The runs of a project's jobs that began in `[start, end)`, oldest first."""
+    query = select(job_run).where(
+        job_run.c.project_name == project,
+        job_run.c.begin_time >= _utc(start),
+        job_run.c.begin_time < _utc(end),
+    )
+    return [plain(row) for row in conn.execute(query.order_by(job_run.c.job_run_id))]
+
+
+def _started(
+    conn: Connection, log: Table, project: str, start: datetime, end: datetime
+) -> list[Any]:
+    # What started since then has ended since then, or runs: both are indexed, starts are not.
+    since = log.c.job_end_time >= _utc(start)
+    running = (log.c.status == Status.RUNNING.value) & (log.c.latest == 1)
+    query = select(log).where(
+        or_(since, running) if log is job_log else since,  # what is archived has ended
+        log.c.job_start_time >= _utc(start),
+        log.c.job_start_time < _utc(end),
+        log.c.project_name == project,
+    )
+    return list(conn.execute(query).all())
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.astimezone(timezone.utc).replace(tzinfo=None)

@@ -1,0 +1,282 @@
+"""The tables of the run log. Source: Sharp ETL, `job_log` and `step_log`; the rest is marked ours.
+
+All moments are naive UTC by the database's clock. A new log starts with this schema; migrations
+bring older ones to it, and a test compares the two (tests/runlog/test_migration.py).
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    event,
+    text,
+)
+from sqlalchemy.dialects import mysql
+
+from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH, Status
+from logdriven_dagster.runlog.sql.clock import Moment
+
+metadata = MetaData()
+
+Id = BigInteger().with_variant(Integer, "sqlite")
+NOW = text("CURRENT_TIMESTAMP")
+LongText = Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+INNODB: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+}
+
+
+def _one_of(statuses: Iterable[Status]) -> str:
+    return "status IN ({})".format(", ".join(f"'{status.value}'" for status in statuses))
+
+
+STATUS_CHECKS = {
+    "job_log": _one_of(status for status in Status if status is not Status.READY),
+    "step_log": _one_of(Status),
+}
+"""What the databases hold by themselves: there are no other states."""
+LEASE_CHECK = "status <> 'RUNNING' OR fencing_token IS NOT NULL"
+"""No lease without its fencing token."""
+
+job_log = Table(
+    "job_log",
+    metadata,
+    Column("job_id", Id, primary_key=True, autoincrement=True),
+    Column("job_name", String(128), nullable=False, comment="the table's name"),
+    Column("job_period", Integer, nullable=False, comment="minutes"),
+    Column("job_schedule_id", String(128), nullable=False, comment="job_name-data_range_start"),
+    Column("data_range_start", LongText, comment="yyyyMMddHHmmss, a key, offsets as JSON, …"),
+    Column("data_range_end", LongText),
+    Column("job_start_time", Moment),
+    Column("job_end_time", Moment),
+    Column("status", String(32), nullable=False, comment="RUNNING, then one of the others"),
+    Column("create_time", Moment, nullable=False, server_default=NOW),
+    Column("last_update_time", Moment, nullable=False, server_default=NOW),
+    Column("incremental_type", String(16)),
+    Column("current_file", String(CURRENT_FILE_LENGTH)),
+    Column("application_id", String(64)),
+    Column("project_name", String(256)),
+    # Ours from here on.
+    Column("run_trigger", String(16), comment="pending, refresh, lookback, upstream, takeover"),
+    Column("attempt_number", Integer, nullable=False, server_default="1"),
+    Column("error_count", Integer, nullable=False, server_default="0"),
+    Column("owner", String(256), comment="host:pid:process start"),
+    Column("dagster_run_id", String(64)),
+    Column("runtime_args", Text, comment="JSON"),
+    Column("data_now", BigInteger, comment="the data clock of the claim, epoch seconds"),
+    # The place of data_range_* among all windows: wall-clock texts repeat in autumn, and keys,
+    # offsets and batches have no order as texts.
+    Column("window_start", BigInteger, comment="epoch seconds, or the number of a slice"),
+    Column("window_end", BigInteger),
+    Column("latest", SmallInteger, comment="1 for the attempt that counts, else NULL"),
+    # The lease. A RUNNING row without an expiry has none; an ended one with it did not end by
+    # itself.
+    Column("fencing_token", BigInteger, comment="greater than any earlier one of the window"),
+    Column("heartbeat_at", Moment),
+    Column("lease_expires_at", Moment),
+    Column("failures", Integer, nullable=False, server_default="0", comment="in a row before"),
+    Column("definition", String(64), comment="digest of what the steps do"),
+    Column("covered", SmallInteger, comment="1 if log_range holds the window, 0 if it never will"),
+    Column("has_more", SmallInteger, comment="1 if the source had more than a slice took"),
+    Column("target_batch_id", BigInteger, comment="the batch that a success makes"),
+    Column("table_version", Integer, comment="of table_definition, as the attempt ran it"),
+    Column("parameters", LongText, comment="JSON: the values that it ran with, secrets as names"),
+    Column("job_run_id", BigInteger, comment="the run of a job that it belongs to"),
+    Column("again", SmallInteger, comment="1 for an attempt after the first one, else NULL"),
+    Column("seen_until", BigInteger, comment="lookback: all was there up to here; NULL: for good"),
+    Column("failed_refresh", SmallInteger, comment="1: it failed, what was before stands; 0: past"),
+    Column("standing", BigInteger, comment="what counts if a refresh ends that changed nothing"),
+    CheckConstraint(STATUS_CHECKS["job_log"], name="ck_job_log_status"),
+    CheckConstraint(LEASE_CHECK, name="ck_job_log_lease"),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+# NULLs differ from each other in a unique index: one latest attempt per window, any number of
+# older ones. This index is what makes a second start impossible.
+Index("uq_job_log_latest", job_log.c.job_schedule_id, job_log.c.latest, unique=True)
+Index(
+    "ix_job_log_windows",
+    job_log.c.job_name,
+    job_log.c.latest,
+    job_log.c.status,
+    job_log.c.window_start,
+    job_log.c.window_end,
+)
+Index("ix_job_log_status", job_log.c.status, job_log.c.latest)
+Index("ix_job_log_seen", job_log.c.job_name, job_log.c.latest, job_log.c.seen_until)
+Index("ix_job_log_failed_refresh", job_log.c.failed_refresh, job_log.c.job_name)
+Index("ix_job_log_again", job_log.c.job_name, job_log.c.again, job_log.c.job_id)
+Index("ix_job_log_name", job_log.c.job_name, job_log.c.job_id)
+Index("ix_job_log_ended", job_log.c.job_end_time)
+Index("ix_job_log_run", job_log.c.dagster_run_id, job_log.c.job_id)
+Index("ix_job_log_job_run", job_log.c.job_run_id)
+Index("ix_job_log_uncovered", job_log.c.latest, job_log.c.covered, job_log.c.status)
+STATISTICS = "CREATE STATISTICS IF NOT EXISTS st_job_log ON status, latest, covered FROM job_log"
+"""For PostgreSQL, which would else expect that as many latest rows failed as older ones."""
+_statistics = DDL(STATISTICS)  # type: ignore[no-untyped-call]
+event.listen(job_log, "after_create", _statistics.execute_if(dialect="postgresql"))
+
+step_log = Table(
+    "step_log",
+    metadata,
+    Column("job_id", Id, ForeignKey("job_log.job_id"), primary_key=True, autoincrement=False),
+    Column("step_id", String(64), primary_key=True),
+    Column("status", String(32), nullable=False),
+    Column("start_time", Moment, nullable=False),
+    Column("end_time", Moment, nullable=False, comment="start_time while it runs"),
+    Column("duration", Integer, nullable=False, comment="seconds"),
+    Column("output", Text, nullable=False),
+    Column("source_count", BigInteger),
+    Column("target_count", BigInteger),
+    Column("success_count", BigInteger),
+    Column("failure_count", BigInteger),
+    Column("error", String(10000)),
+    Column("source_type", String(256)),
+    Column("target_type", String(256)),
+    Column("staged", LongText, comment="JSON: a durable result that is not published yet"),
+    Column("inserted_count", BigInteger, comment="of target_count, rows with new keys"),
+    Column("updated_count", BigInteger, comment="of target_count, rows that replaced others"),
+    Column("malformed_count", BigInteger, comment="rows that a permissive source could not read"),
+    CheckConstraint(STATUS_CHECKS["step_log"], name="ck_step_log_status"),
+    **INNODB,
+)
+
+log_range = Table(
+    "log_range",
+    metadata,
+    Column("range_id", Id, primary_key=True, autoincrement=True),
+    Column("job_name", String(128), nullable=False),
+    Column("status", String(32), nullable=False, comment="SUCCESS or SKIPPED"),
+    Column("window_start", BigInteger, nullable=False, comment="epoch seconds"),
+    Column("window_end", BigInteger, nullable=False, comment="epoch seconds"),
+    **INNODB,
+)
+"""What the covered rows of `job_log` add up to: planning reads this, not the history."""
+Index("ix_log_range_end", log_range.c.job_name, log_range.c.status, log_range.c.window_end)
+
+refresh_bookmark = Table(
+    "refresh_bookmark",
+    metadata,
+    Column("job_name", String(128), primary_key=True),
+    Column("upstream", String(128), primary_key=True),
+    Column("job_id", BigInteger, nullable=False, comment="of the upstream"),
+    **INNODB,
+)
+"""Up to which attempt of an upstream that ran again no window of a table is stale by it."""
+
+
+batch = Table(
+    "batch",
+    metadata,
+    Column("batch_id", Id, primary_key=True, autoincrement=True),
+    Column("source_job_id", BigInteger, comment="the attempt that made it"),
+    Column("batch_type", String(32), nullable=False, comment="window, file"),
+    Column("batch_marking", LongText, comment="of a finished attempt; dates or NAME@date"),
+    Column("create_time", Moment, nullable=False, server_default=NOW),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Source: BDRE, BATCH."""
+
+batch_queue = Table(
+    "batch_queue",
+    metadata,
+    Column("queue_id", Id, primary_key=True, autoincrement=True),
+    Column("job_name", String(128), nullable=False, comment="the table that consumes it"),
+    Column("step_id", String(64), nullable=False, comment="the step that consumes it"),
+    Column("source_job_name", String(128), nullable=False, comment="the table that made it"),
+    Column("source_batch_id", BigInteger, nullable=False),
+    Column("source_job_id", BigInteger, comment="the attempt that made it"),
+    Column("target_batch_id", BigInteger, comment="the batch that its consumer makes"),
+    Column(
+        "batch_state", SmallInteger, nullable=False, comment="0 new 1 processed 2 accessed 3 failed"
+    ),
+    Column("batch_marking", LongText, comment="dates of its data, or NAME@date; commas between"),
+    Column("window_start", BigInteger, comment="what it holds of the table that made it"),
+    Column("window_end", BigInteger),
+    Column("insert_ts", Moment, nullable=False, server_default=NOW),
+    Column("start_ts", Moment),
+    Column("end_ts", Moment),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""One row for each consumer of a batch. Source: BDRE, BATCH_CONSUMP_QUEUE."""
+Index(
+    "uq_batch_queue",
+    batch_queue.c.job_name,
+    batch_queue.c.source_job_name,
+    batch_queue.c.source_batch_id,
+    batch_queue.c.step_id,
+    unique=True,
+)
+Index("ix_batch_queue_source", batch_queue.c.source_batch_id)
+Index("ix_batch_queue_target", batch_queue.c.job_name, batch_queue.c.target_batch_id)
+
+file = Table(
+    "file",
+    metadata,
+    Column("file_id", Id, primary_key=True, autoincrement=True),
+    Column("batch_id", BigInteger, nullable=False),
+    Column("server", String(128), nullable=False, comment="scheme and host; empty: this machine"),
+    Column("path", Text, nullable=False),
+    Column("path_digest", String(64), nullable=False, comment="SHA-256 of server and path"),
+    Column("file_size", BigInteger, nullable=False),
+    Column("file_hash", String(128), nullable=False, comment="of the content, or size and time"),
+    Column("creation_ts", Moment, nullable=False, comment="last modification"),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Files that were found, one row for each version. Source: BDRE, FILE."""
+Index("uq_file", file.c.path_digest, file.c.file_hash, unique=True)
+Index("ix_file_batch", file.c.batch_id)
+
+
+def _archive_of(table: Table) -> Table:
+    """A table for old rows of another one: the same columns, no sequence and no constraints."""
+    columns = [
+        Column(c.name, c.type, primary_key=c.primary_key, autoincrement=False, nullable=c.nullable)
+        for c in table.columns
+    ]
+    return Table(f"{table.name}_archive", metadata, *columns, **INNODB)
+
+
+job_log_archive, step_log_archive = _archive_of(job_log), _archive_of(step_log)
+batch_archive = _archive_of(batch_queue)
+"""Consumed batches. Source: BDRE, ARCHIVE_CONSUMP_QUEUE."""
+Index(
+    "ix_batch_archive_consumer",
+    batch_archive.c.job_name,
+    batch_archive.c.source_job_name,
+    batch_archive.c.source_batch_id,
+)
+Index(
+    "ix_batch_archive_newest",
+    batch_archive.c.job_name,
+    batch_archive.c.source_job_name,
+    batch_archive.c.source_job_id,
+)
+Index("ix_batch_archive_source", batch_archive.c.source_batch_id)
+Index("ix_batch_archive_target", batch_archive.c.job_name, batch_archive.c.target_batch_id)
+Index("ix_job_log_archive_id", job_log_archive.c.job_schedule_id, job_log_archive.c.attempt_number)
+Index(
+    "ix_job_log_archive_windows",
+    job_log_archive.c.job_name,
+    job_log_archive.c.latest,
+    job_log_archive.c.status,
+    job_log_archive.c.window_start,
+)
+Index("ix_job_log_archive_ended", job_log_archive.c.job_end_time)

@@ -1,0 +1,106 @@
+"""Alembic, driven from code, so that an installed wheel needs no ini file."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.runlog.schema import definitions as definition_schema  # noqa: F401 - their tables
+from logdriven_dagster.runlog.schema import observations as observation_schema  # noqa: F401 - their tables
+from logdriven_dagster.runlog.schema.attempts import metadata
+from logdriven_dagster.runlog.schema.views import create_views, drop_views
+from logdriven_dagster.runlog.store import VERSION_TABLE
+
+_LOCK = 5_136_201
+_LOCK_SECONDS = 60
+
+
+def script_directory() -> ScriptDirectory:
+    """The packaged migrations."""
+    return ScriptDirectory.from_config(_config())
+
+
+def upgrade(conn: Connection) -> None:
+    """Make or migrate the schema while no other process does; RunLogError for an unknown one.
+
+    `conn` is outside a transaction. A new log gets the present schema in one go, and goes on where
+    an interrupted start on MariaDB ended.
+    """
+    with _one_at_a_time(conn), _references_unchecked(conn), conn.begin():
+        if conn.dialect.name == "postgresql":
+            conn.execute(text("SET LOCAL lock_timeout = 0"))  # however long another one migrates
+            conn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        context = MigrationContext.configure(conn, opts={"version_table": VERSION_TABLE})
+        version = context.get_current_revision()
+        drop_views(conn)  # they would hold up changes of their tables
+        if version is None:
+            metadata.create_all(conn)
+            context.stamp(script_directory(), "head")
+        else:
+            _refuse_unknown(version)
+            migrate(conn)
+        create_views(conn)
+
+
+def migrate(conn: Connection) -> None:
+    """Run the migrations that a schema has not had, all of them where there is none."""
+    config = _config()
+    config.attributes["connection"] = conn
+    command.upgrade(config, "head")
+
+
+def _refuse_unknown(version: str) -> None:
+    if version not in {script.revision for script in script_directory().walk_revisions()}:
+        raise RunLogError(
+            f"the run log's schema {version} is unknown here: a newer version made it, or one"
+            " before the first release; upgrade logdriven_dagster, or give it a new database"
+        )
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    return config
+
+
+@contextmanager
+def _references_unchecked(conn: Connection) -> Iterator[None]:
+    """SQLite changes a table by making another one, which its foreign keys would forbid."""
+    if conn.dialect.name != "sqlite":
+        yield
+        return
+    driver = conn.connection.driver_connection
+    assert driver is not None
+    driver.execute("PRAGMA foreign_keys = OFF")  # has no effect inside a transaction
+    try:
+        yield
+    finally:
+        driver.execute("PRAGMA foreign_keys = ON")
+
+
+@contextmanager
+def _one_at_a_time(conn: Connection) -> Iterator[None]:
+    """A lock of the session for MariaDB and MySQL, whose schema changes end every transaction.
+
+    The others lock within the transaction: SQLite at BEGIN, PostgreSQL by an advisory lock.
+    """
+    if conn.dialect.name not in ("mysql", "mariadb"):
+        yield
+        return
+    name = f"logdriven_{_LOCK}"
+    wanted = {"name": name, "wait": _LOCK_SECONDS}
+    if conn.execute(text("SELECT GET_LOCK(:name, :wait)"), wanted).scalar() != 1:
+        raise RunLogError("another process has been migrating the run log; try again")
+    conn.commit()
+    try:
+        yield
+    finally:
+        conn.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": name})
+        conn.commit()

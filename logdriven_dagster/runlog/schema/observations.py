@@ -1,0 +1,218 @@
+"""The tables of what was observed beside the attempts: runs of jobs, quality, lineage, messages."""
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+)
+
+from logdriven_dagster.runlog.schema.attempts import INNODB, NOW, Id, LongText, metadata
+from logdriven_dagster.runlog.sql.clock import Moment
+
+job_run = Table(
+    "job_run",
+    metadata,
+    Column("job_run_id", Id, primary_key=True, autoincrement=True),
+    Column("job_code", String(64), nullable=False),
+    Column("job_name", String(256), nullable=False),
+    Column("job_type", String(16), nullable=False, comment="standard, maintenance"),
+    Column("job_version", Integer, comment="of job_definition, as the run has it"),
+    Column("project_name", String(256)),
+    Column("status", String(32), nullable=False, comment="RUNNING, SUCCESS, FAILURE, DISCARDED"),
+    Column("begin_time", Moment, nullable=False, server_default=NOW),
+    Column("end_time", Moment),
+    Column("run_trigger", String(16), comment="manual, schedule, sensor"),
+    Column("parameters", LongText, comment="JSON: the global parameters, secrets as names"),
+    Column("error", Text),
+    Column("owner", String(256), comment="host:pid:process start"),
+    Column("dagster_run_id", String(64)),
+    Column("running", SmallInteger, comment="1 while it is RUNNING, else NULL"),
+    Column("fencing_token", BigInteger),
+    Column("heartbeat_at", Moment),
+    Column("lease_expires_at", Moment),
+    Column("blocked", LongText, comment="a line for each table that could not go on, and why"),
+    CheckConstraint(
+        "status IN ('RUNNING', 'SUCCESS', 'FAILURE', 'DISCARDED')", name="ck_job_run_status"
+    ),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""The log of jobs. Source: Kettle, `t_etl_kjb_log`."""
+# One run of a job at a time: NULLs differ from each other in a unique index.
+Index("uq_job_run_running", job_run.c.job_code, job_run.c.running, unique=True)
+Index("ix_job_run_name", job_run.c.job_name, job_run.c.job_run_id)
+Index("ix_job_run_begin", job_run.c.begin_time)
+Index("ix_job_run_code", job_run.c.job_code, job_run.c.job_run_id)
+Index("ix_job_run_open", job_run.c.running)
+Index("ix_job_run_dagster", job_run.c.dagster_run_id, job_run.c.job_run_id)
+
+job_run_step = Table(
+    "job_run_step",
+    metadata,
+    Column("job_run_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("exec_order", Integer, primary_key=True, autoincrement=False),
+    Column("step_id", String(64), nullable=False),
+    Column("status", String(32), nullable=False, comment="READY, then as of the run"),
+    Column("begin_time", Moment, comment="NULL: its turn has not come"),
+    Column("end_time", Moment),
+    Column("row_count", BigInteger, nullable=False, server_default="0"),
+    Column("error_count", Integer, nullable=False, server_default="0", comment="failed tries"),
+    Column("output", LongText),
+    Column("error", Text),
+    **INNODB,
+)
+"""The steps of a maintenance job's run. Source: Kettle, `t_etl_tbl_log`."""
+
+source_audit = Table(
+    "source_audit",
+    metadata,
+    Column("job_name", String(128), primary_key=True, comment="the table's name"),
+    Column("step_id", String(64), primary_key=True),
+    Column("looked_at", Moment, nullable=False, server_default=NOW),
+    Column("digest", String(64), comment="of the files that were looked at"),
+    Column("row_count", BigInteger, nullable=False, comment="all rows of the step's source"),
+    Column("null_count", BigInteger, nullable=False, comment="NULL in what tells the window"),
+    Column("before_count", BigInteger, nullable=False, comment="before the first window"),
+    Column("after_count", BigInteger, nullable=False, comment="after the last window"),
+    Column("future_count", BigInteger, nullable=False, comment="from the data clock on"),
+    Column("done_count", BigInteger, comment="in windows that are done; NULL: nobody asked"),
+    Column("read_count", BigInteger, comment="what those have read; NULL: not comparable"),
+    **INNODB,
+)
+"""Where the rows of sources belonged when somebody looked last."""
+
+quality_check_log = Table(
+    "quality_check_log",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("job_id", BigInteger, nullable=False),
+    Column("job_name", String(128), nullable=False, comment="the table's name"),
+    Column("step_id", String(64), nullable=False),
+    Column("column", String(256), comment="NULL: the rule is about whole rows"),
+    Column("data_check_type", String(256), nullable=False, comment="the rule"),
+    Column("ids", LongText, comment="JSON: the keys of the first 1,000 rows"),
+    Column("error_type", String(16), nullable=False, comment="warn, error"),
+    Column("warn_count", BigInteger, nullable=False, server_default="0"),
+    Column("error_count", BigInteger, nullable=False, server_default="0"),
+    Column("checked_count", BigInteger, comment="rows that were looked at"),
+    Column("create_time", Moment, nullable=False, server_default=NOW),
+    Column("last_update_time", Moment, nullable=False, server_default=NOW),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Source: Sharp ETL, `quality_check_log`."""
+Index("ix_quality_check_log_job", quality_check_log.c.job_id)
+Index("ix_quality_check_log_name", quality_check_log.c.job_name, quality_check_log.c.id)
+
+process_log = Table(
+    "process_log",
+    metadata,
+    Column("log_id", Id, primary_key=True, autoincrement=True),
+    Column("add_ts", Moment, nullable=False, server_default=NOW),
+    Column("job_name", String(128), nullable=False),
+    Column("log_category", String(32), nullable=False, comment="quality, …"),
+    Column("message_id", String(128), nullable=False),
+    Column("message", LongText),
+    Column("job_id", BigInteger, comment="the attempt"),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Numbers and texts about an attempt, by category. Source: BDRE, PROCESS_LOG."""
+Index("ix_process_log", process_log.c.job_id, process_log.c.log_category)
+
+lineage_query = Table(
+    "lineage_query",
+    metadata,
+    Column("query_id", Id, primary_key=True, autoincrement=True),
+    Column("digest", String(64), nullable=False, comment="of table, step, text and columns"),
+    Column("job_name", String(128), nullable=False),
+    Column("step_id", String(64), nullable=False),
+    Column("query_type", String(16), nullable=False, comment="spark, source, python"),
+    Column("query_string", LongText, nullable=False),
+    Column("container_node_id", BigInteger, comment="what its columns are of"),
+    Column("absent", Text, comment="why no lineage is known, or none of some columns"),
+    Column("create_ts", Moment, nullable=False, server_default=NOW),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Queries whose lineage is known, each once. Source: BDRE, LINEAGE_QUERY."""
+Index("uq_lineage_query", lineage_query.c.digest, unique=True)
+Index("ix_lineage_query_step", lineage_query.c.job_name, lineage_query.c.step_id)
+Index("ix_lineage_query_result", lineage_query.c.container_node_id)
+
+lineage_run = Table(
+    "lineage_run",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False, comment="the attempt"),
+    Column("query_id", BigInteger, primary_key=True, autoincrement=False),
+    **INNODB,
+)
+"""Which attempts ran a query. Source: BDRE, `instance_exec_id` of LINEAGE_QUERY."""
+Index("ix_lineage_run_query", lineage_run.c.query_id, lineage_run.c.job_id)
+
+lineage_node = Table(
+    "lineage_node",
+    metadata,
+    Column("node_id", Id, primary_key=True, autoincrement=True),
+    Column("node_type", String(16), nullable=False, comment="table, column, function, temp"),
+    Column("container_node_id", BigInteger, comment="of a column: its table"),
+    Column("display_name", String(512), nullable=False),
+    Column("digest", String(64), nullable=False, comment="of type and full name"),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""Source: BDRE, LINEAGE_NODE."""
+Index("uq_lineage_node", lineage_node.c.digest, unique=True)
+
+lineage_relation = Table(
+    "lineage_relation",
+    metadata,
+    Column("relation_id", Id, primary_key=True, autoincrement=True),
+    Column("query_id", BigInteger, nullable=False),
+    Column("src_node_id", BigInteger, comment="NULL: of nothing, as a constant is"),
+    Column("target_node_id", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""A column is made of a column, of the rows of a table, by a function, or by way of a temp.
+
+Source: BDRE, LINEAGE_RELATION.
+"""
+Index("ix_lineage_relation_query", lineage_relation.c.query_id)
+Index("ix_lineage_relation_src", lineage_relation.c.src_node_id)
+Index("ix_lineage_relation_target", lineage_relation.c.target_node_id)
+
+notification_log = Table(
+    "notification_log",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("digest", String(64), nullable=False, comment="of project, recipient, what and job_id"),
+    Column("project_name", String(256), nullable=False),
+    Column("recipient", String(64), nullable=False, comment="a name of the project, no address"),
+    Column("subject_type", String(16), nullable=False, comment="table, job"),
+    Column("subject", String(256), nullable=False, comment="the name of the table or job"),
+    Column("event", String(16), nullable=False, comment="failure, recovery, success"),
+    Column("job_id", BigInteger, nullable=False, comment="the attempt, or the run of a job"),
+    Column("owner", String(256), comment="whose run gathers it; NULL: whoever comes by"),
+    Column("due_time", Moment, nullable=False, comment="when others than the owner send it"),
+    Column("sending", String(32), comment="the message that it is part of"),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    Column("sent_time", Moment),
+    Column("error", Text, comment="why the last try did not reach the recipient"),
+    Column("create_time", Moment, nullable=False, server_default=NOW),
+    sqlite_autoincrement=True,
+    **INNODB,
+)
+"""What is told to whom: each row is written by the transaction that makes it true, and sent later.
+
+An outbox, so that a crash neither loses nor repeats what was to be told.
+"""
+Index("uq_notification_log", notification_log.c.digest, unique=True)
+Index("ix_notification_log_unsent", notification_log.c.sent_time, notification_log.c.create_time)
+Index("ix_notification_log_sending", notification_log.c.sending)

@@ -1,0 +1,1 @@
+"""What every query of the run log uses: the database's clock, long lists, texts."""
