@@ -10,7 +10,8 @@ from sqlalchemy import inspect, text
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import RunLogError
-from logdriven_dagster.runlog import RunLog, migrations
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.schema import migrations
 from logdriven_dagster.runlog.schema.attempts import metadata
 from logdriven_dagster.runlog.schema.migrating import migrate, script_directory
 from logdriven_dagster.runlog.schema.views import VIEWS, create_views, drop_views
