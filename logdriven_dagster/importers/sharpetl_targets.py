@@ -2,6 +2,7 @@
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.importers.drafts import Values
+from logdriven_dagster.importers.naming import table_name
 from logdriven_dagster.importers.reflection import open_database
 from logdriven_dagster.importers.sharpetl_context import Context, UntranslatableError, option
 from logdriven_dagster.importers.sharpetl_parser import Step
@@ -24,7 +25,7 @@ def write_to(context: Context, step: Step) -> Values | None:
     if kind in JDBC:
         target = _database(context, step)
     elif kind in ("hive", "spark_sql", "delta_lake"):
-        target = _catalog(context, step)
+        target = _lake(context, step)
     elif kind in ("csv", "json", "parquet", "orc"):
         target = _files(context, step)
     elif kind in ("batch_kafka", "kafka"):
@@ -78,7 +79,7 @@ def _primary_key(project: Project, connection: str, table: str) -> list[str]:
     return list(key)
 
 
-def _catalog(context: Context, step: Step) -> Values:
+def _lake(context: Context, step: Step) -> Values:
     end, mode = step.target, _mode(step)
     context.leave_unknown(end.headers.values(), _DATABASE, "a target")
     if mode not in ("append", "overwrite"):
@@ -86,15 +87,17 @@ def _catalog(context: Context, step: Step) -> Values:
     if not end.get("tableName"):
         raise UntranslatableError("the target has no tableName")
     database = end.get("dbName")
-    name = f"{database}.{end.get('tableName')}" if database else end.get("tableName")
-    target: Values = {"type": "table", "name": context.variables.constant(name)}
+    given = f"{database}.{end.get('tableName')}" if database else end.get("tableName")
+    name = table_name(context.variables.constant(given))
+    reason = (
+        "it is an Iceberg table of the project now, since a window cannot be put into Spark's "
+        "catalog at once; rows that are there stay there, and queries read it as depends_on"
+    )
+    context.note(end.line, f"{end.kind} {given}", reason)
     # Sharp ETL overwrites the partitions that a window's rows lie in.
     whole = context.kind == "full"
-    target["mode"] = mode if mode == "append" or whole else "overwrite_window"
-    if end.kind == "delta_lake":
-        target["format"] = "delta"
-        context.note(end.line, "delta_lake", "Spark needs Delta's packages and catalog for it")
-    return target
+    mode = mode if mode == "append" or whole else "overwrite_window"
+    return {"type": "iceberg", "name": name, "mode": mode}
 
 
 def _files(context: Context, step: Step) -> Values:

@@ -134,13 +134,6 @@ def test_files_of_others_are_told(shop, logdriven, fields, what):
     assert what in told(logdriven)
 
 
-def test_of_a_table_of_sparks_catalog_the_plan_says_who_can_tell(shop, logdriven):
-    into(shop, {"type": "table", "name": "others"})
-    assert "only Spark's catalog knows" in told(logdriven)
-    into(shop, {"type": "table", "name": "others", "mode": "overwrite"})
-    assert told(logdriven) == ""
-
-
 def test_a_database_that_is_away_is_told_and_the_plan_is_complete(shop, logdriven, monkeypatch):
     monkeypatch.setenv("DW_PASSWORD", "geheim")
     with socket.socket() as nobody:

@@ -85,18 +85,3 @@ def test_a_good_project_has_nothing_to_tell_and_nothing_is_written(lab: Lab):
     lab.table("ods.t", {"source": {**source, "window_column": "at"}, "sql": sql, "target": TARGET})
     assert found(lab) == []
     assert not (lab.root / ".logdriven").exists()
-
-
-def test_a_catalog_table_of_others_that_a_window_would_replace_is_a_mistake(lab: Lab):
-    lab.spark.sql("CREATE TABLE others (day INT, _window_start TIMESTAMP) USING parquet")
-    try:
-        target = {"type": "table", "name": "others"}
-        lab.table("ods.t", {"sql": "SELECT 1 AS day", "target": target})
-        (only,) = found(lab)
-        assert only.startswith(
-            "ods.t ('steps', 0, 'target'): others is partitioned by nothing, so that a window would"
-        )
-        lab.table("ods.t", {"sql": "SELECT 1 AS day", "target": {**target, "mode": "overwrite"}})
-        assert found(lab) == []
-    finally:
-        lab.spark.sql("DROP TABLE others")

@@ -135,12 +135,3 @@ def test_a_folder_with_files_of_others_is_refused(lab: Lab):
         load(lab, 1, {"type": "csv", "path": "out"}, existing_rows="keep")
     load(lab, 2, {"type": "csv", "path": "out"})
     assert lab.rows("ods.t") == [(1, "new"), (2, "new")]
-
-
-def test_a_catalog_table_that_is_not_partitioned_by_window_is_refused(lab: Lab):
-    lab.spark.sql("CREATE TABLE others (day INT, v STRING, _window_start TIMESTAMP) USING parquet")
-    try:
-        with pytest.raises(TerminalStepError, match="others is partitioned by nothing"):
-            load(lab, 1, {"type": "table", "name": "others"})
-    finally:
-        lab.spark.sql("DROP TABLE others")

@@ -113,6 +113,23 @@ def test_headers_that_a_target_does_not_know_are_listed(folder: Folder, brought:
     assert ("10", "persisted=yes") in listed(brought(text, code=1))
 
 
+@pytest.mark.parametrize("kind", ["hive", "spark_sql", "delta_lake"])
+def test_a_table_of_sparks_catalog_becomes_one_of_iceberg_and_is_listed(
+    folder: Folder, brought: Any, kind: str
+):
+    text = header("").replace("target=csv", f"target={kind}\n    --  dbName=ods")
+    text = text.replace("filePath=out", "tableName=orders\n    -- writeMode=overwrite")
+    told = brought(text)
+    assert step(folder)["target"] == {
+        "type": "iceberg",
+        "name": "ods.orders",
+        "mode": "overwrite_window",
+    }
+    assert [(each["item"], "Iceberg" in each["reason"]) for each in told["notes"]] == [
+        (f"{kind} ods.orders", True)
+    ]
+
+
 def test_the_second_of_two_workflows_with_one_target_is_a_stub(folder: Folder, brought: Any):
     other = header("", HEAD.replace("workflow=w", "workflow=z"))
     told = brought(header(""), other, code=1)

@@ -243,15 +243,6 @@ def test_every_kind_of_target_takes_only_good_rows(orders: Orders, target):
     assert (counts.source, counts.target, counts.failure) == (3, 1, 2)
 
 
-def test_a_table_of_sparks_catalog_takes_only_good_rows(orders: Orders):
-    orders.given((1, 10, "DE"), (2, None, "DE"))
-    orders.check(
-        {**ID, "columns": {"amount": ["not_null"]}}, {"type": "table", "name": "default.checked"}
-    )
-    assert orders.ids == [1]
-    orders.spark.sql("DROP TABLE default.checked")
-
-
 def test_a_bad_row_outside_of_the_window_is_an_error_of_its_rule(orders: Orders):
     orders.given((1, "2022-01-01 05:00:00"), (2, "1970-01-01"), columns="id, updated")
     rule = {"rule": "in_range", "min": "2000-01-01"}

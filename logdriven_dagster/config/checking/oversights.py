@@ -13,7 +13,6 @@ from logdriven_dagster.config.models.jobs import MaintenanceJob, MaintenanceStep
 from logdriven_dagster.config.models.quality import ROWS
 from logdriven_dagster.config.models.steps import (
     CatalogSource,
-    CatalogTarget,
     FilesSource,
     JdbcSource,
     JdbcTarget,
@@ -143,10 +142,7 @@ def _has_other_catalogs(project: Project) -> bool:
     if spark.remote != "classic" or any("catalog" in name.lower() for name in spark.config):
         return True
     steps = [step for table in project.tables.values() for step in table.steps]
-    return any(
-        isinstance(step.source, CatalogSource) or isinstance(step.target, CatalogTarget)
-        for step in steps
-    )
+    return any(isinstance(step.source, CatalogSource) for step in steps)
 
 
 def _of_upkeep(project: Project, job: MaintenanceJob, document: Document) -> Iterator[ConfigError]:

@@ -14,7 +14,6 @@ from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, Stan
 from logdriven_dagster.config.models.notifications import unknown_recipients
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.steps import (
-    CatalogTarget,
     FileTarget,
     IcebergTarget,
     JdbcSource,
@@ -328,8 +327,6 @@ def _place(table: str, target: Target) -> tuple[str, str]:
             return "iceberg", (target.name or table).lower()
         case JdbcTarget():
             return "jdbc", f"{target.connection}.{target.table}".lower()
-        case CatalogTarget():
-            return "table", target.name.lower()
         case FileTarget():
             return "files", target.path or table.lower()
         case KafkaTarget():

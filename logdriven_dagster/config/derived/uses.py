@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from logdriven_dagster.config.models.jobs import MaintenanceJob
 from logdriven_dagster.config.models.steps import (
     CatalogSource,
-    CatalogTarget,
     FileTarget,
     IcebergTarget,
     JdbcSource,
@@ -90,7 +89,5 @@ def _of_target(table: TableConfig, target: Target) -> Iterator[tuple[str, str]]:
             yield "topic", target.topic
         case IcebergTarget():
             yield "target", target.name or table.table
-        case CatalogTarget():
-            yield "target", target.name
         case FileTarget():
             yield "target", target.path or table.table

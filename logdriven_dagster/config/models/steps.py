@@ -255,15 +255,6 @@ class JdbcTarget(_TableTarget):
     )
 
 
-class CatalogTarget(_Target):
-    """A table of Spark's own catalog (Hive metastore, a configured connector)."""
-
-    type: Literal["table"]
-    name: str
-    mode: Literal["append", "overwrite_window", "overwrite"] = "overwrite_window"
-    format: str = "parquet"
-
-
 class KafkaTarget(_Target):
     """A topic; one Kafka transaction sends a window. Columns key, value, headers as in Spark."""
 
@@ -274,7 +265,7 @@ class KafkaTarget(_Target):
 
 
 Target: TypeAlias = Annotated[
-    IcebergTarget | FileTarget | JdbcTarget | CatalogTarget | KafkaTarget,
+    IcebergTarget | FileTarget | JdbcTarget | KafkaTarget,
     Field(discriminator="type"),
 ]
 

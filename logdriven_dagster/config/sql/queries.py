@@ -6,7 +6,6 @@ from typing import Any
 
 from logdriven_dagster.config.models.steps import (
     CatalogSource,
-    CatalogTarget,
     JdbcSource,
     JdbcTarget,
     KafkaSource,
@@ -54,7 +53,7 @@ def result_of(table: TableConfig, step: StepConfig) -> Container:
 
 
 def written_places(project: Project) -> dict[str, str]:
-    """Database tables, topics and catalog tables, in small letters → the table written to them.
+    """Database tables and topics, in small letters → the table written to them.
 
     Who reads such a place as a source reads the table.
     """
@@ -149,7 +148,7 @@ def _place(used: Source | Target | Any) -> str | None:
             return f"{connection}:{','.join(topics)}"
         case KafkaTarget(topic=topic, connection=connection):
             return f"{connection}:{topic}"
-        case CatalogSource(name=name) | CatalogTarget(name=name):
+        case CatalogSource(name=name):
             return name
         case _:
             return None

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logdriven_dagster.config.derived.needs import Need
 from logdriven_dagster.config.models.steps import (
-    CatalogTarget,
     FileTarget,
     IcebergTarget,
     JdbcTarget,
@@ -66,9 +65,7 @@ def existing_rows(project: Project, tables: Iterable[str]) -> Iterator[ExistingR
                     places.setdefault(Need("catalog"), []).append((name, target))
                 case FileTarget():
                     yield from _in_folder(project, name, target)
-                case CatalogTarget() if target.mode != "overwrite":
-                    yield ExistingRows((name,), _only_spark_knows(target))
-                case CatalogTarget() | KafkaTarget() | None:
+                case KafkaTarget() | None:
                     pass
     yield from _in_databases(project, places)
 
@@ -84,11 +81,6 @@ def _in_folder(project: Project, table: str, target: FileTarget) -> Iterator[Exi
         keep = target.existing_rows == "keep"
         then = "it stays there unread" if keep else "the first window will be refused"
         yield ExistingRows((table,), f"{folder} holds {other}, which no window wrote: {then}")
-
-
-def _only_spark_knows(target: CatalogTarget) -> str:
-    known = "only Spark's catalog knows whether others have made it"
-    return f"{target.name}: {known}; `logdriven validate --deep` asks"
 
 
 def _in_databases(project: Project, places: dict[Need, _Targets]) -> Iterator[ExistingRows]:

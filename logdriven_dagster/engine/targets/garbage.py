@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.steps import (
-    CatalogTarget,
     FileTarget,
     IcebergTarget,
     JdbcTarget,
@@ -203,7 +202,7 @@ def _dropper(search: Search, target: JdbcTarget, name: str) -> Callable[[], None
 
 
 def _of_staging(
-    search: Search, table: str, _target: CatalogTarget | KafkaTarget | None = None
+    search: Search, table: str, _target: KafkaTarget | None = None
 ) -> Iterator[Garbage]:
     for path in search.idle(search.project.staging / table):
         yield from search.path(table, "rows", path)
@@ -228,6 +227,5 @@ FINDERS: dict[type[Any], Callable[[Search, str, Any], Iterator[Garbage]]] = {
     IcebergTarget: _of_iceberg,
     FileTarget: _of_files,
     JdbcTarget: _of_database,
-    CatalogTarget: _of_staging,
     KafkaTarget: _of_staging,
 }

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.steps import (
-    CatalogTarget,
     FileTarget,
     IcebergTarget,
     JdbcTarget,
@@ -92,7 +91,6 @@ _HOLDINGS: dict[type[Any], Callable[[Project, str, Any], Holdings]] = {
     IcebergTarget: _of_iceberg,
     FileTarget: _of_files,
     JdbcTarget: _of_database,
-    CatalogTarget: _unknown,
     KafkaTarget: _unknown,
 }
-"""Spark's catalogs need Spark, and a topic has no columns."""
+"""A topic has no columns."""

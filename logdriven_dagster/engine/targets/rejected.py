@@ -25,8 +25,8 @@ REJECTED = "__rejected"
 def rejected_target(table: str, step: StepConfig) -> tuple[str, Target] | None:
     """Where rows with errors go, and the table's name that it goes by; None for nowhere.
 
-    It is of the same kind, window by window; beside topics and tables of Spark's catalog it is a
-    folder of Parquet files below the warehouse. Source: BDRE, good and bad files apart.
+    It is of the same kind, window by window; beside topics it is a folder of Parquet files below
+    the warehouse. Source: BDRE, good and bad files apart.
     """
     target = step.target
     if target is None or step.quality is None or not step.quality.keep_rejected:

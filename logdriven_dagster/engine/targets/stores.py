@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from logdriven_dagster.config.models.steps import (
-    CatalogTarget,
     FileTarget,
     IcebergTarget,
     JdbcTarget,
@@ -16,13 +15,11 @@ from logdriven_dagster.engine.targets.files.table import WindowFiles
 from logdriven_dagster.engine.targets.iceberg.table import IcebergTable
 from logdriven_dagster.engine.targets.jdbc.table import JdbcTable
 from logdriven_dagster.engine.targets.kafka import KafkaTopic
-from logdriven_dagster.engine.targets.spark_table import CatalogTable
 
 STORES: dict[type[Any], Callable[[Place, str, Any], Store]] = {
     IcebergTarget: IcebergTable,
     FileTarget: WindowFiles,
     JdbcTarget: JdbcTable,
-    CatalogTarget: CatalogTable,
     KafkaTarget: KafkaTopic,
 }
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from logdriven_dagster.config.checking.quality import condition_query, rule_queries, rule_texts
 from logdriven_dagster.config.models.quality import ROWS
 from logdriven_dagster.config.models.steps import (
-    CatalogTarget,
     FilesSource,
     KafkaSource,
     Source,
@@ -30,7 +29,6 @@ from logdriven_dagster.engine.sources.kafka_reader import COLUMNS as KAFKA_COLUM
 from logdriven_dagster.engine.sources.readers import Reading, read_source
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.session import fresh_session
-from logdriven_dagster.engine.targets.spark_table import refuse_other_partitions
 from logdriven_dagster.errors import (
     LogdrivenError,
     TerminalStepError,
@@ -129,20 +127,8 @@ class _Table:
             frame, found = self._result(("steps", n, "sql_file" if step.sql_file else "sql"), query)
             yield from found
         self._name(step.step, frame)
-        if isinstance(step.target, CatalogTarget):
-            yield from self._of_catalog(("steps", n, "target"), step.target)
         if step.target is not None:
             self.columns = None if frame is None else frame.schema
-
-    def _of_catalog(self, location: Location, target: CatalogTarget) -> Iterator[Analysed]:
-        """What others have made of the table in Spark's catalog that a step writes."""
-        try:
-            with step_errors():
-                if self._spark.catalog.tableExists(target.name):
-                    refuse_other_partitions(self._spark, target)
-        except LogdrivenError as error:
-            is_mistake = isinstance(error, TerminalStepError)
-            yield Analysed(self._table.table, location, in_brief(str(error)), is_mistake)
 
     def _source(self, location: Location, source: Source) -> "_Found":
         frame, found = self._tried(location, lambda: self._frame(source), is_source=True)
