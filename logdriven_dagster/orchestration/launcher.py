@@ -13,18 +13,14 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import psutil
-from dagster import DagsterRun, DagsterRunStatus
-from dagster._core.instance.ref import InstanceRef
-from dagster._core.launcher import DefaultRunLauncher, LaunchRunContext
-from dagster._core.origin import JobPythonOrigin
-from dagster._core.remote_representation.code_location import GrpcServerCodeLocation
-from dagster._grpc.types import ExecuteRunArgs
-from dagster._serdes import ConfigurableClassData, serialize_value
+from dagster import DagsterRun, DagsterRunStatus, DefaultRunLauncher, serialize_value
 
 from logdriven_dagster.execution.owners import owner_of, process_of
 from logdriven_dagster.model.attempts import Owner
+from logdriven_dagster.orchestration.dagster_internals import execute_run_request
 
 PROCESS_TAG = "logdriven/process"
 """The tag of a run that tells its process, as `job_log.owner` does."""
@@ -39,14 +35,14 @@ class WarmRunLauncher(DefaultRunLauncher):
     Runs of code that is served elsewhere, or by another Python, start as Dagster starts them.
     """
 
-    def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
+    def __init__(self, inst_data: Any = None) -> None:
         super().__init__(inst_data)
         self._spare: subprocess.Popen[str] | None = None
         self._working: dict[str, subprocess.Popen[str]] = {}
         self._lock = threading.Lock()
         self._disposed = False
 
-    def launch_run(self, context: LaunchRunContext) -> None:
+    def launch_run(self, context: Any) -> None:
         """Hand a run over to a process; it works on when this one ends."""
         origin = context.job_code_origin
         if origin is None or not _is_ours(context, origin):
@@ -60,8 +56,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         try:
             owner = owner_of(psutil.Process(process.pid))
             instance.add_run_tags(run_id, {PROCESS_TAG: str(owner)})
-            ref = instance.get_ref()
-            _tell(process, ExecuteRunArgs(origin, run_id, ref, set_exit_code_on_failure=True))
+            _tell(process, execute_run_request(instance, origin, run_id))
         except BaseException:
             process.kill()  # it would wait for ever, and Dagster is told that nothing was started
             raise
@@ -127,13 +122,13 @@ class WarmRunLauncher(DefaultRunLauncher):
             self._instance.report_run_failed(run, f"Its process ended with exit code {code}.")
 
 
-def _tell(process: "subprocess.Popen[str]", what: InstanceRef | ExecuteRunArgs) -> None:
+def _tell(process: "subprocess.Popen[str]", what: Any) -> None:
     assert process.stdin is not None
     process.stdin.write(serialize_value(what) + "\n")
     process.stdin.flush()
 
 
-def _is_ours(context: LaunchRunContext, origin: JobPythonOrigin) -> bool:
+def _is_ours(context: Any, origin: Any) -> bool:
     """Whether the run's code is served on this machine, by this Python."""
     remote = context.dagster_run.remote_job_origin
     if remote is None or context.workspace is None:
@@ -142,9 +137,9 @@ def _is_ours(context: LaunchRunContext, origin: JobPythonOrigin) -> bool:
         return False
     name = remote.repository_origin.code_location_origin.location_name
     location = context.workspace.get_code_location(name)
-    return isinstance(location, GrpcServerCodeLocation) and (
-        location.socket is not None or location.host in _LOOPBACK
-    )
+    # Neither is known of a location that is served by no gRPC server.
+    is_local = getattr(location, "socket", None) is not None
+    return is_local or getattr(location, "host", None) in _LOOPBACK
 
 
 def _owner(run: DagsterRun | None) -> Owner | None:

@@ -3,6 +3,7 @@
 import sys
 from contextlib import suppress
 from importlib import import_module
+from typing import Any
 
 from logdriven_dagster.private_files import guard_umask
 
@@ -14,21 +15,21 @@ _NEEDED = (
 
 
 def main() -> None:
-    """Two lines on the standard input: the instance, and `ExecuteRunArgs` when there is a run."""
+    """Two lines on the standard input: the instance, and the request of a run when there is one."""
     guard_umask()
-    from dagster import DagsterInstance
-    from dagster._cli.api import api_cli
-    from dagster._core.instance.ref import InstanceRef
-    from dagster._serdes import deserialize_value
+    from dagster import DagsterInstance, deserialize_value
+
+    from logdriven_dagster.orchestration.dagster_internals import execute_run
 
     for module in _NEEDED:
         with suppress(ImportError):
             import_module(module)
     if instance := sys.stdin.readline():
-        with DagsterInstance.from_ref(deserialize_value(instance, InstanceRef)) as loaded:
+        ref: Any = deserialize_value(instance)
+        with DagsterInstance.from_ref(ref) as loaded:
             loaded.get_runs(limit=1)  # the modules of its storages, too
     if wanted := sys.stdin.readline():
-        api_cli(["execute_run", wanted], prog_name="dagster api")
+        execute_run(wanted)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ class ProjectSparkResource(LazyPySparkResource):
     """A `LazyPySparkResource` whose session is the one that the project configures."""
 
     _project: Project = PrivateAttr()
+    _session: Any = PrivateAttr(None)
     _deaths: int = PrivateAttr(0)
     """How many Sparks had died before the session was made."""
 
@@ -25,13 +26,21 @@ class ProjectSparkResource(LazyPySparkResource):
         resource._project = project
         return resource
 
-    def _init_session(self) -> None:
-        if self._spark_session is None or self._deaths != deaths.number():
+    @property
+    def spark_session(self) -> Any:
+        """The session; started if there is none, or if Spark has died since."""
+        if self._session is None or self._deaths != deaths.number():
             self._deaths = deaths.number()
-            self._spark_session = spark_session(self._project)
+            self._session = spark_session(self._project)
+        return self._session
+
+    @property
+    def spark_context(self) -> Any:
+        """The context of the session."""
+        return self.spark_session.sparkContext
 
     def close(self) -> None:
         """Stop the session, if one was started."""
-        if self._spark_session is not None:
-            self._spark_session.stop()
-            self._spark_session = None
+        if self._session is not None:
+            self._session.stop()
+            self._session = None

@@ -9,14 +9,12 @@ from dagster import (
     AssetsDefinition,
     AssetSpec,
     BackfillPolicy,
+    DagsterInvalidDefinitionError,
     Failure,
     MaterializeResult,
     Output,
     multi_asset,
 )
-from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
-from dagster._core.definitions.utils import is_valid_owner
-from dagster._utils.tags import is_valid_strict_tag_value, is_valid_tag_key
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import Dependency, TableConfig
@@ -36,6 +34,9 @@ from logdriven_dagster.orchestration.assets.partitions import (
     table_partitions,
 )
 from logdriven_dagster.orchestration.clock import data_clock
+from logdriven_dagster.orchestration.dagster_internals import (
+    SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION,
+)
 from logdriven_dagster.orchestration.events.endings import (
     interrupted_windows_forgotten,
     unmade_checks_forgotten,
@@ -105,14 +106,14 @@ def _asset(project: Project, table: TableConfig) -> AssetsDefinition:
 
 
 def _spec(project: Project, table: TableConfig, partitions: Partitions) -> AssetSpec:
-    tags = {k: v for k, v in table.tags.items() if _is_valid_tag(k, v)}
+    tags = {k: v for k, v in table.tags.items() if _is_valid(tags={k: v})}
     refused = {f"tag {k}": v for k, v in table.tags.items() if k not in tags}
     spec = AssetSpec(
         asset_key(table.table),
         deps=[_dep(project, dependency, partitions) for dependency in table.depends_on],
         description=table.description,
         group_name=table.layer,
-        owners=[owner for owner in table.owners if is_valid_owner(owner)],
+        owners=[owner for owner in table.owners if _is_valid(owners=[owner])],
         tags=tags,
         kinds=kinds(project, table),
         metadata=table_metadata(project, table) | refused,
@@ -128,8 +129,13 @@ def _dep(project: Project, dependency: Dependency, downstream: Partitions) -> As
     return AssetDep(key, partition_mapping=partition_mapping(upstream, downstream, dependency))
 
 
-def _is_valid_tag(key: str, value: str) -> bool:
-    return is_valid_tag_key(key) and is_valid_strict_tag_value(value)
+def _is_valid(**fields: Any) -> bool:
+    """Whether Dagster takes the tags or owners of an asset."""
+    try:
+        AssetSpec("any", **fields)
+    except DagsterInvalidDefinitionError:
+        return False
+    return True
 
 
 def _materialize(

@@ -9,10 +9,10 @@ own monitoring, and so is a run without an attempt.
 from datetime import timedelta
 
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
-from dagster._core.launcher.base import WorkerStatus
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.execution.owners import current_owner, is_dead
+from logdriven_dagster.orchestration.dagster_internals import WorkerStatus
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed.mirror import Unreleased, unreleased
 

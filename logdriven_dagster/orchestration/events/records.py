@@ -8,6 +8,7 @@ its own, because whoever listens for failures, or starts failed runs again, must
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+from uuid import uuid4
 
 from dagster import (
     AssetCheckEvaluation,
@@ -20,20 +21,21 @@ from dagster import (
     DagsterRun,
     JobDefinition,
 )
-from dagster._core.events import (
+
+from logdriven_dagster.orchestration.dagster_internals import (
+    PARTITION_NAME_TAG,
+    RUNLESS_JOB_NAME,
+    RUNLESS_RUN_ID,
+    AssetCheckExecutionRecordStatus,
+    AssetCheckExecutionsTable,
     AssetMaterializationPlannedData,
     AssetObservationData,
     EngineEventData,
+    SqlEventLogStorage,
     StepMaterializationData,
+    create_execution_plan,
+    snapshot_from_execution_plan,
 )
-from dagster._core.execution.api import create_execution_plan
-from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
-from dagster._core.snap import snapshot_from_execution_plan
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
-from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
-from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
-from dagster._core.storage.tags import PARTITION_NAME_TAG
-from dagster._core.utils import make_new_run_id
 
 _PLANNED = AssetCheckExecutionRecordStatus.PLANNED.value
 
@@ -120,7 +122,7 @@ def report_failed(
     job_snapshot, plan_snapshot = _snapshots(instance, job)
     record = DagsterRun(
         job_name=job.name,
-        run_id=make_new_run_id(),
+        run_id=str(uuid4()),
         asset_selection=frozenset([key]),
         tags={**tags, PARTITION_NAME_TAG: partition},
         job_snapshot_id=job_snapshot,

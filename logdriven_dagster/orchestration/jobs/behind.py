@@ -6,10 +6,16 @@ fails, and each later one before a table that will be skipped, runs those of its
 """
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TypeAlias
 
-from dagster import AssetKey, DagsterEventType, Failure
-from dagster._core.definitions.utils import DISALLOWED_NAMES
+from dagster import (
+    AssetKey,
+    DagsterEventType,
+    DagsterInvalidDefinitionError,
+    Failure,
+    GraphDefinition,
+)
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
@@ -24,7 +30,17 @@ Run: TypeAlias = Callable[[TableConfig, Reporter], None]
 def op_name(table: TableConfig) -> str:
     """The name of a table's op and step."""
     name = table.table.replace(".", "__")
-    return f"{name}_table" if name in DISALLOWED_NAMES else name
+    return name if "__" in name or _is_valid_name(name) else f"{name}_table"
+
+
+@cache
+def _is_valid_name(name: str) -> bool:
+    """Whether Dagster, which refuses names such as `output`, takes this one."""
+    try:
+        GraphDefinition(name)
+    except DagsterInvalidDefinitionError:
+        return False
+    return True
 
 
 def downstream(context: StepContext, keys: Iterable[AssetKey]) -> set[AssetKey]:

@@ -23,8 +23,6 @@ from dagster import (
     SkipReason,
     define_asset_job,
 )
-from dagster._core.definitions.target import ExecutableDefinition
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.project import SensorConfig
@@ -70,7 +68,7 @@ class _CatchUpSensor(SensorDefinition):
     def with_attributes(
         self,
         *,
-        jobs: Sequence[ExecutableDefinition] | None = None,
+        jobs: Sequence[Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> SensorDefinition:
         """The sensor with the job that Dagster has bound to its resources."""
@@ -83,7 +81,7 @@ class _CatchUpSensor(SensorDefinition):
         return True
 
     @property
-    def job(self) -> UnresolvedAssetJobDefinition:
+    def job(self) -> Any:
         """The tables, in the place of the op job, which has no assets."""
         return define_asset_job(f"{self.name}_tables", self._tables)
 

@@ -1,0 +1,63 @@
+"""What this package uses of Dagster's private modules; nothing else imports one.
+
+ARCHITECTURE.md ("Private APIs") says why there is no public way, and which test breaks when Dagster
+changes a name.
+"""
+
+from typing import Any
+
+from dagster import DagsterInstance
+from dagster._core.definitions.source_asset import (
+    SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION,
+)
+from dagster._core.events import (
+    AssetMaterializationPlannedData,
+    AssetObservationData,
+    EngineEventData,
+    StepMaterializationData,
+)
+from dagster._core.execution.api import create_execution_plan
+from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
+from dagster._core.launcher.base import WorkerStatus
+from dagster._core.snap import snapshot_from_execution_plan
+from dagster._core.storage.asset_check_execution_record import (
+    AssetCheckExecutionRecordStatus,
+)
+from dagster._core.storage.event_log.schema import (
+    AssetCheckExecutionsTable,
+)
+from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
+from dagster._core.storage.tags import PARTITION_NAME_TAG
+
+__all__ = [
+    "PARTITION_NAME_TAG",
+    "RUNLESS_JOB_NAME",
+    "RUNLESS_RUN_ID",
+    "SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION",
+    "AssetCheckExecutionRecordStatus",
+    "AssetCheckExecutionsTable",
+    "AssetMaterializationPlannedData",
+    "AssetObservationData",
+    "EngineEventData",
+    "SqlEventLogStorage",
+    "StepMaterializationData",
+    "WorkerStatus",
+    "create_execution_plan",
+    "execute_run",
+    "execute_run_request",
+    "snapshot_from_execution_plan",
+]
+
+
+def execute_run_request(instance: DagsterInstance, origin: Any, run_id: str) -> Any:
+    """What `execute_run` wants to know of a run; `origin` is the context's `job_code_origin`."""
+    from dagster._grpc.types import ExecuteRunArgs
+
+    return ExecuteRunArgs(origin, run_id, instance.get_ref(), set_exit_code_on_failure=True)
+
+
+def execute_run(request: str) -> None:
+    """Execute a run in this process, as `dagster api execute_run` does, and leave it."""
+    from dagster._cli.api import api_cli
+
+    api_cli(["execute_run", request], prog_name="dagster api")
