@@ -7,6 +7,8 @@ from contextlib import suppress
 from subprocess import TimeoutExpired
 from typing import Any
 
+from logdriven_dagster.engine.spark.classic import internals
+
 _forgotten: list[Any] = []
 _PATIENCE_SECONDS = 5.0
 """So long a JVM that does not answer any more may take to be gone."""
@@ -32,14 +34,10 @@ def is_dead() -> bool:
 
 def forget() -> None:
     """Make PySpark start another JVM when a session is asked for next."""
-    gateway = _context()._gateway  # noqa: SLF001
+    gateway: Any = internals.gateway()
     with suppress(Exception):
         gateway.shutdown()
-    from pyspark.sql import SparkSession
-
-    for name in ("_gateway", "_jvm", "_active_spark_context"):
-        setattr(_context(), name, None)
-    setattr(SparkSession, "_instantiatedSession", None)  # noqa: B010 - no public door either
+    internals.forget_machine()
     _forgotten.append(gateway)
 
 
@@ -82,11 +80,4 @@ def _links(error: BaseException | None) -> Iterator[BaseException]:
 
 def _process() -> Any:
     """The JVM that PySpark has started; None where it has not."""
-    return getattr(_context()._gateway, "proc", None)  # noqa: SLF001
-
-
-def _context() -> Any:
-    """PySpark's class with all that it knows of its JVM, for which there is no public door."""
-    from pyspark import SparkContext
-
-    return SparkContext
+    return getattr(internals.gateway(), "proc", None)

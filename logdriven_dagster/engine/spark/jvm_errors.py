@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.modes import is_connect
 
 _LONGEST_CHAIN = 20
@@ -38,8 +39,7 @@ def thrown_by(error: Exception) -> tuple[Thrown, ...]:
         from logdriven_dagster.engine.spark.connect.errors import causes
 
         return causes(error)
-    java = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
-    return tuple(map(_of_java, _causes(java)))
+    return tuple(map(_of_java, _causes(internals.java_error(error))))
 
 
 def _causes(throwable: Any) -> Iterator[Any]:
@@ -70,9 +70,8 @@ def _of_java(throwable: Any) -> Thrown:
 def _is_sparks(throwable: Any) -> bool:
     """Whether it knows its condition and parameters."""
     from py4j.java_gateway import is_instance_of
-    from pyspark import SparkContext
 
-    gateway = SparkContext._gateway  # noqa: SLF001 - the only way to the Java side
+    gateway = internals.gateway()
     return gateway is not None and is_instance_of(
         gateway, throwable, "org.apache.spark.SparkThrowable"
     )

@@ -52,7 +52,7 @@ def spark_session(project: Project) -> "SparkSession":
     }
     quieten()
     # PySpark's first call of Java would import this and pandas, while Java waits.
-    Thread(target=import_module, args=("pyspark.testing.utils",), daemon=True).start()
+    Thread(target=import_module, args=("pyspark.testing",), daemon=True).start()
     with _no_orphans(), _signals_as_they_were(), java_noise_hidden():
         start_java(settings)
         builder = SparkSession.builder

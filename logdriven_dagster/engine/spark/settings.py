@@ -181,10 +181,7 @@ def _cores() -> int:
 
 
 def _log_option() -> str:
-    package = find_spec("logdriven_dagster.engine")
-    assert package is not None
-    assert package.origin is not None
-    return f"-Dlog4j2.configurationFile={Path(package.origin).with_name('log4j2.properties')}"
+    return f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
 
 
 def _drivers(project: Project) -> set[str]:

@@ -5,14 +5,16 @@ import json
 from functools import lru_cache
 from typing import Any
 
+from logdriven_dagster.engine.spark.classic import internals
 
-def python_value(machine: Any, value: Any) -> Any:
-    """What an object of `machine`, a `spark._jvm`, holds, as Spark's own pages tell it in JSON.
+
+def python_value(value: Any) -> Any:
+    """What an object of the JVM holds, as Spark's own pages tell it in JSON.
 
     It comes compressed: of an answer beyond 8 KB Py4J sends the rest when TCP has acknowledged the
     beginning, 40 ms later.
     """
-    writer, new_bytes, compressing = _tools(machine)
+    writer, new_bytes, compressing = _tools(internals.machine())
     held = new_bytes()
     writer.writeValue(compressing(held), value)  # which closes the stream
     return json.loads(gzip.decompress(held.toByteArray()))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.private_files import private_file
 
 _BOUND_TO = "spark.driver.bindAddress"
@@ -18,9 +19,7 @@ _BOUND_TO = "spark.driver.bindAddress"
 
 def start_java(settings: Mapping[str, str]) -> None:
     """Start the JVM that PySpark will use from now on, unless it has one."""
-    from pyspark import SparkContext
-
-    if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark itself asks in this way
+    if internals.gateway() is not None:
         return
     given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     with settings_file(settings) as file:
@@ -30,7 +29,7 @@ def start_java(settings: Mapping[str, str]) -> None:
         # of its machine before anything else, which may be known to nobody.
         changes["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP") or settings[_BOUND_TO]
         with _environment(changes):
-            SparkContext._ensure_initialized()  # noqa: SLF001 - as `SparkContext` begins
+            internals.start_machine()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ Spark keeps it in the driver whether there is a user interface or not.
 
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.classic.java_values import python_value
 from logdriven_dagster.engine.spark.metrics import ROWS, PlanNode, QueryPlan, number
 
@@ -19,14 +20,14 @@ _BUS_MILLISECONDS = 20_000
 def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
     """The latest query that ran under this mark."""
     # Metrics reach the store through an asynchronous queue.
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_BUS_MILLISECONDS)  # noqa: SLF001 - Spark's own metrics have no public door
-    store = spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001
+    session = internals.java_session(spark)
+    session.sparkContext().listenerBus().waitUntilEmpty(_BUS_MILLISECONDS)
+    store = session.sharedState().statusStore()
     executions = _executions(store, mark)
     if not executions:
         return None
-    machine = spark._jvm  # noqa: SLF001
-    values = [python_value(machine, store.executionMetrics(each)) for each in executions]
-    graph = python_value(machine, store.planGraph(executions[-1]))
+    values = [python_value(store.executionMetrics(each)) for each in executions]
+    graph = python_value(store.planGraph(executions[-1]))
     nodes = [
         PlanNode(node["id"], node["name"].strip(), node["desc"], _rows(node["metrics"], values))
         for node in graph["allNodes"]

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.classic.java_values import python_value
 from logdriven_dagster.engine.spark.classic.metrics import query_plan
 from logdriven_dagster.engine.spark.modes import Mark
@@ -19,14 +20,13 @@ _MODIFIABLE: dict[str, bool] = {}
 
 
 class ClassicMode:
-    """Through Py4J: what has no public door is reached by `_jvm` and its like, only here."""
+    """Through Py4J."""
 
     lists_files = True
 
-    def adopt(self, spark: "SparkSession", project: Project) -> None:
+    def adopt(self, spark: "SparkSession", project: Project) -> None:  # noqa: ARG002 - as SparkMode has it
         """JDBC drivers take times without a zone to be in the JVM's, whatever the session says."""
-        machine: Any = spark._jvm  # noqa: SLF001 - the only way to the Java side
-        zones = machine.java.util.TimeZone
+        zones = internals.machine().java.util.TimeZone
         zones.setDefault(zones.getTimeZone(str(project.zone)))
 
     def application_id(self, spark: "SparkSession") -> str:
@@ -44,7 +44,7 @@ class ClassicMode:
 
     def release(self, session: "SparkSession") -> None:
         """Drop its views; it goes with its last reference. `stop` would end the application."""
-        session._jsparkSession.sessionState().catalog().clearTempTables()  # noqa: SLF001
+        internals.java_session(session).sessionState().catalog().clearTempTables()
 
     def mark(self, spark: "SparkSession", mark: Mark) -> None:
         context = spark.sparkContext
@@ -64,15 +64,17 @@ class ClassicMode:
         """By the plan, its columns with identities of their own, as if it were read once more."""
         from pyspark.sql import DataFrame
 
-        plan = known._jdf.queryExecution().analyzed()  # noqa: SLF001 - plans have no public door
+        plan = internals.java_frame(known).queryExecution().analyzed()
         if plan.nodeName() != "LogicalRelation":
             return None
-        frames = _frames(spark._jvm)  # noqa: SLF001
-        return DataFrame(frames.ofRows(spark._jsparkSession, plan.newInstance()), spark)  # noqa: SLF001
+        rows = _frames(internals.machine()).ofRows(
+            internals.java_session(spark), plan.newInstance()
+        )
+        return DataFrame(rows, spark)
 
     def input_files(self, frame: "DataFrame") -> list[str]:
         """Name the files that a frame reads, in one call, not one for each as PySpark does."""
-        found: list[str] = python_value(frame.sparkSession._jvm, frame._jdf.inputFiles())  # noqa: SLF001
+        found: list[str] = python_value(internals.java_frame(frame).inputFiles())
         return found
 
     def query(
@@ -86,16 +88,15 @@ class ClassicMode:
 
     def observed(self, observation: "Observation") -> Mapping[str, Any]:
         """Without the wait of `get`: what the optimizer has left out never comes."""
-        java: Any = observation._jo  # noqa: SLF001 - whether it is there has no public door
-        return observation.get if java.future().isCompleted() else {}
+        has_ended = internals.java_observation(observation).future().isCompleted()
+        return observation.get if has_ended else {}
 
     def estimated_bytes(self, frame: "DataFrame") -> int:
-        plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
+        plan = internals.java_frame(frame).queryExecution().optimizedPlan()
         return int(str(plan.stats().sizeInBytes()))
 
-    def has_java_class(self, spark: "SparkSession", file: str) -> bool:
-        machine: Any = spark._jvm  # noqa: SLF001
-        loader = machine.java.lang.Thread.currentThread().getContextClassLoader()
+    def has_java_class(self, spark: "SparkSession", file: str) -> bool:  # noqa: ARG002 - as SparkMode has it
+        loader = internals.machine().java.lang.Thread.currentThread().getContextClassLoader()
         return loader.getResource(file) is not None
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact, resolve
+from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.server import state as server_state
 from logdriven_dagster.engine.spark.settings import given_settings
 from logdriven_dagster.errors import UsageError
@@ -81,15 +82,16 @@ def _is_this_machine(host: str) -> bool:
 def connect(project: Project, url: str) -> "SparkSession":
     """The process's session on a server; UsageError if none answers, or a package is missing."""
     require_packages()
-    from pyspark.sql import SparkSession
-
     from logdriven_dagster.engine.spark.connect.metrics import is_ours
-    from logdriven_dagster.engine.spark.connect.mode import prepared, refuse_other_zone
+    from logdriven_dagster.engine.spark.connect.mode import refuse_other_zone
 
+    if internals.has_context():
+        told = "this process works with a classic Spark session; only another one can use a server"
+        raise UsageError(told)
     place = urlsplit(url)
     try:
         socket.create_connection((place.hostname, place.port or _PORT), _PATIENCE_SECONDS).close()
-        session = prepared(SparkSession.builder.remote(url).getOrCreate())
+        session = _session(url)
         # A server keeps what its clients leave behind for hours.
         atexit.register(session.stop)
         if not is_ours(session):
@@ -101,6 +103,19 @@ def connect(project: Project, url: str) -> "SparkSession":
         told = f"no Spark Connect server answers at {place.netloc}: {redact(str(error))}"
         raise UsageError(told) from None
     return session
+
+
+def _session(url: str) -> "SparkSession":
+    """The process's session, as `SparkSession.builder.remote` makes it, over a channel of ours."""
+    from pyspark.sql.connect.session import SparkSession
+
+    from logdriven_dagster.engine.spark.connect.channels import CauseKeepingChannel
+    from logdriven_dagster.engine.spark.connect.mode import patient
+
+    # So PySpark's functions know which kind of column to make.
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    made: Any = SparkSession.builder.channelBuilder(CauseKeepingChannel(url)).getOrCreate()
+    return patient(made)
 
 
 def require_packages() -> None:

@@ -1,16 +1,8 @@
-"""What a Spark Connect server knows of an error, which PySpark tells as text only.
+"""The causes of an error of Spark Connect, as the server tells them."""
 
-The server sends the chain of causes with all types of each. PySpark makes one exception of it and
-drops the rest, but whether an attempt is worth repeating is decided by types.
-"""
-
-from functools import wraps
-from threading import local
 from typing import Any
 
 from logdriven_dagster.engine.spark.jvm_errors import Thrown
-
-_ATTRIBUTE = "_logdriven_causes"
 
 _LOST = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED"})
 """States of gRPC in which the server, or the way to it, is gone."""
@@ -19,32 +11,11 @@ _FORGOTTEN = ("INVALID_HANDLE.", "INVALID_CURSOR.")
 """Conditions of a server that was started anew, or that gave up waiting for us."""
 
 
-def keep_causes(client: Any) -> None:
-    """Let the errors of a Connect client carry what `causes` returns."""
-    fetch, raise_ = client._fetch_enriched_error, client._handle_rpc_error  # noqa: SLF001
-    fetched = local()
-
-    @wraps(fetch)
-    def fetching(info: Any) -> Any:
-        fetched.details = fetch(info)
-        return fetched.details
-
-    @wraps(raise_)
-    def raising(rpc_error: Any) -> Any:
-        fetched.details = None
-        try:
-            raise_(rpc_error)
-        except Exception as error:
-            setattr(error, _ATTRIBUTE, _chain(fetched.details) or (_of_grpc(error),))
-            raise
-
-    client._fetch_enriched_error, client._handle_rpc_error = fetching, raising  # noqa: SLF001
-
-
 def causes(error: BaseException) -> tuple[Thrown, ...]:
     """The exceptions behind one of Connect, outermost first."""
-    known: tuple[Thrown, ...] | None = getattr(error, _ATTRIBUTE, None)
-    return known or (_of_grpc(error),)
+    from logdriven_dagster.engine.spark.connect.channels import details_of
+
+    return _chain(details_of(error)) or (_of_grpc(error),)
 
 
 def _chain(details: Any) -> tuple[Thrown, ...]:
@@ -74,7 +45,7 @@ def _chain(details: Any) -> tuple[Thrown, ...]:
 
 def _of_grpc(error: Any) -> Thrown:
     """An error without a chain: the server did not answer, or does not know us any more."""
-    code = getattr(getattr(error, "_grpc_status_code", None), "name", "")
+    code = error.getGrpcStatusCode().name if hasattr(error, "getGrpcStatusCode") else ""
     condition = _condition(error)
     gone = code in _LOST or (condition or "").startswith(_FORGOTTEN)
     types = ("java.net.SocketException",) if gone else (type(error).__name__,)

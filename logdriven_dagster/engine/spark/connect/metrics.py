@@ -102,7 +102,7 @@ def query_plan(spark: "SparkSession", tag: str) -> QueryPlan | None:
 
 def _pages_of(spark: "SparkSession") -> StatusPages | None:
     client: Any = spark.client
-    server = (client._builder.endpoint, client.token)  # noqa: SLF001 - a token is one server's
+    server = (client.host, client.token)  # a token is one server's
     if server not in _known_pages:
         wanted = (SETTINGS_DIGEST, PAGES_PORT, "spark.app.id")
         told = client.get_config_with_defaults(*((name, None) for name in wanted))

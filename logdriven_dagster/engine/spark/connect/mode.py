@@ -1,14 +1,12 @@
 """Sessions of Spark Connect: a server does the work, reached by gRPC. See `modes.SparkMode`."""
 
-import atexit
 import copy
 import re
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.spark.connect.errors import keep_causes
+from logdriven_dagster.engine.spark.connect import internals
 from logdriven_dagster.engine.spark.connect.metrics import SERVER_ZONE, is_ours, query_plan
 from logdriven_dagster.engine.spark.modes import Mark
 from logdriven_dagster.errors import UsageError
@@ -35,9 +33,7 @@ class ConnectMode:
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:
         """UsageError for a foreign server that would misread the times of the databases."""
-        # Settings that a running server refuses are told once, not for every window.
-        warnings.filterwarnings("ignore", module=r"pyspark\.sql\.connect\.conf")
-        prepared(spark)
+        patient(spark)
         if not is_ours(spark):
             refuse_other_zone(spark, project)
 
@@ -45,22 +41,28 @@ class ConnectMode:
         return str(spark.conf.get("spark.app.id"))
 
     def new_session(self, spark: "SparkSession") -> "SparkSession":
+        from logdriven_dagster.engine.spark.connect.channels import CauseKeeper, CauseKeepingChannel
+
         # As `newSession` does it from Spark 4.3 on; before it is not implemented.
-        client: Any = spark.client
-        builder = copy.deepcopy(client._builder)  # noqa: SLF001
-        builder._params.pop(builder.PARAM_SESSION_ID, None)  # noqa: SLF001
+        channel = copy.deepcopy(internals.channel_builder(spark))
+        channel.set(channel.PARAM_SESSION_ID, None)
+        if not isinstance(channel, CauseKeepingChannel):  # a session that others have made
+            channel.add_interceptor(CauseKeeper())
         session_type: Any = type(spark)
-        return prepared(session_type(builder, userId=client._user_id))  # noqa: SLF001
+        return patient(session_type(channel, userId=internals.user(spark)))
 
     def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
-        conf: Any = session.conf
-        conf._set_all(dict(settings), silent=True)  # noqa: SLF001 - one request instead of many
+        """In one request. What a running server refuses was told when the session was made."""
+        from pyspark.sql.connect.proto import ConfigRequest, KeyValue
+
+        client: Any = session.client
+        pairs = [KeyValue(key=name, value=value) for name, value in settings.items()]
+        setting = ConfigRequest.Set(pairs=pairs, silent=True)
+        client.config(ConfigRequest.Operation(set=setting))
 
     def release(self, session: "SparkSession") -> None:
-        client: Any = session.client
         session.stop()
-        # Otherwise every window's client lives as long as the process.
-        atexit.unregister(client._on_exit)  # noqa: SLF001
+        internals.forget_at_exit(session)
 
     def mark(self, spark: "SparkSession", mark: Mark) -> None:
         """The tag alone: each operation runs in a thread of the server, whose pool is its own."""
@@ -95,8 +97,7 @@ class ConnectMode:
         return observation.get
 
     def estimated_bytes(self, frame: "DataFrame") -> int:
-        plan: Any = frame
-        told = _SIZE.search(plan._explain_string(mode="cost"))  # noqa: SLF001 - `explain` prints it
+        told = _SIZE.search(internals.explanation(frame))
         return int(float(told[1]) * 1024 ** _UNITS.index(told[2])) if told else _UNKNOWN_SIZE
 
     def has_java_class(self, spark: "SparkSession", file: str) -> bool:  # noqa: ARG002 - as SparkMode has it
@@ -123,12 +124,11 @@ def refuse_other_zone(spark: "SparkSession", project: Project) -> None:
         )
 
 
-def prepared(session: "SparkSession") -> "SparkSession":
-    """The session with our patience, and with errors that tell their causes."""
+def patient(session: "SparkSession") -> "SparkSession":
+    """The session with our patience."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     client: Any = session.client
-    patience = DefaultPolicy(max_retries=_TRIES, max_backoff=_LONGEST_PAUSE_MILLISECONDS)
-    client.set_retry_policies([patience])
-    keep_causes(client)
+    policy = DefaultPolicy(max_retries=_TRIES, max_backoff=_LONGEST_PAUSE_MILLISECONDS)
+    client.set_retry_policies([policy])
     return session

@@ -13,6 +13,7 @@ from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.plan import SQL, SubqueryAlias
 
 from logdriven_dagster.config.sql.references import UnreadableSqlError, replace_tables
+from logdriven_dagster.engine.spark.connect.internals import plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +26,7 @@ def watched_query(
     aliases = {
         name: f"watched_{uuid.uuid4().hex}"
         for name, frame in frames.items()
-        if frame._plan.observations  # noqa: SLF001 - whom the client tells what was counted
+        if plan(frame).observations  # whom the client tells what was counted
     }
     try:
         text = replace_tables(sql, aliases)
@@ -34,16 +35,19 @@ def watched_query(
     named = [name for name, alias in aliases.items() if alias in text]
     if not named:
         return None
-    views = [SubqueryAlias(frames[name]._plan, aliases[name]) for name in named]  # noqa: SLF001
+    views = [SubqueryAlias(plan(frames[name]), aliases[name]) for name in named]
     literals: Any = {name: sf.lit(value) for name, value in values.items()}
     session: Any = spark
-    return DataFrame(_WatchedSql(text, [], literals, views), session)
+    return DataFrame(_WatchedSql(text, literals, views), session)
 
 
 class _WatchedSql(SQL):
     """A query whose client hears what its frames count, as it does of other plans."""
 
+    def __init__(self, text: str, values: Any, views: list[Any]) -> None:
+        super().__init__(text, [], values, views)
+        self.watched = views
+
     @property
     def observations(self) -> dict[str, Any]:
-        views: Any = self._views
-        return {name: each for view in views for name, each in view.observations.items()}
+        return {name: each for view in self.watched for name, each in view.observations.items()}

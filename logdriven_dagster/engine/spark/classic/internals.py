@@ -1,0 +1,66 @@
+"""What this package uses of PySpark's private side in a classic session; nothing else does.
+
+Py4J leads from a few private attributes to Spark's Java objects, for which PySpark has no public
+door. ARCHITECTURE.md ("Private APIs") says what each is for, and which test breaks without it.
+"""
+# ruff: noqa: SLF001 - here, and nowhere else in this room
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation, SparkSession
+
+
+def gateway() -> Any | None:
+    """The way to the JVM that this process has started for Spark, dead or alive."""
+    return _context()._gateway
+
+
+def machine() -> Any:
+    """Java's packages, classes and static members."""
+    return _context()._gateway.jvm
+
+
+def start_machine() -> None:
+    """Start the JVM, as `SparkContext` begins."""
+    _context()._ensure_initialized()
+
+
+def has_context() -> bool:
+    """Whether a classic session has its Spark in this process."""
+    return _context()._active_spark_context is not None
+
+
+def forget_machine() -> None:
+    """Let PySpark start another JVM when a session is asked for next."""
+    from pyspark.sql import SparkSession
+
+    context = _context()
+    context._gateway = context._jvm = context._active_spark_context = None
+    SparkSession._instantiatedSession = None
+
+
+def java_session(spark: "SparkSession") -> Any:
+    """Spark's own session."""
+    return spark._jsparkSession
+
+
+def java_frame(frame: "DataFrame") -> Any:
+    """Spark's own frame, with its plan."""
+    return frame._jdf
+
+
+def java_observation(observation: "Observation") -> Any:
+    """Spark's own observation, which tells whether it has come to an end."""
+    return observation._jo
+
+
+def java_error(error: Exception) -> Any | None:
+    """The exception that Java threw, if Python's was made of one."""
+    return getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+
+
+def _context() -> Any:
+    from pyspark import SparkContext
+
+    return SparkContext
