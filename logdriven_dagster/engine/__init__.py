@@ -1,4 +1,4 @@
-"""The only Spark code: reads, transforms, stages and publishes one window at a time.
+"""The only Spark code: reads, transforms, stages and publishes windows.
 
 Importing this package is cheap; Spark, PyIceberg and PyArrow are imported at first use, so that
 commands which only plan start quickly.
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from logdriven_dagster.engine.spark.session import spark_session
-    from logdriven_dagster.engine.window.session import Engine, WindowSession
-    from logdriven_dagster.engine.window.stretch import StretchSession
+    from logdriven_dagster.engine.window.engine import Engine
+    from logdriven_dagster.engine.window.session import WindowSession
 
-__all__ = ["Engine", "StretchSession", "WindowSession", "spark_session"]
+__all__ = ["Engine", "WindowSession", "spark_session"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,12 +20,12 @@ def __getattr__(name: str) -> Any:
         from logdriven_dagster.engine.spark.session import spark_session
 
         return spark_session
-    if name in ("Engine", "WindowSession"):
-        from logdriven_dagster.engine.window import session as window
+    if name == "Engine":
+        from logdriven_dagster.engine.window.engine import Engine
 
-        return getattr(window, name)
-    if name == "StretchSession":
-        from logdriven_dagster.engine.window.stretch import StretchSession
+        return Engine
+    if name == "WindowSession":
+        from logdriven_dagster.engine.window.session import WindowSession
 
-        return StretchSession
+        return WindowSession
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

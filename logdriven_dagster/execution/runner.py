@@ -233,7 +233,7 @@ class Runner:
     ) -> Generator[WindowEvent]:
         """Publish and log a DataFrame as one window of a table with a single, given step."""
 
-        def stage(session: WindowSession, step: StepConfig) -> Staged:
+        def stage(session: WindowSession, step: StepConfig) -> tuple[Staged, ...]:
             return session.stage_frame(step, frame)
 
         yield from self._run(Order(self.project, table, window, Trigger.REFRESH, now, stage=stage))

@@ -1,8 +1,9 @@
 """What execution and engine say to each other about one window."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.quality import QualityReport
@@ -12,13 +13,16 @@ from logdriven_dagster.model.windows import Reads, TimeWindow
 
 @dataclass(frozen=True, slots=True)
 class WindowRun:
-    """One attempt as the engine sees it."""
+    """One attempt as the engine sees it, on its way from step to step."""
 
     job_id: int
     table: str
     window: TimeWindow
     fencing_token: int
-    """The token of the attempt; greater than that of any earlier one at the window."""
+    """The token of the attempt, greater than that of any earlier one at the window.
+
+    Targets refuse smaller ones of the same window.
+    """
     variables: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """Project and table variables and `--override` values, the later ones winning."""
     reads: Mapping[str, Reads] = field(default_factory=dict)
@@ -27,6 +31,47 @@ class WindowRun:
     """The files that a table of files reads."""
     row: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """The values of the row, which are data, for a step with `loop_over`."""
+    step_id: str = ""
+    """The step that it is at; empty before the first one."""
+
+    def at(self, step_id: str) -> "WindowRun":
+        """The attempt at one of its steps."""
+        return replace(self, step_id=step_id)
+
+    @property
+    def label(self) -> str:
+        """What Spark shows beside the jobs of a step, and errors of it say."""
+        return f"{self.table} {self.window} {self.step_id}".rstrip()
+
+    def superseded(self, token: int) -> AttemptLostError:
+        """What to raise when the target knows a greater token of the window."""
+        return AttemptLostError(
+            f"job {self.job_id}, {self.table} {self.window}: step {self.step_id} is not published, "
+            f"since a newer attempt has the window (token {token} over {self.fencing_token})"
+        )
+
+
+def whole_run(runs: Sequence[WindowRun]) -> WindowRun:
+    """The runs of adjoining windows as one over their range, which reads what any of them reads."""
+    if len(runs) == 1:
+        return runs[0]
+    window = TimeWindow(runs[0].window.start, runs[-1].window.end)
+    reads = {name: _union(run.reads[name] for run in runs) for name in runs[0].reads}
+    return replace(runs[0], window=window, reads=reads)
+
+
+def _union(reads: Iterable[Reads]) -> Reads:
+    spans: list[TimeWindow] = []
+    for each in reads:
+        if each is None:
+            return None
+        for span in each:
+            if spans and spans[-1].end.timestamp() >= span.start.timestamp():
+                end = max(spans[-1].end, span.end, key=lambda moment: moment.timestamp())
+                spans[-1] = TimeWindow(spans[-1].start, end)
+            else:
+                spans.append(span)
+    return tuple(spans)
 
 
 @dataclass(frozen=True, slots=True)

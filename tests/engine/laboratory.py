@@ -86,15 +86,15 @@ class Lab:
             return self.finish(session, table)
 
     def session(self, table: str, window: TimeWindow, **fields: Any) -> Any:
-        return self.engine.window(self.window_run(table, window, **fields))
+        return self.engine.window([self.window_run(table, window, **fields)])
 
     def finish(self, session: WindowSession, table: str) -> Ran:
         config = self.project.table(table)
-        staged = [session.stage(step) for step in config.steps]
+        staged = [each for step in config.steps for each in session.stage(step)]
         for check in config.checks:
             session.check(check)
         targets = [step.step for step in config.steps if step.target]
-        return Ran(staged, [session.publish(step, held) for step in targets])
+        return Ran(staged, [each for step in targets for each in session.publish(step, held)])
 
     def rows(self, table: str, window: TimeWindow | None = None) -> list[tuple[Any, ...]]:
         """The published rows in order."""

@@ -16,10 +16,11 @@ from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.config.server_limits import LOCK_SECONDS, limits
 from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.failures import step_errors
-from logdriven_dagster.engine.storage.staging import Place, Stamp
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog, remove_snapshots
 from logdriven_dagster.engine.targets.iceberg.table import IcebergTable
+from logdriven_dagster.engine.targets.store import Place
 from logdriven_dagster.errors import StepError, TransientStepError
+from logdriven_dagster.model.runs import WindowRun
 from tests.builders import day
 from tests.engine.laboratory import TABLE
 from tests.patience import PATIENCE, within
@@ -57,10 +58,10 @@ def fence(project: Project, token: int) -> None:
     """What the successor of a dead attempt does first."""
     catalog = open_catalog(project)
     place: Any = Place(project, None, lambda: catalog)  # type: ignore[arg-type]
-    stamp = Stamp(token, "ods.t", "load", day(1), token)
+    run = WindowRun(token, "ods.t", day(1), token).at("load")
     try:
         with step_errors():
-            IcebergTable(place, "ods.t", project.table("ods.t").output).fence(stamp)  # type: ignore[arg-type]
+            IcebergTable(place, "ods.t", project.table("ods.t").output).fence([run])  # type: ignore[arg-type]
     finally:
         catalog.engine.dispose()
 

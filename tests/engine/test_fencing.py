@@ -39,7 +39,8 @@ def attempt(lab: Lab, who: str, **fields: Any) -> Any:
 
 
 def stage(lab: Lab, session: WindowSession) -> Any:
-    return session.stage(lab.project.table("ods.t").steps[0])
+    (staged,) = session.stage(lab.project.table("ods.t").steps[0])
+    return staged
 
 
 def lost() -> None:
@@ -106,7 +107,7 @@ def test_frozen_between_the_last_look_and_the_switch_it_changes_nothing(fenced: 
             stage(fenced, successor)
             successor.publish("step_1", held)
 
-    with fenced.engine.window(zombie_run) as zombie:
+    with fenced.engine.window([zombie_run]) as zombie:
         stage(fenced, zombie)
         if fenced.project.table("ods.t").output.type == "iceberg":
             with pytest.raises(AttemptLostError):
@@ -121,11 +122,10 @@ def test_another_process_goes_on_with_what_was_staged(fenced: Lab):
     with attempt(fenced, "dead") as session:
         staged = stage(fenced, session)
     with Engine(fenced.project, fenced.spark).window(
-        fenced.window_run("ods.t", day(1), variables={"who": "successor"})
+        [fenced.window_run("ods.t", day(1), variables={"who": "successor"})]
     ) as session:
         session.fence()
-        restored = session.restore(step, staged.state)
-        assert restored is not None
+        (restored,) = session.restore(step, [staged.state]) or ()
         assert (restored.counts, restored.columns) == (staged.counts, staged.columns)
         session.publish("step_1", held)
     assert fenced.rows("ods.t") == [(1, "dead")]
@@ -138,7 +138,7 @@ def test_what_the_dead_attempt_had_published_is_not_published_twice(fenced: Lab)
         session.publish("step_1", held)
     with attempt(fenced, "successor") as session:
         session.fence()
-        if session.restore(step, staged.state) is None:  # a database has moved the rows
+        if session.restore(step, [staged.state]) is None:  # a database has moved the rows
             stage(fenced, session)
         session.publish("step_1", held)
     assert [row[0] for row in fenced.rows("ods.t")] == [1]
@@ -151,7 +151,7 @@ def test_discarding_never_removes_what_the_dead_attempt_had_published(fenced: La
         session.publish("step_1", held)
     with attempt(fenced, "successor") as session:
         session.fence()
-        session.restore(step, staged.state)
+        session.restore(step, [staged.state])
         session.discard()
     assert fenced.rows("ods.t") == [(1, "dead")]
 
@@ -178,7 +178,7 @@ def test_what_is_not_whole_is_not_taken_over(fenced: Lab):
     with attempt(fenced, "dead") as session:
         staged = stage(fenced, session)
         session.discard()
-        assert session.restore(step, staged.state) is None
+        assert session.restore(step, [staged.state]) is None
 
 
 def test_garbage_is_what_nobody_reads_or_needs(fenced: Lab):

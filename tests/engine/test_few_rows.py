@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine.storage import staging
+from logdriven_dagster.engine.targets import store
 from tests.builders import day
 from tests.engine.laboratory import Lab
 
@@ -25,7 +25,7 @@ ROWS = {"scanned": 3, "kept": 3, "made": 1, "left": 1}
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "FEW_ROWS", FEW)
+    monkeypatch.setattr(store, "FEW_ROWS", FEW)
 
 
 def windows(lab: Lab, *names: str, **step: Any) -> Callable[..., bool]:
@@ -38,7 +38,7 @@ def windows(lab: Lab, *names: str, **step: Any) -> Callable[..., bool]:
 
     def compiles(name: str = names[0], **rows: int) -> bool:
         window = day(next(days))
-        with engine.window(lab.window_run(name, window, variables=ROWS | rows)) as session:
+        with engine.window([lab.window_run(name, window, variables=ROWS | rows)]) as session:
             lab.finish(session, name)
         return {"true": True, "false": False}[lab.rows(name, window)[0][0]]
 

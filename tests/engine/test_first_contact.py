@@ -127,6 +127,17 @@ def test_a_file_with_rows_of_several_windows_keeps_those_of_the_others(lab: Lab)
     assert lab.rows("ods.t") == [(1, "a"), (2, "new"), (3, "b")]
 
 
+def test_several_windows_are_refused_beside_files_of_others_as_one_is(lab: Lab):
+    lab.file("out/others.parquet", "")
+    target = {"type": "parquet", "path": "out", "window_column": "day"}
+    lab.table("ods.t", {"sql": "SELECT DATE'2022-01-01' AS day", "target": target})
+    with (
+        lab.engine.window([lab.window_run("ods.t", day(n)) for n in (1, 2)]) as session,
+        pytest.raises(TerminalStepError, match=r"holds others\.parquet, which no window wrote"),
+    ):
+        session.stage(lab.project.table("ods.t").steps[0])
+
+
 def test_a_folder_with_files_of_others_is_refused(lab: Lab):
     lab.file("out/others.csv", "1,x\n")
     with pytest.raises(TerminalStepError, match=r"holds others\.csv, which no window wrote"):

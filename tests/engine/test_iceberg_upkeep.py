@@ -352,16 +352,16 @@ def test_a_takeover_after_upkeep_finds_what_the_dead_attempt_published(crowded: 
     make(crowded, mode)
     step = crowded.project.table("ods.t").steps[0]
     with crowded.session("ods.t", day(1), variables={"who": "dead"}) as session:
-        staged = session.stage(step)
-        published = session.publish("step_1", held)
+        (staged,) = session.stage(step)
+        (published,) = session.publish("step_1", held)
     run(crowded, 2, "later")
     rows = everything(crowded)
     compact(crowded)
     expire(crowded, unfinished=[1])
     with crowded.session("ods.t", day(1), variables={"who": "successor"}) as session:
         session.fence()
-        assert session.restore(step, staged.state) is not None
-        again = session.publish("step_1", held)
+        assert session.restore(step, [staged.state]) is not None
+        (again,) = session.publish("step_1", held)
     assert again.snapshot_id == (None if mode == "overwrite" else published.snapshot_id)
     assert everything(crowded) == rows
 
@@ -371,7 +371,7 @@ def test_a_takeover_that_finds_nothing_after_upkeep_leaves_the_same_rows(crowded
     make(crowded, mode)
     step = crowded.project.table("ods.t").steps[0]
     with crowded.session("ods.t", day(1), variables={"who": "dead"}) as session:
-        staged = session.stage(step)
+        (staged,) = session.stage(step)
         session.publish("step_1", held)
     run(crowded, 2, "later")
     rows = who(crowded)
@@ -379,7 +379,7 @@ def test_a_takeover_that_finds_nothing_after_upkeep_leaves_the_same_rows(crowded
     expire(crowded)
     with crowded.session("ods.t", day(1), variables={"who": "dead"}) as session:
         session.fence()
-        if session.restore(step, staged.state) is None:
+        if session.restore(step, [staged.state]) is None:
             session.stage(step)
         session.publish("step_1", held)
     assert who(crowded) == rows

@@ -29,6 +29,20 @@ def target(request: pytest.FixtureRequest) -> Any:
     return dict(TARGETS[request.param])
 
 
+@pytest.mark.parametrize("kind", ["csv", "sqlite", "iceberg upsert", "parquet overwrite"])
+def test_a_target_that_takes_one_window_at_a_time_refuses_several(lab: Lab, kind: str):
+    name, _, mode = kind.partition(" ")
+    target = {**TARGETS[name], "mode": mode or "overwrite_window"}
+    target |= {"key": ["v"]} if mode == "upsert" else {}
+    lab.table("ods.t", {"sql": QUERY, "target": target})
+    runs = [lab.window_run("ods.t", day(n)) for n in (1, 2)]
+    with (
+        lab.engine.window(runs) as session,
+        pytest.raises(TerminalStepError, match="one window at a time"),
+    ):
+        session.stage(lab.project.table("ods.t").steps[0])
+
+
 @pytest.mark.parametrize("mode", ["append", "overwrite_window"])
 def test_windows_add_up_and_repeating_one_leaves_the_same_rows(lab: Lab, target: Any, mode: str):
     lab.table("ods.t", {"sql": QUERY, "target": {**target, "mode": mode}})
@@ -309,14 +323,14 @@ def test_b34_raw_rows_lie_under_the_number_of_the_attempt_until_the_base_has_the
         )
         for n in (1, 2):
             with lab.session(name, day(n)) as session:
-                staged = session.stage(lab.project.table(name).steps[0])
+                (staged,) = session.stage(lab.project.table(name).steps[0])
                 raw = Path(str(staged.location))
-                assert raw.name.partition("-")[0] == str(session._run.job_id)
+                assert raw.name.partition("-")[0] == str(session._whole.job_id)
                 assert raw.is_dir()
                 session.publish("step_1", held)
         assert len(lab.rows(name)) == kept
         with lab.session(name, day(2)) as session:
-            staged = session.stage(lab.project.table(name).steps[0])
+            (staged,) = session.stage(lab.project.table(name).steps[0])
             session.discard()
         assert not Path(str(staged.location)).exists()
         assert len(lab.rows(name)) == kept

@@ -44,7 +44,7 @@ def test_a_hand_written_frame_is_staged_and_published_like_a_result(lab: Lab):
     lab.table("ods.t", {"sql": "SELECT 1 AS a", "target": {"type": "iceberg"}})
     frame = lab.spark.range(3)
     with lab.session("ods.t", day(1)) as session:
-        staged = session.stage_frame(lab.project.table("ods.t").steps[0], frame)
+        (staged,) = session.stage_frame(lab.project.table("ods.t").steps[0], frame)
         session.publish("step_1", held)
     assert (staged.source_type, staged.counts.source, staged.counts.target) == ("dataframe", 3, 3)
     assert lab.rows("ods.t") == [(0,), (1,), (2,)]

@@ -79,7 +79,7 @@ def test_a_published_upsert_that_is_published_again_says_the_same(lab: Lab, targ
     with lab.session("ods.t", day(2)) as session:
         session.stage(lab.project.table("ods.t").steps[0])
         keeper, staged = session._staged["step_1"]
-        told = [keeper.publish(staged, held).merged for _ in range(2)]
+        told = [keeper.publish(staged, held)[0].merged for _ in range(2)]
     assert told == [Merged(inserted=1, updated=1)] * 2
 
 

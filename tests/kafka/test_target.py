@@ -49,7 +49,8 @@ def end(peer: Peer, topic: str) -> int:
 def publish(lab: Lab, verify: Callable[[], None] = held) -> Any:
     with lab.session("ods.t", day(1)) as session:
         session.stage(lab.project.table("ods.t").steps[0])
-        return session.publish("step_1", verify)
+        (published,) = session.publish("step_1", verify)
+        return published
 
 
 class Recording:
@@ -204,9 +205,10 @@ def test_staged_rows_are_there_for_checks_and_successors(lab: Lab, peer: Peer, t
     table(lab, topic)
     step = lab.project.table("ods.t").steps[0]
     with lab.session("ods.t", day(1)) as dead:
-        state = dead.stage(step).state
+        (staged,) = dead.stage(step)
     with lab.session("ods.t", day(1)) as session:
-        assert session.restore(step, str(state)).counts.target == 3
+        (restored,) = session.restore(step, [str(staged.state)])
+        assert restored.counts.target == 3
         session.publish("step_1", held)
     assert len(messages(peer, topic)) == 3
 
@@ -232,6 +234,6 @@ def test_what_dead_attempts_staged_is_garbage(lab: Lab, topic: str):
 
     table(lab, topic)
     with lab.session("ods.t", day(1)) as session:
-        location = session.stage(lab.project.table("ods.t").steps[0]).location
+        (staged,) = session.stage(lab.project.table("ods.t").steps[0])
     found = find_garbage(lab.project, lambda job, place: False, timedelta(0))
-    assert [garbage.location for garbage in found] == [location]
+    assert [garbage.location for garbage in found] == [staged.location]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from logdriven_dagster.engine.storage.staging import Place
 from logdriven_dagster.engine.targets.rejected import rejected_target
+from logdriven_dagster.engine.targets.store import Place
 from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.model.quality import QualityReport, RuleResult
 from tests.builders import day

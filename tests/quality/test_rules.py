@@ -293,9 +293,9 @@ def test_what_was_found_comes_with_rows_that_are_taken_over(orders: Orders):
     orders.declare(quality)
     step = orders.project.table("ods.orders").steps[0]
     with orders.session("ods.orders", DAY) as dead:
-        staged = dead.stage(step)
+        (staged,) = dead.stage(step)
     with orders.session("ods.orders", DAY) as session:
-        restored = session.restore(step, staged.state)
+        (restored,) = session.restore(step, [staged.state])
         session.publish(step.step, lambda: None)
     assert restored.quality == staged.quality
     assert (orders.ids, [row[0] for row in orders.rejected()]) == ([1], [2])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine.window.stretch import StretchSession
+from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.events import WindowLost, WindowSetBack, WindowSucceeded
 from logdriven_dagster.model.windows import TimeWindow
@@ -14,9 +14,9 @@ from tests.execution.conftest import World
 from tests.stretches.conftest import LINES, NOW, together
 
 POINTS = [
-    (StretchSession, "stage", "after"),
-    (StretchSession, "publish", "before"),
-    (StretchSession, "publish", "after"),
+    (WindowSession, "stage", "after"),
+    (WindowSession, "publish", "before"),
+    (WindowSession, "publish", "after"),
 ]
 EXPIRE = "UPDATE job_log SET lease_expires_at = '2000-01-01' WHERE status = 'RUNNING'"
 
@@ -69,16 +69,17 @@ def test_an_interrupted_pass_is_discarded_and_runs_again_as_one(
 def test_one_lost_window_stops_the_pass_and_no_other(
     numbers: World, monkeypatch: pytest.MonkeyPatch
 ):
-    original = StretchSession.publish
+    original = WindowSession.publish
 
     def discarded_meanwhile(*args: Any) -> Any:
+        patched.undo()
         third = numbers.log("ods.numbers")[2]["job_id"]
         with numbers.runner.run_log.begin() as conn:
             leases.discard(conn, third, numbers.runner.owner)
         return original(*args)
 
     with monkeypatch.context() as patched:
-        patched.setattr(StretchSession, "publish", discarded_meanwhile)
+        patched.setattr(WindowSession, "publish", discarded_meanwhile)
         events = numbers.catch_up(now=NOW)
     assert sum(isinstance(event, WindowLost) for event in events) == 1
     assert sum(isinstance(event, WindowSetBack) for event in events) == 5

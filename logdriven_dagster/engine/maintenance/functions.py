@@ -9,7 +9,7 @@ from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.transforms import arguments, load_function
 from logdriven_dagster.engine.spark.actions import run_action
-from logdriven_dagster.engine.window.session import Engine
+from logdriven_dagster.engine.window.engine import Engine
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.upkeep import Upkept
 

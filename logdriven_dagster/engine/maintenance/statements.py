@@ -22,7 +22,7 @@ from logdriven_dagster.engine.queries.rendering import PARAMETER, substitute
 from logdriven_dagster.engine.spark.actions import Action
 from logdriven_dagster.engine.spark.metrics import query_counts
 from logdriven_dagster.engine.spark.session import fresh_session
-from logdriven_dagster.engine.window.session import Engine
+from logdriven_dagster.engine.window.engine import Engine
 from logdriven_dagster.model.upkeep import Upkept
 
 if TYPE_CHECKING:

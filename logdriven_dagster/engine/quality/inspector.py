@@ -11,7 +11,7 @@ for each rule.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from hashlib import sha256
 from operator import and_, or_
@@ -23,10 +23,11 @@ from logdriven_dagster.engine.quality.flags import Flags, column, flag, true_of
 from logdriven_dagster.engine.queries.transforms import arguments, load_function
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.spark.actions import run_action
-from logdriven_dagster.engine.storage.parquet_staging import stage_parquet
-from logdriven_dagster.engine.storage.staging import Stamp, read_files, remove_folder
+from logdriven_dagster.engine.storage.staging import remove_folder
+from logdriven_dagster.engine.targets.staged_files import stage_files, staged_frame
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.quality import KEPT_IDS, QualityReport, RuleResult
+from logdriven_dagster.model.runs import WindowRun
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -92,7 +93,7 @@ class Inspector:
     """Whether they are; true for what looks at the rows as a whole in any case."""
 
     @contextmanager
-    def inspected(self, frame: "DataFrame", stamp: Stamp) -> "Iterator[Inspected]":
+    def inspected(self, frame: "DataFrame", run: WindowRun) -> "Iterator[Inspected]":
         """The rows of a step divided into good and bad ones, until all are written."""
         from pyspark.sql import Observation
 
@@ -105,11 +106,11 @@ class Inspector:
             yield self._divided(observed, names, lambda: observation.get)
             return
         try:
-            staged = stage_parquet(flagged, self.staging, _part(stamp, "rows"), {})
+            (staged,) = stage_files(flagged, self.staging, [run.at(f"{run.step_id}__rows")])
             folders.append(staged.location)
-            flagged = read_files(frame.sparkSession, "parquet", staged.files, staged.schema)
-            flagged = self._flagged_as_a_whole(flagged, names, stamp, folders)
-            found = partial(self._found, flagged, stamp)
+            flagged = staged_frame(frame.sparkSession, [staged])
+            flagged = self._flagged_as_a_whole(flagged, names, run, folders)
+            found = partial(self._found, flagged, run)
             yield self._divided(flagged, names, found, staged.source_rows)
         finally:
             for folder in folders:
@@ -124,7 +125,7 @@ class Inspector:
             raise TerminalStepError(f"quality: {told} {', '.join(frame.columns)}")
 
     def _flagged_as_a_whole(
-        self, frame: "DataFrame", names: list[str], stamp: Stamp, folders: list[str]
+        self, frame: "DataFrame", names: list[str], run: WindowRun, folders: list[str]
     ) -> "DataFrame":
         """The staged rows with the columns of the rules that look at all of them."""
         from pyspark.sql import DataFrame
@@ -137,16 +138,16 @@ class Inspector:
         for n, rule in enumerate(self.rules):
             if rule.kind not in _OF_ALL_ROWS:
                 continue
-            told = self._asked(rule, rows, stamp)
+            told = self._asked(rule, rows, run)
             if isinstance(told, DataFrame):
-                frame = self._with_ids(frame, n, told, stamp, folders)
+                frame = self._with_ids(frame, n, told, run, folders)
             else:
                 frame = frame.withColumn(flag(n), true_of(told))
             for name in duplicates:
                 frame = frame.withColumn(flag(n), column(flag(n)) & ~column(name))
         return frame
 
-    def _asked(self, rule: Rule, rows: "DataFrame", stamp: Stamp) -> "DataFrame | Column":
+    def _asked(self, rule: Rule, rows: "DataFrame", run: WindowRun) -> "DataFrame | Column":
         """What a query or function says: the ids of bad rows, or a condition of them."""
         from pyspark.sql import Column, DataFrame
 
@@ -155,7 +156,7 @@ class Inspector:
         function = load_function(rule.text, self.code)
         known = self.values() | {ROWS: lambda: rows, "column": lambda: rule.column}
         given = arguments(rule.text, function, known)
-        label = f"{stamp.label}: {rule.name}"
+        label = f"{run.label}: {rule.name}"
         told = run_action(rows.sparkSession, label, lambda: function(**given))
         if not isinstance(told, (Column, DataFrame)):
             kind = type(told).__name__
@@ -165,7 +166,7 @@ class Inspector:
         return told
 
     def _with_ids(
-        self, frame: "DataFrame", n: int, ids: "DataFrame", stamp: Stamp, folders: list[str]
+        self, frame: "DataFrame", n: int, ids: "DataFrame", run: WindowRun, folders: list[str]
     ) -> "DataFrame":
         """The rows whose id is among these, written down, since asked twice they may differ."""
         from pyspark.sql import functions as sf
@@ -176,9 +177,9 @@ class Inspector:
             raise TerminalStepError(f"quality: {told}")
         keys = {name: f"{flag(n)}_{name}" for name in self.quality.id}
         ids = ids.select(*(column(name).alias(key) for name, key in keys.items())).distinct()
-        staged = stage_parquet(ids, self.staging, _part(stamp, f"rule_{n}"), {})
+        (staged,) = stage_files(ids, self.staging, [run.at(f"{run.step_id}__rule_{n}")])
         folders.append(staged.location)
-        ids = read_files(ids.sparkSession, "parquet", staged.files, staged.schema)
+        ids = staged_frame(ids.sparkSession, [staged])
         same = reduce(and_, [column(a).eqNullSafe(column(b)) for a, b in keys.items()])
         joined = frame.join(ids.withColumn(flag(n), sf.lit(True)), same, "left")  # noqa: FBT003
         return joined.withColumn(flag(n), true_of(column(flag(n)))).drop(*keys.values())
@@ -210,10 +211,10 @@ class Inspector:
         errors = [column(flag(n)) for n, rule in enumerate(self.rules) if rule.level == "error"]
         return reduce(or_, errors, sf.lit(False))  # noqa: FBT003 - a literal
 
-    def _found(self, staged: "DataFrame", stamp: Stamp) -> Mapping[str, Any]:
+    def _found(self, staged: "DataFrame", run: WindowRun) -> Mapping[str, Any]:
         """The counts of rows that are staged: a look at the columns of rules and ids."""
         totals = staged.agg(*self._counts())
-        rows = run_action(staged.sparkSession, f"{stamp.label}: rules", totals.collect)
+        rows = run_action(staged.sparkSession, f"{run.label}: rules", totals.collect)
         return rows[0].asDict()
 
     def _counts(self) -> "list[Column]":
@@ -230,10 +231,6 @@ class Inspector:
                 first = sf.min_by(key, sf.when(column(flag(n)), key), KEPT_IDS)
                 counts.append(sf.to_json(first, {"ignoreNullFields": "false"}).alias(f"ids_{n}"))
         return counts
-
-
-def _part(stamp: Stamp, name: str) -> Stamp:
-    return replace(stamp, step_id=f"{stamp.step_id}__{name}")
 
 
 def _hash(files: Sequence[str]) -> str:

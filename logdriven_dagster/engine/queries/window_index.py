@@ -29,13 +29,15 @@ _MICROSECONDS = 1_000_000
 def placed_in_windows(
     frame: "DataFrame", target: Target, windows: Sequence[TimeWindow], *, chosen: bool = False
 ) -> "DataFrame":
-    """The frame with the window of each row, refusing rows that lie outside of all of them.
+    """The frame with what places its rows, refusing rows that lie outside of all windows.
 
-    `chosen` as in `placed`.
+    Rows of several windows get the number of theirs. `chosen` says that none can lie outside.
     """
     from pyspark.sql import functions as sf
 
-    assert target.window_column is not None
+    if len(windows) == 1:
+        return placed(frame, target, windows[0], chosen=chosen)
+    assert target.window_column is not None  # `config.sql.stretching` lets no other target come
     whole = TimeWindow(windows[0].start, windows[-1].end)
     frame = placed(frame, target, whole, chosen=chosen)
     value = sf.col(f"`{target.window_column}`")

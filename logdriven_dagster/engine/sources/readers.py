@@ -67,7 +67,7 @@ class Reading:
     run: WindowRun
     sources: KnownSources = field(default_factory=KnownSources)
     windows: tuple[TimeWindow, ...] = ()
-    """The windows of a stretch; none if the run has one window."""
+    """The windows that the run reads in one pass; none where it is one by itself."""
     malformed: list[Malformed] = field(default_factory=list)
     """What was found by those sources of the reading that let malformed records through."""
 

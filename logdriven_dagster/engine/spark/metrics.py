@@ -3,10 +3,11 @@
 No row is read a second time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.spark.actions import Action
 from logdriven_dagster.engine.spark.modes import Mark, mode_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,13 @@ class QueryCounts:
     """Rows that the writer wrote."""
     most: int | None = None
     """The most rows that a part of the query put out, be it a scan before its filter or a join."""
+
+
+def counted(spark: "SparkSession", label: str, write: Callable[[], None]) -> QueryCounts:
+    """Run one writing query, interruptibly, and count its rows."""
+    action = Action(spark, f"{label}: write", write)
+    action.run()
+    return query_counts(spark, action.mark)
 
 
 def query_counts(spark: "SparkSession", mark: Mark) -> QueryCounts:

@@ -8,7 +8,7 @@ drop what they have seen.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,17 +22,11 @@ from logdriven_dagster.engine.kafka.clients import (
 )
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform, ddl
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.parquet_staging import stage_parquet
-from logdriven_dagster.engine.storage.staging import (
-    Place,
-    StagedRows,
-    Stamp,
-    parquet_is_whole,
-    read_files,
-    remove_folder,
-)
+from logdriven_dagster.engine.storage.staging import remove_folder
+from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
+from logdriven_dagster.engine.targets.store import Place, StagedRows
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
-from logdriven_dagster.model.runs import Published
+from logdriven_dagster.model.runs import Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -53,49 +47,55 @@ _PATIENCE_SECONDS = 30.0
 class KafkaTopic:
     """A target of type `kafka`; see `Store`."""
 
+    takes_stretches, stages_in_one_query = False, True
+
     def __init__(self, place: Place, table: str, target: KafkaTarget) -> None:
         self._place, self._table, self._target = place, table, target
         self._staging = place.project.staging / table
 
-    def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
+    def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write Parquet files into the warehouse; refuse columns that no message has."""
         topic = self._target.topic
         frame = conform(frame.drop(WINDOW_START), None, topic)
         frame = frame.toDF(*(name.lower() for name in frame.columns))
         _refuse_unsendable(frame.schema, topic)
-        return stage_parquet(frame, self._staging, stamp, {})
+        return stage_files(frame, self._staging, runs)
 
-    def staged_frame(self, staged: StagedRows) -> "DataFrame":
+    def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """The staged files."""
-        return read_files(self._place.spark, "parquet", staged.files, staged.schema)
+        return staged_frame(self._place.spark, staged)
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether all staged files are there and whole."""
-        return parquet_is_whole(staged, self._staging)
+        return are_whole(staged, self._staging)
 
-    def fence(self, stamp: Stamp) -> None:
+    def fence(self, runs: Sequence[WindowRun]) -> None:
         """Shut out other producers of this window, and abort the transaction that one left open."""
-        self._producer(stamp, Complaints())
+        (run,) = runs
+        self._producer(run, Complaints())
 
-    def publish(self, staged: StagedRows, verify: Callable[[], None]) -> Published:
+    def publish(
+        self, staged: Sequence[StagedRows], verify: Callable[[], None]
+    ) -> tuple[Published, ...]:
         """Send the rows in one transaction.
 
         Called again it sends them again: what makes a window exactly one transaction is that it is
         not published twice, which a crash right after the commit undoes.
         """
+        (rows,) = staged
         # A runner that lost its window must not even begin: it would shut out who has it now.
         verify()
-        if staged.files:
-            self._send(staged, verify)
-        remove_folder(staged.location)
-        return Published(staged.stamp.step_id, self._target.topic, rows=staged.rows)
+        if rows.files:
+            self._send(rows, verify)
+        self.discard(staged)
+        return (Published(rows.run.step_id, self._target.topic, rows=rows.rows),)
 
     def _send(self, staged: StagedRows, verify: Callable[[], None]) -> None:
         from confluent_kafka import KafkaException
 
         complaints, topic = Complaints(), self._target.topic
-        producer = self._producer(staged.stamp, complaints)
-        sending = _Sending(producer, topic, _own_headers(staged.stamp))
+        producer = self._producer(staged.run, complaints)
+        sending = _Sending(producer, topic, _own_headers(staged.run))
         try:
             producer.begin_transaction()
             for path in staged.files:
@@ -124,13 +124,13 @@ class KafkaTopic:
             "this one out; the transaction was aborted"
         )
 
-    def _producer(self, stamp: Stamp, complaints: Complaints) -> "Producer":
+    def _producer(self, run: WindowRun, complaints: Complaints) -> "Producer":
         """A producer that is the only one of this window: Kafka refuses those before it."""
         from confluent_kafka import KafkaException
 
         settings = self._place.project.kafka(self._target.connection)
         settings |= option_texts(self._target.options)
-        producer = open_producer(settings, self._transactional_id(stamp), complaints)
+        producer = open_producer(settings, self._transactional_id(run), complaints)
         try:
             _insist(producer.init_transactions)
         except KafkaException as error:
@@ -138,13 +138,14 @@ class KafkaTopic:
             raise complaints.of(producer).failure(error, what) from None
         return producer
 
-    def _transactional_id(self, stamp: Stamp) -> str:
-        parts = ("logdriven", self._place.project.name, stamp.table, self._target.topic)
-        return "-".join([*parts, stamp.window.key])
+    def _transactional_id(self, run: WindowRun) -> str:
+        parts = ("logdriven", self._place.project.name, run.table, self._target.topic)
+        return "-".join([*parts, run.window.key])
 
-    def discard(self, staged: StagedRows) -> None:
+    def discard(self, staged: Sequence[StagedRows]) -> None:
         """Remove the staging folder."""
-        remove_folder(staged.location)
+        (rows,) = staged
+        remove_folder(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Nothing: a topic is read by offsets, which a table's name does not give."""
@@ -165,8 +166,8 @@ def _refuse_unsendable(schema: "StructType", topic: str) -> None:
         )
 
 
-def _own_headers(stamp: Stamp) -> list[tuple[str, bytes]]:
-    own = {"table": stamp.table, "window": stamp.window.key, "job": str(stamp.job_id)}
+def _own_headers(run: WindowRun) -> list[tuple[str, bytes]]:
+    own = {"table": run.table, "window": run.window.key, "job": str(run.job_id)}
     return [(f"logdriven-{name}", value.encode()) for name, value in own.items()]
 
 

@@ -10,11 +10,11 @@ from logdriven_dagster.config.models.steps import (
     KafkaTarget,
     Target,
 )
-from logdriven_dagster.engine.storage.staging import Place, Store
 from logdriven_dagster.engine.targets.files.table import WindowFiles
 from logdriven_dagster.engine.targets.iceberg.table import IcebergTable
 from logdriven_dagster.engine.targets.jdbc.table import JdbcTable
 from logdriven_dagster.engine.targets.kafka import KafkaTopic
+from logdriven_dagster.engine.targets.store import Place, Store
 
 STORES: dict[type[Any], Callable[[Place, str, Any], Store]] = {
     IcebergTarget: IcebergTable,

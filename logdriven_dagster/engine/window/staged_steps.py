@@ -1,4 +1,4 @@
-"""What the log learns of a step that is staged, in a window or in one of a stretch."""
+"""What the log learns of a step of a window that is staged."""
 
 import json
 from dataclasses import replace
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.steps import StepConfig, Target
 from logdriven_dagster.engine.queries.schemas import columns_of
-from logdriven_dagster.engine.storage.staging import StagedRows
+from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.source_rows import SourceRows
@@ -31,7 +31,7 @@ def written(
         "malformed": malformed,
     }
     return Staged(
-        staged.stamp.step_id,
+        staged.run.step_id,
         Counts(staged.source_rows, staged.rows, staged.rows, rejected, malformed=malformed),
         source_type,
         target.type,

@@ -1,4 +1,4 @@
-"""What the steps of one window make: read, transform, and once for each row of a loop."""
+"""What the steps of a pass make: read, transform, and once for each row of a loop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from logdriven_dagster.engine.sources.files.records import Malformed
 from logdriven_dagster.engine.sources.readers import Reading, may_pass, read_source, source_files
 from logdriven_dagster.engine.sources.source_rows import look
 from logdriven_dagster.engine.spark.actions import run_action, run_checks
-from logdriven_dagster.engine.storage.staging import Place
+from logdriven_dagster.engine.targets.store import Place
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
@@ -45,7 +45,7 @@ class StepResult:
 
 
 class StepResults:
-    """The results of a window's steps as frames, which nobody has computed yet."""
+    """The results of steps as frames, which nobody has computed yet."""
 
     def __init__(
         self,
@@ -53,13 +53,13 @@ class StepResults:
         run: WindowRun,
         table: TableConfig,
         views: Views,
-        seen: "Callable[[str | None, DataFrame], DataFrame]" = lambda _, frame: frame,
         *,
-        windows: tuple[TimeWindow, ...] = (),
+        windows: tuple[TimeWindow, ...],
+        seen: "Callable[[str | None, DataFrame], DataFrame]",
     ) -> None:
-        """`seen` may watch a source on its way, whose `window_column` it learns.
+        """`run` is of the range of all `windows`, which are mostly one.
 
-        `windows` are those of a stretch.
+        `seen` may watch a source on its way, whose `window_column` it learns.
         """
         self._place, self._run, self._table, self._views = place, run, table, views
         self._seen, self._windows = seen, windows
@@ -120,10 +120,9 @@ class StepResults:
                 if None not in (found := counts()):
                     told.append(found)
                     waiting.remove(counts)
-        number = max(len(self._windows), 1)
-        return (
-            [sum(map(int, each)) for each in zip(*told, strict=True)] if told else [None] * number
-        )
+        if not told:
+            return [None] * len(self._windows)
+        return [sum(map(int, each)) for each in zip(*told, strict=True)]
 
     def uncounted(self, step: StepConfig) -> str:
         """What the log says where nobody knows how many malformed records a step has read."""

@@ -59,7 +59,7 @@ class Work:
     table: TableConfig
     steps: tuple[StepConfig, ...]
     run: WindowRun
-    stage: Callable[[WindowSession, StepConfig], Staged]
+    stage: Callable[[WindowSession, StepConfig], tuple[Staged, ...]]
     lookout: Lookout
 
 
@@ -128,7 +128,7 @@ class Chain:
         self.application_id = engine.application_id
         with (
             watched_by(self._check),
-            engine.window(self.work.run, self.work.project) as self.session,
+            engine.window([self.work.run], self.work.project) as self.session,
         ):
             self._with_retries(self._run)
 
@@ -175,9 +175,10 @@ class Chain:
             if step.target is None:
                 self._stage_step(step)
                 continue
-            restored = session.restore(step, self.attempt.staged[step.step])
-            if restored is None:
+            found = session.restore(step, [self.attempt.staged[step.step]])
+            if found is None:
                 break
+            (restored,) = found
             note = f"taken over from an earlier attempt; {restored.output}"
             self._advance(step)
             self.staged[step.step] = replace(restored, output=note)
@@ -281,7 +282,7 @@ class Chain:
         self._advance(step)
         if step.commit_before_read:
             self._touch()
-        staged = self.work.stage(self._session, step)
+        (staged,) = self.work.stage(self._session, step)
         if self.notes:  # once, and with the first step, which reads the source as a rule
             staged = replace(staged, output="; ".join(filter(None, [self.notes, staged.output])))
             self.notes = ""
@@ -318,7 +319,7 @@ class Chain:
         for step in self.work.steps:
             if step.target is not None and step.step in self.staged:
                 self.current_step = step.step
-                done = self._session.publish(step.step, self.lease.verify)
+                (done,) = self._session.publish(step.step, self.lease.verify)
                 self.staged[step.step] = done.counted(self.staged[step.step])
                 self.published.append(done)
 

@@ -18,7 +18,7 @@ from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.windows import TimeWindow
 
 
-def _stage(session: WindowSession, step: StepConfig) -> Staged:
+def _stage(session: WindowSession, step: StepConfig) -> tuple[Staged, ...]:
     return session.stage(step)
 
 
@@ -39,7 +39,7 @@ class Order:
     arguments: RunArguments = RunArguments()
     passed_over: Sequence[TimeWindow] = ()
     """Older windows to record as SKIPPED with it."""
-    stage: Callable[[WindowSession, StepConfig], Staged] = _stage
+    stage: Callable[[WindowSession, StepConfig], tuple[Staged, ...]] = _stage
 
     @property
     def steps(self) -> tuple[StepConfig, ...]:

@@ -17,7 +17,7 @@ from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.config.sql.stretching import stretch_obstacle
-from logdriven_dagster.engine import Engine, StretchSession
+from logdriven_dagster.engine import Engine, WindowSession
 from logdriven_dagster.engine.spark.actions import watched_by
 from logdriven_dagster.errors import AttemptLostError, RunLogError
 from logdriven_dagster.execution.events import (
@@ -78,7 +78,7 @@ class StretchChain:
     started: float = field(default_factory=time.monotonic)
     current_step: str = ""
     application_id: str | None = None
-    session: StretchSession | None = None
+    session: WindowSession | None = None
     touched: bool = False
     """Whether it has begun to publish."""
 
@@ -103,7 +103,7 @@ class StretchChain:
             runs = [part.run for part in self.parts]
             with (
                 watched_by(self._check),
-                spark_engine.stretch(runs, self.project) as self.session,
+                spark_engine.window(runs, self.project) as self.session,
             ):
                 self._run(self.session)
         except RunLogError:
@@ -121,7 +121,7 @@ class StretchChain:
         self.lease.check()
         self.timeout.check()
 
-    def _run(self, session: StretchSession) -> None:
+    def _run(self, session: WindowSession) -> None:
         again = [part.run for part in self.parts if part.attempt.previous is Status.DISCARDED]
         if again:
             session.fence(again)
@@ -146,7 +146,7 @@ class StretchChain:
             self.run_log.write(lambda conn: attempts.note_change(conn, refreshes))
         self.touched = True
 
-    def _stage(self, session: StretchSession, step: StepConfig) -> None:
+    def _stage(self, session: WindowSession, step: StepConfig) -> None:
         self.current_step = step.step
         if step is not self.table.steps[0]:
             self._begin(step.step)

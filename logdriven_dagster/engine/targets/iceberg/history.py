@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.storage.staging import StagedRows, Stamp, is_newer
-from logdriven_dagster.model.runs import Merged
+from logdriven_dagster.engine.targets.store import StagedRows, is_newer
+from logdriven_dagster.model.runs import Merged, WindowRun
 from logdriven_dagster.model.windows import range_text
 
 if TYPE_CHECKING:
@@ -18,28 +18,28 @@ _WINDOWS = "windows"
 """The property of a snapshot that belongs to several windows: those of each, as JSON."""
 
 
-def identity(stamp: Stamp) -> dict[str, str]:
+def identity(run: WindowRun) -> dict[str, str]:
     """The properties of every snapshot of ours: whose it is."""
     return {
-        "job_id": str(stamp.job_id),
-        "table": stamp.table,
-        "step": stamp.step_id,
-        "data_range_start": range_text(stamp.window.start),
-        "data_range_end": range_text(stamp.window.end),
-        "fencing_token": str(stamp.fencing_token),
+        "job_id": str(run.job_id),
+        "table": run.table,
+        "step": run.step_id,
+        "data_range_start": range_text(run.window.start),
+        "data_range_end": range_text(run.window.end),
+        "fencing_token": str(run.fencing_token),
     }
 
 
-def identities(stamps: Sequence[Stamp]) -> dict[str, str]:
+def identities(runs: Sequence[WindowRun]) -> dict[str, str]:
     """What a snapshot that belongs to several windows says of itself."""
-    if len(stamps) == 1:
-        return identity(stamps[0])
-    return _of_several([identity(stamp) for stamp in stamps])
+    if len(runs) == 1:
+        return identity(runs[0])
+    return _of_several([identity(run) for run in runs])
 
 
 def publication(staged: Sequence[StagedRows], merged: Merged | None = None) -> dict[str, str]:
     """The properties of a snapshot that publishes the rows of one window or of several."""
-    each = [identity(rows.stamp) | origin(rows) for rows in staged]
+    each = [identity(rows.run) | origin(rows) for rows in staged]
     counts = {"inserted": str(merged.inserted), "updated": str(merged.updated)} if merged else {}
     return each[0] | counts if len(each) == 1 else _of_several(each)
 
@@ -72,22 +72,22 @@ def merged_by(table: "Table", snapshot_id: str | None) -> Merged | None:
     return Merged(int(told["inserted"]), int(told["updated"])) if "inserted" in told else None
 
 
-def refuse_superseded(table: "Table", stamps: Sequence[Stamp]) -> None:
-    """AttemptLostError if a newer attempt at a stamp's window has been here."""
+def refuse_superseded(table: "Table", runs: Sequence[WindowRun]) -> None:
+    """AttemptLostError if a newer attempt at one of the windows has been here."""
     names = ("table", "step", "data_range_start")
-    mine = {tuple(identity(stamp)[name] for name in names): stamp for stamp in stamps}
+    mine = {tuple(identity(run)[name] for name in names): run for run in runs}
     for _, properties in _newest_first(table):
-        stamp = mine.get(tuple(properties.get(name, "") for name in names))
+        run = mine.get(tuple(properties.get(name, "") for name in names))
         token = int(properties.get("fencing_token", 0))
-        if stamp is not None and token > stamp.fencing_token:
-            raise stamp.superseded(token)
+        if run is not None and token > run.fencing_token:
+            raise run.superseded(token)
 
 
-def is_out_of_date(table: "Table", stamp: Stamp) -> bool:
+def is_out_of_date(table: "Table", run: WindowRun) -> bool:
     """Whether the table as a whole is what a newer window made of it."""
     for _, properties in _newest_first(table):
         if "staging" in properties:  # not a fence
-            return is_newer(properties["data_range_start"], stamp.window)
+            return is_newer(properties["data_range_start"], run.window)
     return False
 
 

@@ -23,16 +23,7 @@ from logdriven_dagster.engine.queries.schemas import (
     window_column,
 )
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.parquet_staging import stage_parquet
-from logdriven_dagster.engine.storage.staging import (
-    Place,
-    StagedRows,
-    Stamp,
-    parquet_is_whole,
-    read_files,
-    remove_folder,
-)
-from logdriven_dagster.engine.storage.stretch_staging import Pass, stage_folders
+from logdriven_dagster.engine.storage.staging import read_files, remove_folder
 from logdriven_dagster.engine.targets.first_contact import files_of_others
 from logdriven_dagster.engine.targets.iceberg.catalog import (
     PROPERTIES,
@@ -48,7 +39,6 @@ from logdriven_dagster.engine.targets.iceberg.files import (
     location,
     matching_files,
     one_of,
-    parquet_rows,
     within,
 )
 from logdriven_dagster.engine.targets.iceberg.history import (
@@ -62,8 +52,10 @@ from logdriven_dagster.engine.targets.iceberg.history import (
 from logdriven_dagster.engine.targets.iceberg.schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.targets.iceberg.upsert import merge, refuse_duplicate_keys
 from logdriven_dagster.engine.targets.jdbc.creation import create
+from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
+from logdriven_dagster.engine.targets.store import Place, StagedRows
 from logdriven_dagster.errors import NotPublishedError, TransientStepError
-from logdriven_dagster.model.runs import Merged, Published
+from logdriven_dagster.model.runs import Merged, Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -71,7 +63,6 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
     from pyspark.sql import DataFrame
-    from pyspark.sql.readwriter import DataFrameWriter
     from pyspark.sql.types import StructType
 
 _COMMIT_TRIES = 8
@@ -103,6 +94,8 @@ def table_folder(project: Project, name: str) -> Path:
 class IcebergTable:
     """A target of type `iceberg`; see `Store`."""
 
+    stages_in_one_query = True
+
     def __init__(self, place: Place, table: str, target: IcebergTarget) -> None:
         self._place, self._target = place, target
         self._name = target.name or table
@@ -110,65 +103,48 @@ class IcebergTable:
         self._folder = table_folder(place.project, self._name)
 
     @property
+    def takes_stretches(self) -> bool:
+        return self._target.mode in ("overwrite_window", "append")
+
+    @property
     def _catalog(self) -> Any:
         return self._place.catalog()
 
-    def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
+    def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write Parquet files below the table's folder that no snapshot names yet."""
         if (known := self._existing()) is not None:
             files_of_others(known, self._target)
         schema = spark_schema(known.schema()) if known else None
-        missing = self._place.missing_columns(stamp.table)
+        missing = self._place.missing_columns(runs[0].table)
         fitting = conform(frame, schema, self._name, missing=missing)
         frame = given_columns(fitting, frame) if self._target.mode == "upsert" else fitting
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
-        options = option_texts(self._target.options)
-        return stage_parquet(frame, self._folder / "data", stamp, options, self._refuse_duplicates)
+        options, check = option_texts(self._target.options), self._refuse_duplicates
+        return stage_files(frame, self._folder / "data", runs, options=options, check=check)
 
-    def _refuse_duplicates(self, staged: StagedRows) -> None:
+    def _refuse_duplicates(self, staged: Sequence[StagedRows]) -> None:
         if self._target.mode == "upsert":
             refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
 
-    def stage_windows(self, frame: "DataFrame", stamps: Sequence[Stamp]) -> Pass:
-        """Write the files of several windows in one pass; no snapshot names them yet."""
-        missing = self._place.missing_columns(stamps[0].table)
-        frame = conform(frame, self._known_schema(), self._name, missing=missing)
-        iceberg_schema(frame.schema)
-        options = option_texts(self._target.options)
-
-        def save(writer: "DataFrameWriter", path: str) -> None:
-            writer.options(**options).parquet(path)
-
-        return stage_folders(frame, self._folder / "data", stamps, save, parquet_rows)
-
-    def staged_frame(self, staged: StagedRows) -> "DataFrame":
+    def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """The staged files, read with their exact schema."""
-        return self.windows_frame([staged])
-
-    def windows_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
-        """The staged files of several windows, read with their exact schema."""
-        files = [path for rows in staged for path in rows.files]
-        return read_files(self._place.spark, "parquet", files, staged[0].schema)
+        return staged_frame(self._place.spark, staged)
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether all staged files are there and whole."""
-        return parquet_is_whole(staged, self._folder / "data")
+        return are_whole(staged, self._folder / "data")
 
-    def publish(self, staged: StagedRows, verify: Callable[[], None]) -> Published:
-        """Commit once; a snapshot that names this staging folder proves that it was done.
+    def publish(
+        self, staged: Sequence[StagedRows], verify: Callable[[], None]
+    ) -> tuple[Published, ...]:
+        """Commit all windows at once; a snapshot that names a staging folder proves it was done.
 
         The commit is a compare-and-swap on the snapshot that was current when `verify` was called.
         """
-        return self.publish_windows([staged], verify)[0]
-
-    def publish_windows(
-        self, staged: Sequence[StagedRows], verify: Callable[[], None]
-    ) -> tuple[Published, ...]:
-        """Commit several windows once, which makes them visible together."""
-        step, stamps = staged[0].stamp.step_id, [rows.stamp for rows in staged]
+        step, runs = staged[0].run.step_id, [rows.run for rows in staged]
         for table in self._tries(staged[0].schema):
-            refuse_superseded(table, stamps)
-            if self._target.mode == "overwrite" and is_out_of_date(table, stamps[0]):
+            refuse_superseded(table, runs)
+            if self._target.mode == "overwrite" and is_out_of_date(table, runs[0]):
                 return (Published(step, self._name, rows=0, table_rows=total_rows(table)),)
             if left := self._unpublished(table, staged):
                 made = self._changed(table, left)
@@ -200,19 +176,15 @@ class IcebergTable:
             return Change(others, tuple(path for rows in staged for path in rows.files))
         return self._replacing(table, staged)
 
-    def fence(self, stamp: Stamp) -> None:
+    def fence(self, runs: Sequence[WindowRun]) -> None:
         """Commit a snapshot that changes no row: a commit that began before it fails."""
-        self.fence_windows([stamp])
-
-    def fence_windows(self, stamps: Sequence[Stamp]) -> None:
-        """Commit one snapshot that changes no row, for several windows."""
         from pyiceberg.exceptions import CommitFailedException
 
         for table in self._tries():
-            refuse_superseded(table, stamps)
+            refuse_superseded(table, runs)
             try:
                 with table.transaction() as transaction:
-                    update = transaction.update_snapshot(snapshot_properties=identities(stamps))
+                    update = transaction.update_snapshot(snapshot_properties=identities(runs))
                     with update.fast_append():
                         pass
             except CommitFailedException:
@@ -263,12 +235,8 @@ class IcebergTable:
         forget_old_snapshots(table)
         return True
 
-    def discard(self, staged: StagedRows) -> None:
-        """Remove the staging folder, unless a snapshot names its files."""
-        self.discard_windows([staged])
-
-    def discard_windows(self, staged: Sequence[StagedRows]) -> None:
-        """Remove the staging folders of several windows, unless a snapshot names their files."""
+    def discard(self, staged: Sequence[StagedRows]) -> None:
+        """Remove the staging folders, unless a snapshot names their files."""
         table = self._existing()
         named: set[str] = set()
         if table is not None:
@@ -304,7 +272,7 @@ class IcebergTable:
     def _replacing(self, table: "Table", staged: Sequence[StagedRows]) -> Change:
         """What makes way for the staged files, by mode; the windows are one after the other."""
         added = tuple(path for rows in staged for path in rows.files)
-        windows = [rows.stamp.window for rows in staged]
+        windows = [rows.run.window for rows in staged]
         if self._target.mode == "overwrite":
             return Change(matching_files(table), added)
         column, schema = self._window_column, table.schema()
@@ -324,10 +292,6 @@ class IcebergTable:
     def _merged(self, table: "Table", staged: StagedRows) -> Change:
         removed, added, merged = merge(self._place.spark, table, self._target.key, staged)
         return Change(removed, added, merged=merged)
-
-    def _known_schema(self) -> "StructType | None":
-        table = self._existing()
-        return spark_schema(table.schema()) if table else None
 
     def _existing(self) -> "Table | None":
         return load_existing(self._catalog, self._identifier)

@@ -17,11 +17,10 @@ from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.staging import (
-    StagedRows,
     data_files,
+    new_folder,
     read_files,
     remove_folder,
-    staging_folder,
 )
 from logdriven_dagster.engine.targets.iceberg.files import (
     between,
@@ -30,6 +29,7 @@ from logdriven_dagster.engine.targets.iceberg.files import (
     parquet_rows,
 )
 from logdriven_dagster.engine.targets.iceberg.schema import spark_schema
+from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged
 
@@ -83,7 +83,7 @@ def merge(
         return [], staged.files, done
     schema = spark_schema(table.schema())
     old = read_files(spark, "parquet", [file.file_path for file in hit.files], schema)
-    old = conform(old, staged.schema, staged.stamp.table)
+    old = conform(old, staged.schema, staged.run.table)
     newer = _is_newer(f"old.{WINDOW_START}", staged)
     survivors = old.alias("old").join(new.alias("new"), _same_key(key) & ~newer, "left_anti")
     winners = new.alias("new").join(old.alias("old"), _same_key(key) & newer, "left_anti")
@@ -91,11 +91,12 @@ def merge(
         columns = old.dropDuplicates(list(key)).select(*key, *map(quoted, kept))
         winners = winners.join(columns, list(key), "left")
     merged = survivors.unionByName(winners)
-    folder = staging_folder(Path(staged.location).parent, staged.stamp)
+    run = staged.run
+    folder = new_folder(Path(staged.location).parent, run.job_id, run.step_id)
     try:
         run_action(
             spark,
-            f"{staged.stamp.label}: merge",
+            f"{run.label}: merge",
             lambda: merged.write.mode("append").parquet(str(folder)),
         )
     except BaseException:
@@ -109,7 +110,7 @@ def _hit(new: "DataFrame", table: "Table", key: tuple[str, ...], staged: StagedR
     """The files that hold a row whose key is among the new ones, and how many keys those are."""
     from pyspark.sql import functions as sf
 
-    spark, label = new.sparkSession, f"{staged.stamp.label}: match"
+    spark, label = new.sparkSession, f"{staged.run.label}: match"
     candidates = matching_files(table, _key_range(new, table, key, label))
     if not candidates:
         return Hit([])
@@ -176,5 +177,5 @@ def _is_newer(window_start: str, staged: StagedRows) -> "Column":
     """Whether a newer window wrote a row; never of a row without a window."""
     from pyspark.sql import functions as sf
 
-    newer = sf.col(window_start) > instant(staged.stamp.window.start)
+    newer = sf.col(window_start) > instant(staged.run.window.start)
     return sf.coalesce(newer, sf.lit(False))  # noqa: FBT003 - a literal

@@ -5,8 +5,8 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.engine.storage.staging import StagedRows, Stamp, is_newer
-from logdriven_dagster.model.runs import Merged
+from logdriven_dagster.engine.targets.store import StagedRows, is_newer
+from logdriven_dagster.model.runs import Merged, WindowRun
 from logdriven_dagster.model.windows import TimeWindow, range_text
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def lock_target(conn: "Connection", markers: "Table", target: str) -> None:
     conn.execute(lock)
 
 
-def take(conn: "Connection", markers: "Table", stamp: Stamp, target: str) -> None:
+def take(conn: "Connection", markers: "Table", run: WindowRun, target: str) -> None:
     """Lock the window's marker under the attempt's token, from here to the end of the transaction.
 
     AttemptLostError if it has a greater one: a newer attempt has been here.
@@ -128,18 +128,18 @@ def take(conn: "Connection", markers: "Table", stamp: Stamp, target: str) -> Non
     from sqlalchemy import func, insert, select, update
     from sqlalchemy.exc import IntegrityError
 
-    mine = _of_window(markers, target, stamp.window)
+    mine = _of_window(markers, target, run.window)
     known = func.coalesce(markers.c.fencing_token, 0)
-    taken = update(markers).where(*mine, known <= stamp.fencing_token)
-    values = {"fencing_token": stamp.fencing_token}
+    taken = update(markers).where(*mine, known <= run.fencing_token)
+    values = {"fencing_token": run.fencing_token}
     if conn.execute(taken.values(**values)).rowcount:
         return
     new = insert(markers).values(
         target_table=target,
-        data_range_start=range_text(stamp.window.start),
-        data_range_end=range_text(stamp.window.end),
-        table_name=stamp.table,
-        job_id=stamp.job_id,
+        data_range_start=range_text(run.window.start),
+        data_range_end=range_text(run.window.end),
+        table_name=run.table,
+        job_id=run.job_id,
         staging=NOTHING_YET,
         committed_at=func.current_timestamp(),
         **values,
@@ -150,7 +150,7 @@ def take(conn: "Connection", markers: "Table", stamp: Stamp, target: str) -> Non
     # It is there: with a greater token, or put there by another attempt a moment ago.
     if conn.execute(taken.values(**values)).rowcount == 0:
         token = conn.scalar(select(markers.c.fencing_token).where(*mine))
-        raise stamp.superseded(token or 0)
+        raise run.superseded(token or 0)
 
 
 def mark(
@@ -159,14 +159,14 @@ def mark(
     """Say in the same transaction that these rows are the window's."""
     from sqlalchemy import func, update
 
-    window = staged.stamp.window
+    window = staged.run.window
     conn.execute(
         update(markers)
         .where(*_of_window(markers, target, window))
         .values(
             data_range_end=range_text(window.end),
-            table_name=staged.stamp.table,
-            job_id=staged.stamp.job_id,
+            table_name=staged.run.table,
+            job_id=staged.run.job_id,
             staging=staged.location,
             row_count=staged.rows,
             inserted_count=merged.inserted if merged else None,

@@ -6,7 +6,7 @@ says which attempt published each window.
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from logdriven_dagster.engine.databases.tables import (
 from logdriven_dagster.engine.databases.wall_clocks import fit_clocks
 from logdriven_dagster.engine.queries.instants import lies_within
 from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.rendering import render_for_database
 from logdriven_dagster.engine.queries.schemas import (
     WINDOW_START,
     conform,
@@ -39,8 +40,8 @@ from logdriven_dagster.engine.queries.schemas import (
     given_columns,
     window_column,
 )
+from logdriven_dagster.engine.spark.metrics import counted
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.staging import Place, StagedRows, Stamp, write
 from logdriven_dagster.engine.targets.first_contact import meet_in_database, refuse_in_database
 from logdriven_dagster.engine.targets.jdbc.commit_markers import (
     grow_markers,
@@ -56,8 +57,9 @@ from logdriven_dagster.engine.targets.jdbc.commit_markers import (
 from logdriven_dagster.engine.targets.jdbc.creation import create
 from logdriven_dagster.engine.targets.jdbc.replaced_rows import has_moments, replaced_rows
 from logdriven_dagster.engine.targets.jdbc.upsert import refuse_bad_keys, upsert
+from logdriven_dagster.engine.targets.store import Place, StagedRows
 from logdriven_dagster.errors import NotPublishedError, TerminalStepError
-from logdriven_dagster.model.runs import Merged, Published
+from logdriven_dagster.model.runs import Merged, Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -77,6 +79,8 @@ def staging_prefix(table: str, suffix: str) -> str:
 class JdbcTable:
     """A target of type `jdbc`; see `Store`."""
 
+    takes_stretches, stages_in_one_query = False, False
+
     def __init__(self, place: Place, _table: str, target: JdbcTarget) -> None:
         self._place, self._target = place, target
         self._connection = place.project.connection(target.connection)
@@ -85,27 +89,32 @@ class JdbcTable:
         schema, _, self._name = target.table.rpartition(".")
         self._schema = schema or None
 
-    def stage(self, frame: "DataFrame", stamp: Stamp) -> StagedRows:
+    def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Load a new table beside the target."""
         from pyspark.sql import functions as sf
 
-        for statement in self._target.pre_sql:
+        (run,) = runs
+        for statement in self._pre_sql(run):
             if mistake := publication_mistake(statement, self._backend):
                 raise TerminalStepError(": ".join(filter(None, ("target.pre_sql", *mistake))))
         if WINDOW_START in frame.columns:
-            frame = frame.withColumn(WINDOW_START, sf.lit(utc_text(stamp.window.start)))
+            frame = frame.withColumn(WINDOW_START, sf.lit(utc_text(run.window.start)))
         with database(self._connection) as engine:
             frame = self._conformed(frame, engine)
-            staging = self._define(self._staging_name(stamp), frame.schema)
+            staging = self._define(self._staging_name(run), frame.schema)
             staging.create(engine)
             try:
-                return self._load(frame, stamp, staging, engine)
+                return (self._load(frame, run, staging, engine),)
             except BaseException:
                 staging.drop(engine, checkfirst=True)
                 raise
 
+    def _pre_sql(self, run: WindowRun) -> list[str]:
+        """The target's statements with the values of the window."""
+        return [render_for_database(statement, run) for statement in self._target.pre_sql]
+
     def _load(
-        self, frame: "DataFrame", stamp: Stamp, staging: "Table", engine: "Engine"
+        self, frame: "DataFrame", run: WindowRun, staging: "Table", engine: "Engine"
     ) -> StagedRows:
         from sqlalchemy import func, select
 
@@ -113,27 +122,28 @@ class JdbcTable:
         options |= option_texts(self._target.options)
         writer = stored(self._connection, frame).write.format("jdbc").options(**options)
         writer = writer.mode("append").option("dbtable", self._quoted(staging, engine))
-        counts = write(frame, stamp, writer.save)
+        counts = counted(frame.sparkSession, run.label, writer.save)
         with engine.connect() as conn:
             # Spark keeps no number of rows for JDBC; the staging table knows them.
             rows = conn.scalar(select(func.count()).select_from(staging))
             if self._target.mode == "upsert":
                 refuse_bad_keys(conn, staging, self._target)
         return StagedRows(
-            stamp,
-            staging.name,
-            frame.schema,
-            counts.source,
-            rows,
-            staged_by=stamp.fencing_token,
-            most_rows=counts.most,
+            run=run,
+            location=staging.name,
+            schema=frame.schema,
+            source_rows=counts.source,
+            rows=rows,
+            staged_by=run.fencing_token,
+            query=counts,
         )
 
-    def staged_frame(self, staged: StagedRows) -> "DataFrame":
+    def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """The staging table, read with the types that wrote it."""
+        (rows,) = staged
         with database(self._connection) as engine:
-            table = self._quoted(self._define(staged.location, staged.schema), engine)
-        return self._read(table, staged.schema).converted()
+            table = self._quoted(self._define(rows.location, rows.schema), engine)
+        return self._read(table, rows.schema).converted()
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether the staging table is there with all its rows."""
@@ -147,74 +157,79 @@ class JdbcTable:
                 return False
             return conn.scalar(select(func.count()).select_from(staging)) == staged.rows
 
-    def fence(self, stamp: Stamp) -> None:
+    def fence(self, runs: Sequence[WindowRun]) -> None:
         """Put the new token into the window's marker."""
+        (run,) = runs
         with database(self._connection) as engine:
             markers = self._markers(engine)
             with publishing_transaction(engine, self._lease) as conn:
-                take(conn, markers, stamp, self._target.table)
+                take(conn, markers, run, self._target.table)
 
     def _markers(self, engine: "Engine") -> "Table":
         markers = markers_in(self._schema)
         create(lambda: grow_markers(engine, markers))
         return markers
 
-    def publish(self, staged: StagedRows, verify: Callable[[], None]) -> Published:
+    def publish(
+        self, staged: Sequence[StagedRows], verify: Callable[[], None]
+    ) -> tuple[Published, ...]:
         """Move the rows in one transaction, whose marker makes repeating it harmless.
 
         The marker is locked first, under the attempt's token; `verify` comes after that.
         """
+        (rows,) = staged
         done = Published(
-            staged.stamp.step_id,
+            rows.run.step_id,
             self._target.table,
-            rows=None if self._target.mode == "upsert" else staged.rows,
+            rows=None if self._target.mode == "upsert" else rows.rows,
         )
         with database(self._connection) as engine:
-            staging = self._define(staged.location, staged.schema)
+            staging = self._define(rows.location, rows.schema)
             # Changing a table commits by itself in MariaDB, so it happens before the transaction.
             markers = self._markers(engine)
-            target = create(lambda: self._grown(engine, staged.schema))
+            target = create(lambda: self._grown(engine, rows.schema))
             with publishing_transaction(engine, self._lease) as conn:
                 if self._target.mode in ("upsert", "overwrite"):
                     lock_target(conn, markers, self._target.table)
-                take(conn, markers, staged.stamp, self._target.table)
+                take(conn, markers, rows.run, self._target.table)
                 verify()
                 if self._target.mode == "overwrite" and has_newer(
-                    conn, markers, self._target.table, staged.stamp.window
+                    conn, markers, self._target.table, rows.run.window
                 ):
                     done = replace(done, rows=0)
-                elif marker := publication(conn, markers, staged):
+                elif marker := publication(conn, markers, rows):
                     done = replace(done, merged=merged_by(marker))
                 else:
-                    merged = self._move(conn, staging, target, staged.stamp)
-                    mark(conn, markers, staged, self._target.table, merged)
+                    merged = self._move(conn, staging, target, rows.run)
+                    mark(conn, markers, rows, self._target.table, merged)
                     done = replace(done, merged=merged)
             staging.drop(engine, checkfirst=True)
-        return done
+        return (done,)
 
     def _move(
-        self, conn: "Connection", staging: "Table", target: "Table", stamp: Stamp
+        self, conn: "Connection", staging: "Table", target: "Table", run: WindowRun
     ) -> Merged | None:
         """Bring the staged rows into the target; what it did, of an upsert."""
         from sqlalchemy import delete, insert, select, text
 
-        for statement in self._target.pre_sql:
+        for statement in self._pre_sql(run):
             conn.execute(statement_text(statement, {}))
         meet_in_database(conn, target, self._target)
         if self._target.mode == "upsert":
             return upsert(conn, staging, target, self._target.key)
         if self._backend in ("mysql", "mariadb") and has_moments(target):
             conn.execute(text("SET time_zone = '+00:00'"))  # as the bounds are
-        replaced = replaced_rows(target, stamp.window, self._target, self._backend)
+        replaced = replaced_rows(target, run.window, self._target, self._backend)
         conn.execute(delete(target).where(*replaced))
         columns = [column_of(target, column.name) for column in staging.columns]
         conn.execute(insert(target).from_select(columns, select(*staging.columns)))
         return None
 
-    def discard(self, staged: StagedRows) -> None:
+    def discard(self, staged: Sequence[StagedRows]) -> None:
         """Drop the staging table."""
+        (rows,) = staged
         with database(self._connection) as engine:
-            self._define(staged.location, staged.schema).drop(engine, checkfirst=True)
+            self._define(rows.location, rows.schema).drop(engine, checkfirst=True)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """The target's rows; Spark leaves the restriction to the database."""
@@ -297,9 +312,9 @@ class JdbcTable:
     def _define(self, name: str, schema: "StructType") -> "Table":
         return define(name, self._schema, schema, self._backend, self._target.key)
 
-    def _staging_name(self, stamp: Stamp) -> str:
+    def _staging_name(self, run: WindowRun) -> str:
         """`<table>__staging_<job_id>_…`, never used before: it also names the publication."""
-        suffix = f"{_STAGING}{stamp.job_id}_{uuid.uuid4().hex[:6]}"
+        suffix = f"{_STAGING}{run.job_id}_{uuid.uuid4().hex[:6]}"
         return staging_prefix(self._name, suffix) + suffix
 
     def _quoted(self, table: "Table", engine: "Engine") -> str:

@@ -1,0 +1,91 @@
+"""The store of a step with rules: good rows go to its target, the others to a second one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from logdriven_dagster.engine.quality.inspector import Inspected, Inspector
+from logdriven_dagster.engine.targets.store import StagedRows, Store
+from logdriven_dagster.model.runs import Published, WindowRun
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class InspectedStore:
+    """A store that divides the rows by the rules; see `Store`."""
+
+    takes_stretches: ClassVar[bool] = False
+    """Rules count the rows of one window."""
+    stages_in_one_query: ClassVar[bool] = True
+    """The inspector stages the rows first where its store computes them more than once."""
+
+    keeper: Store
+    rejects: Store | None
+    inspector: Inspector
+    finished: "Callable[[DataFrame], DataFrame]"
+    """What comes between the rules and the writer."""
+    finished_rejects: "Callable[[DataFrame], DataFrame]"
+
+    def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
+        """Write the good rows, and the bad ones apart; the rows' report comes with them."""
+        (run,) = runs
+        with self.inspector.inspected(frame, run) as inspected:
+            (staged,) = self.keeper.stage(self.finished(inspected.good), runs)
+            try:
+                quality = inspected.report(staged.files)
+                rejected = self._stage_rejected(inspected, run)
+            except BaseException:
+                self.keeper.discard([staged])
+                raise
+        if inspected.source_rows is not None:  # the source was read before, by a write of its own
+            staged = replace(staged, source_rows=inspected.source_rows, query=None)
+        return (replace(staged, quality=quality, rejected=rejected),)
+
+    def _stage_rejected(self, inspected: Inspected, run: WindowRun) -> StagedRows | None:
+        if self.rejects is None:
+            return None
+        (rejected,) = self.rejects.stage(self.finished_rejects(inspected.rejected), [run])
+        return rejected
+
+    def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
+        """The good rows."""
+        return self.keeper.staged_frame(staged)
+
+    def holds(self, staged: StagedRows) -> bool:
+        """Whether all that was staged is there, bad rows as well as good ones."""
+        if not self.keeper.holds(staged):
+            return False
+        return self.rejects is None or (
+            staged.rejected is not None and self.rejects.holds(staged.rejected)
+        )
+
+    def publish(
+        self, staged: Sequence[StagedRows], verify: Callable[[], None]
+    ) -> tuple[Published, ...]:
+        """First the bad rows, which nobody waits for; a crash between them repeats both."""
+        if self.rejects is not None and (rejected := _rejected(staged)):
+            self.rejects.publish(rejected, verify)
+        return self.keeper.publish(staged, verify)
+
+    def fence(self, runs: Sequence[WindowRun]) -> None:
+        """Shut older attempts out of both."""
+        self.keeper.fence(runs)
+        if self.rejects is not None:
+            self.rejects.fence(runs)
+
+    def discard(self, staged: Sequence[StagedRows]) -> None:
+        """Remove both."""
+        self.keeper.discard(staged)
+        if self.rejects is not None and (rejected := _rejected(staged)):
+            self.rejects.discard(rejected)
+
+    def read(self, window: TimeWindow | None) -> "DataFrame":
+        """The good rows that are published."""
+        return self.keeper.read(window)
+
+
+def _rejected(staged: Sequence[StagedRows]) -> list[StagedRows]:
+    return [rows.rejected for rows in staged if rows.rejected is not None]

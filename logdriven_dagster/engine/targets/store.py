@@ -1,0 +1,181 @@
+"""What every kind of target shares: the protocol of its store, and the values that it takes.
+
+A window is a stretch of one: each method takes the windows of one pass, oldest first, which adjoin
+each other. What is staged is rows of single windows, so that whoever takes one of them over needs
+no other.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+from zoneinfo import ZoneInfo
+
+from logdriven_dagster.config.models.tables import MissingColumns
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.sources.known_sources import KnownSources
+from logdriven_dagster.engine.sources.source_rows import Looks
+from logdriven_dagster.engine.spark.metrics import QueryCounts
+from logdriven_dagster.engine.spark.settings import FEW_ROWS
+from logdriven_dagster.model.quality import QualityReport
+from logdriven_dagster.model.runs import Published, WindowRun
+from logdriven_dagster.model.windows import TimeWindow, parse_range_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a store works: the project, and the session whose views its readers need."""
+
+    project: Project
+    spark: "SparkSession"
+    catalog: Callable[[], Any]
+    """The project's Iceberg catalog, opened at first use."""
+    sources: KnownSources = field(default_factory=KnownSources)
+    """Files that were read before."""
+    looks: Looks = field(default_factory=Looks)
+    """Which rows of them belong to no window."""
+
+    def missing_columns(self, table: str) -> MissingColumns:
+        """What the table says of results that lack a column."""
+        return self.project.table(table).missing_columns
+
+
+_UNCOUNTED = "rows of the source are not counted: the query stops early, or Spark does not tell"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedRows:
+    """The rows of one window and step, written where nobody reads them yet."""
+
+    run: WindowRun
+    """The attempt that publishes them, at its step."""
+    location: str
+    """The staging folder or table; unique, so that it also identifies the publication."""
+    schema: "StructType"
+    source_rows: int | None
+    rows: int | None
+    files: tuple[str, ...] = ()
+    """Paths of the files that hold rows."""
+    staged_by: int = 0
+    """The fencing token of the attempt that staged them; another one may have taken them over."""
+    quality: QualityReport | None = None
+    """What the rules of the step found; None without rules."""
+    rejected: "StagedRows | None" = None
+    """The rows that break rules, on their way to a target of their own."""
+    query: QueryCounts | None = None
+    """What Spark counted of the query that wrote these rows, and those of the other windows of its
+    pass, if this process saw it; no part of the state."""
+
+    @property
+    def were_few(self) -> bool:
+        """Whether every part of the query put out less than FEW_ROWS, and that is known."""
+        return self.query is not None and self.query.most is not None and self.query.most < FEW_ROWS
+
+    @property
+    def output(self) -> str:
+        """What `step_log.output` says of them."""
+        unknown = "" if self.source_rows is not None else f"; {_UNCOUNTED}"
+        return f"staged {self.rows} rows in {self.location}{unknown}"
+
+    def state(self) -> dict[str, Any]:
+        """What another process needs to take them over, as JSON values."""
+        return {
+            "location": self.location,
+            "schema": self.schema.jsonValue(),
+            "source_rows": self.source_rows,
+            "rows": self.rows,
+            "files": list(self.files),
+            "staged_by": self.staged_by,
+            "quality": self.quality.state() if self.quality else None,
+            "rejected": self.rejected.state() if self.rejected else None,
+        }
+
+    @classmethod
+    def of(cls, run: WindowRun, state: Mapping[str, Any]) -> "StagedRows":
+        """The rows of a `state`, to be published by this attempt."""
+        from pyspark.sql.types import StructType
+
+        quality, rejected = state.get("quality"), state.get("rejected")
+        known = {name: state[name] for name in ("location", "source_rows", "rows", "staged_by")}
+        return cls(
+            run=run,
+            schema=StructType.fromJson(state["schema"]),
+            files=tuple(state["files"]),
+            quality=QualityReport.of(quality) if quality else None,
+            rejected=cls.of(run, rejected) if rejected else None,
+            **known,
+        )
+
+
+class Store(Protocol):
+    """Where the rows of one target live."""
+
+    @property
+    def takes_stretches(self) -> bool:
+        """Whether it takes several windows at once; otherwise each method is given one."""
+        ...
+
+    @property
+    def stages_in_one_query(self) -> bool:
+        """Whether `stage` computes the frame once, so that an `observe` in it sees all rows."""
+        ...
+
+    def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
+        """Write the frame, which carries what places its rows, where no reader looks.
+
+        Rows of several windows carry the number of their window, WINDOW_INDEX.
+        """
+        ...
+
+    def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
+        """The staged rows, for later steps and checks."""
+        ...
+
+    def holds(self, staged: StagedRows) -> bool:
+        """Whether all that was staged is still there, nothing less."""
+        ...
+
+    def publish(
+        self, staged: Sequence[StagedRows], verify: Callable[[], None]
+    ) -> tuple[Published, ...]:
+        """Make the rows of each window visible, all at once; doing it twice is doing it once.
+
+        Which of several windows comes first is up to the store.
+
+        `verify` raises AttemptLostError if the run log says that an attempt is not ours any more.
+        It is called inside the store's critical section: what happens between it and the switch
+        makes the switch fail, or wins over it.
+        """
+        ...
+
+    def fence(self, runs: Sequence[WindowRun]) -> None:
+        """Refuse publications of these windows with smaller tokens from here on."""
+        ...
+
+    def discard(self, staged: Sequence[StagedRows]) -> None:
+        """Remove staged rows, unless the target names them.
+
+        An attempt that was taken over may have published them, or a commit whose answer was lost.
+        """
+        ...
+
+    def read(self, window: TimeWindow | None) -> "DataFrame":
+        """The published rows that windows within `window` wrote, or all of them.
+
+        The technical column is still there. TerminalStepError if nothing was ever published.
+        """
+        ...
+
+
+def is_newer(data_range_start: str, window: TimeWindow) -> bool:
+    """Whether the window that starts there is newer than this one.
+
+    A target that is replaced as a whole must not go back in time when an older window is refreshed.
+    """
+    zone = window.start.tzinfo
+    assert isinstance(zone, ZoneInfo)
+    start = parse_range_text(data_range_start, zone)
+    return start.timestamp() > window.start.timestamp()

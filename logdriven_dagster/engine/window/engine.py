@@ -1,0 +1,114 @@
+"""A project's tables in one Spark application."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property, reduce
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.queries.schemas import WINDOW_START
+from logdriven_dagster.engine.sources.known_sources import KnownSources
+from logdriven_dagster.engine.sources.readers import Reading
+from logdriven_dagster.engine.sources.source_rows import Looks, Recall, count_rows
+from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.engine.spark.session import fresh_session, quieten
+from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
+from logdriven_dagster.engine.targets.store import Place
+from logdriven_dagster.engine.targets.stores import store
+from logdriven_dagster.engine.window.session import WindowSession
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.source_rows import SourceRows
+from logdriven_dagster.model.windows import Reads, TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Engine:
+    """A project's tables in one Spark application."""
+
+    def __init__(
+        self, project: Project, spark: "SparkSession", recall: Recall = lambda _: ()
+    ) -> None:
+        """`recall` tells what earlier processes have found in the sources of a table."""
+        self._project, self._spark = project, spark
+        self._opening = Lock()
+        self._sources, self._looks = KnownSources(), Looks(recall)
+        self._few_rows: dict[str, bool] = {}
+        """Whether the window before had few, by tables: the next one is expected to be like it."""
+        quieten()
+        mode_of(spark).adopt(spark, project)
+
+    @property
+    def spark(self) -> "SparkSession":
+        """The session that all windows share."""
+        return self._spark
+
+    @cached_property
+    def application_id(self) -> str:
+        """Spark's, for `job_log.application_id`."""
+        return mode_of(self._spark).application_id(self._spark)
+
+    @contextmanager
+    def window(
+        self, runs: Sequence[WindowRun], project: Project | None = None
+    ) -> Iterator[WindowSession]:
+        """A session of its own for one window, or for adjoining ones that run in one pass.
+
+        `runs` are the attempts, the oldest window first; `project` holds the table as they run it,
+        if that is an earlier version. Views are gone afterwards. What is staged stays: `discard`
+        removes it, when the log holds how the attempts ended.
+        """
+        table, alone = runs[0].table, len(runs) == 1
+        few_rows = alone and self._few_rows.get(table, False)
+        with fresh_session(self._spark, self._project, few_rows=few_rows) as spark:
+            place = self._place(spark, project or self._project)
+            session = WindowSession(place, runs, self._read)
+            yield session
+            if alone:
+                self._few_rows[table] = session.had_few_rows
+
+    def read(
+        self,
+        table: str,
+        window: TimeWindow | None = None,
+        session: "SparkSession | None" = None,
+    ) -> "DataFrame":
+        """The published rows of a configured table, or those of the windows within `window`."""
+        with step_errors():
+            place = self._place(session or self._spark, self._project)
+            return self._read(place, table, None if window is None else (window,))
+
+    def count_source(
+        self, run: WindowRun, step: StepConfig, now: datetime, done: Sequence[TimeWindow] | int
+    ) -> SourceRows:
+        """All rows of a step's source; `done` are the ranges, or the last key, that were read."""
+        with step_errors(), fresh_session(self._spark, self._project) as spark:
+            reading = Reading(self._project, spark, run, self._sources)
+            return count_rows(reading, step, now, done)
+
+    def _read(self, place: Place, name: str, windows: Reads) -> "DataFrame":
+        target = place.project.table(name).output
+        keeper = store(place, name, target)
+        # A table that is replaced as a whole has no windows, only a present.
+        if windows is None or target.mode == "overwrite":
+            return keeper.read(None).drop(WINDOW_START)
+        if not windows:
+            return keeper.read(None).drop(WINDOW_START).where("false")
+        frames = (keeper.read(window).drop(WINDOW_START) for window in windows)
+        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+    def _place(self, spark: "SparkSession", project: Project) -> Place:
+        return Place(project, spark, self._open_catalog, self._sources, self._looks)
+
+    def _open_catalog(self) -> Any:
+        with self._opening:  # windows side by side share one
+            return self._catalog
+
+    @cached_property
+    def _catalog(self) -> Any:
+        return open_catalog(self._project)
