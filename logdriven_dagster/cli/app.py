@@ -48,7 +48,7 @@ class _Commands(typer.core.TyperGroup):
         except typer.BadParameter as error:
             from pydantic import ValidationError
 
-            from logdriven_dagster.config.yaml.wording import plain_problem
+            from logdriven_dagster.config.models.wording import plain_problem
 
             if isinstance(error.__cause__, ValidationError):
                 error.message = plain_problem(error.__cause__)

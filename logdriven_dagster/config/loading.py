@@ -11,13 +11,16 @@ from pydantic import BaseModel, ValidationError
 
 from logdriven_dagster.config.checking.oversights import oversights
 from logdriven_dagster.config.checking.plain_secrets import plain_secrets
-from logdriven_dagster.config.checking.project import Found, mistakes, running_order
+from logdriven_dagster.config.checking.project import Found, mistakes
+from logdriven_dagster.config.derived.running_order import running_order
 from logdriven_dagster.config.models.code_files import misplaced_files
 from logdriven_dagster.config.models.jobs import JobConfig, job_model
 from logdriven_dagster.config.models.notifications import broken_recipients, unknown_recipients
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.tables import SLICED, TableConfig
+from logdriven_dagster.config.models.wording import ambiguities, validation_errors
 from logdriven_dagster.config.project import PROJECT_FILE, Project
+from logdriven_dagster.config.project_files import ProjectFiles, definitions_folder
 from logdriven_dagster.config.properties import with_properties
 from logdriven_dagster.config.templates import expanded, items_file
 from logdriven_dagster.config.yaml.documents import (
@@ -25,28 +28,11 @@ from logdriven_dagster.config.yaml.documents import (
     read_document,
     told_once,
 )
-from logdriven_dagster.config.yaml.wording import ambiguities, validation_errors
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _Config = TypeVar("_Config", TableConfig, JobConfig)
 _NAME = re.compile(r"^table: *([\w.]+)", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Sources:
-    """What the files of a project say, before it is checked as a whole."""
-
-    root: Path
-    main: Document
-    config: ProjectConfig
-    tables: tuple[Document, ...]
-    """One for each table: defaults are merged in, templates expanded, properties replaced."""
-    jobs: tuple[Document, ...]
-    errors: tuple[ConfigError, ...]
-    """Mistakes of files that could not be read."""
-    recorded_in: Path
-    """Where files of the registry's versions are written that are in the place of others."""
 
 
 def load_project(root: Path | str) -> Project:
@@ -66,7 +52,7 @@ def examined_project(root: Path | str) -> Project:
     return project
 
 
-def read_sources(root: Path | str) -> Sources:
+def read_sources(root: Path | str) -> ProjectFiles:
     """The documents of a project folder; InvalidProjectError without a valid `logdriven.yaml`."""
     root = Path(root).resolve()
     path = root / PROJECT_FILE
@@ -94,17 +80,12 @@ def read_sources(root: Path | str) -> Sources:
         for document in _documents(_yaml_files(root / "tables", "**/*"), errors)
     ]
     jobs = list(_documents(_yaml_files(root / "jobs", "**/*"), errors))
-    return Sources(
+    return ProjectFiles(
         root, main, config, tuple(tables), tuple(jobs), tuple(errors), definitions_folder(root)
     )
 
 
-def definitions_folder(root: Path) -> Path:
-    """The project's own folder for files of the registry's versions that run."""
-    return root / ".logdriven" / "definitions"
-
-
-def build_project(sources: Sources) -> Project:
+def build_project(sources: ProjectFiles) -> Project:
     """The project that the documents make up; InvalidProjectError holds every mistake."""
     building = _Building(sources, list(sources.errors), set(_unread_tables(sources)))
     tables: Found[TableConfig] = building.found(
@@ -124,7 +105,7 @@ def build_project(sources: Sources) -> Project:
     return Project(sources.root, sources.config, ordered, jobs.items, files, job_files)
 
 
-def _unread_tables(sources: Sources) -> Iterator[str]:
+def _unread_tables(sources: ProjectFiles) -> Iterator[str]:
     """Names of tables in files that could not be read: others may mean them."""
     for error in sources.errors:
         text = error.path.read_bytes() if error.path.is_file() else b""
@@ -143,7 +124,7 @@ def table_of(document: Document, zone: ZoneInfo) -> TableConfig:
 
 @dataclass
 class _Building:
-    sources: Sources
+    sources: ProjectFiles
     errors: list[ConfigError]
     broken: set[str] = field(default_factory=set)
     """Names of tables whose files are wrong, which was reported already."""

@@ -24,7 +24,7 @@ from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, Stan
 from logdriven_dagster.config.models.project import ConnectionConfig, ProjectConfig
 from logdriven_dagster.config.models.steps import Option, StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.properties import query_of
+from logdriven_dagster.config.properties import query_of, text_of_option
 from logdriven_dagster.config.secrets import resolve
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.definitions import Kind, code_of
@@ -193,6 +193,17 @@ class Project:
         """Group → key → value of a table, their secrets resolved and hidden from now on."""
         groups = table.properties.items()
         return {group: self.resolved(keys, f"properties.{group}") for group, keys in groups}
+
+    def written_properties(self, table: TableConfig) -> dict[str, dict[str, str]]:
+        """Group → key → text of a table, the project's own among them; no secrets."""
+        own, given = table.properties, self.config.properties
+        return {
+            group: {
+                key: text_of_option(value)
+                for key, value in {**given.get(group, {}), **own.get(group, {})}.items()
+            }
+            for group in {**given, **own}
+        }
 
     def path(self, text: str) -> str:
         """A path of the configuration with its variables, as `located` has it."""

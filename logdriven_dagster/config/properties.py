@@ -12,46 +12,16 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import AfterValidator, StringConstraints
-
-from logdriven_dagster.config.models.fields import IDENTIFIER
+from logdriven_dagster.config.models.properties import PROPERTY_REFERENCE
 from logdriven_dagster.config.models.steps import Option, StepConfig
 from logdriven_dagster.config.yaml.documents import Document, Location, text_of
 from logdriven_dagster.errors import ConfigError
 
 if TYPE_CHECKING:
     from logdriven_dagster.config.models.tables import TableConfig
-    from logdriven_dagster.config.project import Project
 
-_REFERENCE = re.compile(r"\$\{(\w+)\.([^}\s]+)\}")
-
-
-def _no_item(group: str) -> str:
-    if group == "each":
-        raise ValueError("${each.…} means the item of a template; choose another name")
-    return group
-
-
-def _names_no_property(value: Option) -> Option:
-    if isinstance(value, str) and _REFERENCE.search(value):
-        raise ValueError("a property cannot name another one")
-    return value
-
-
-Properties: TypeAlias = dict[
-    Annotated[
-        str,
-        StringConstraints(pattern=rf"^{IDENTIFIER}$", max_length=128),
-        AfterValidator(_no_item),
-    ],
-    dict[
-        Annotated[str, StringConstraints(pattern=r"^[\w.-]+$", max_length=128)],
-        Annotated[Option, AfterValidator(_names_no_property)],
-    ],
-]
-"""Group → key → value."""
 
 Values: TypeAlias = Mapping[str, Mapping[str, Option]]
 
@@ -111,33 +81,18 @@ def query_of(
     return str(_filled(text, table.properties, {*variables, *table.variables}))
 
 
-def properties_of(project: "Project", table: "TableConfig") -> dict[str, dict[str, str]]:
-    """Group → key → value of a table as texts, the project's own among them; no secrets."""
-    groups = {**project.config.properties, **table.properties}
-    return {
-        group: {
-            key: _text(value)
-            for key, value in {
-                **project.config.properties.get(group, {}),
-                **table.properties.get(group, {}),
-            }.items()
-        }
-        for group in groups
-    }
-
-
 def _filled(text: str, properties: Values, variables: Collection[str]) -> Any:
     if "${" not in text:
         return text
-    if (whole := _REFERENCE.fullmatch(text)) and f"{whole[1]}.{whole[2]}" not in variables:
+    if (whole := PROPERTY_REFERENCE.fullmatch(text)) and f"{whole[1]}.{whole[2]}" not in variables:
         return _value(whole, properties)
 
     def part(match: re.Match[str]) -> str:
         if f"{match[1]}.{match[2]}" in variables:
             return match[0]
-        return _text(_value(match, properties))
+        return text_of_option(_value(match, properties))
 
-    return _REFERENCE.sub(part, text)
+    return PROPERTY_REFERENCE.sub(part, text)
 
 
 def _value(reference: re.Match[str], properties: Values) -> Option:
@@ -174,5 +129,6 @@ def _are_properties(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(group, dict) for group in value.values())
 
 
-def _text(value: Option) -> str:
+def text_of_option(value: Option) -> str:
+    """The text that a property puts into a query."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -17,7 +17,8 @@ from logdriven_dagster.config.secrets import redact_start
 from logdriven_dagster.engine.kafka.clients import is_transient as is_transient_kafka
 from logdriven_dagster.engine.spark.dead_sessions import cause_of_death
 from logdriven_dagster.engine.spark.errors import repeats_its_cause, sentence_of
-from logdriven_dagster.engine.spark.jvm_errors import Thrown, thrown_by
+from logdriven_dagster.engine.spark.jvm_errors import thrown_by
+from logdriven_dagster.engine.spark.thrown import Thrown
 from logdriven_dagster.errors import (
     AttemptLostError,
     LogdrivenError,

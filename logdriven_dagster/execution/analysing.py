@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.loading import Sources, build_project
+from logdriven_dagster.config.loading import build_project
+from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.config.sql.query_mistakes import Place
 from logdriven_dagster.engine.window.analysis import Analysed, analyse
 from logdriven_dagster.errors import ConfigError
@@ -24,7 +25,7 @@ class Analysis:
 
 
 def analysis_of(
-    sources: Sources, start: "Callable[[Project], SparkSession] | None" = None
+    sources: ProjectFiles, start: "Callable[[Project], SparkSession] | None" = None
 ) -> Analysis:
     """Look at every query of a valid project; Spark is started or, where it runs, joined.
 

@@ -10,12 +10,7 @@ from dagster import (
 )
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.orchestration.assets.definitions import (
-    IO_MANAGER,
-    build_assets,
-    external_assets,
-)
-from logdriven_dagster.orchestration.assets.io_manager import table_io_manager
+from logdriven_dagster.orchestration.io_manager import table_io_manager
 from logdriven_dagster.orchestration.jobs.catch_up import catch_up_job
 from logdriven_dagster.orchestration.jobs.configured import configured_job, job_schedules
 from logdriven_dagster.orchestration.resources import (
@@ -26,6 +21,11 @@ from logdriven_dagster.orchestration.resources import (
 )
 from logdriven_dagster.orchestration.sensors.catch_up import catch_up_sensor
 from logdriven_dagster.orchestration.sensors.mirror import mirror_sensor
+from logdriven_dagster.orchestration.table_assets import (
+    IO_MANAGER,
+    build_assets,
+    external_assets,
+)
 from logdriven_dagster.private_files import guard_umask
 
 

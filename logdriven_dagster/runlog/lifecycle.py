@@ -42,8 +42,8 @@ from logdriven_dagster.runlog.attempts import failed_refreshes, leases, steps
 from logdriven_dagster.runlog.attempts import writes as attempts
 from logdriven_dagster.runlog.batches import files, offering
 from logdriven_dagster.runlog.batches import taking as batches
-from logdriven_dagster.runlog.history import slices
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
+from logdriven_dagster.runlog.sql.windows import window_of_row
 
 Run: TypeAlias = Attempt | str
 """An attempt, or the name of a table: its running attempt."""
@@ -282,7 +282,7 @@ def _attempt(row: Row[Any], process: Process) -> Attempt:
         lease = row.lease_expires_at - row.heartbeat_at
     claim = Claim(
         table=row.job_name,
-        window=slices.window(row.incremental_type, row._mapping, process.zone),
+        window=window_of_row(row.incremental_type, row._mapping, process.zone),
         period_minutes=row.job_period,
         incremental_type=row.incremental_type,
         project=row.project_name,

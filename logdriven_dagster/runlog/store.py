@@ -23,12 +23,7 @@ from logdriven_dagster.config.driver_errors import driver_words
 from logdriven_dagster.config.secrets import redact, remember
 from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.errors import RunLogError
-
-HEAD = "0006"
-"""The newest migration; a test proves that it is."""
-
-VERSION_TABLE = "logdriven_version"
-"""Not Alembic's default name: the log may share a database with Dagster's own storage."""
+from logdriven_dagster.runlog.schema.version import HEAD, VERSION_TABLE
 
 _DATABASES = ("sqlite", "postgresql", "mysql", "mariadb")
 _EXTRAS = {"psycopg": "postgres", "pymysql": "mysql", "MySQLdb": "mysql"}

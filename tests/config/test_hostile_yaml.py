@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from logdriven_dagster.config.derived.exchange import parsed_export
 from logdriven_dagster.config.yaml.bounds import read_yaml
-from logdriven_dagster.config.yaml.exchange import parsed_export
 from logdriven_dagster.errors import UsageError
 
 LAUGHS = "\n".join(

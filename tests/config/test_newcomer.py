@@ -15,8 +15,8 @@ from logdriven_dagster.config import examined_project
 from logdriven_dagster.config.models.jobs import MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.wording import ambiguities, validation_errors
 from logdriven_dagster.config.yaml.documents import Document
-from logdriven_dagster.config.yaml.wording import ambiguities, validation_errors
 from logdriven_dagster.errors import InvalidProjectError
 
 PROJECT = """\

@@ -11,7 +11,7 @@ import yaml
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.engine import Engine, WindowSession
 from logdriven_dagster.engine.spark.connect import metrics as connect_metrics
-from logdriven_dagster.engine.spark.modes import is_connect
+from logdriven_dagster.engine.spark.mode import is_connect
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 

@@ -19,10 +19,10 @@ from pyspark.sql.connect.session import SparkSession
 
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.engine.spark.connect import metrics as connect_metrics
-from logdriven_dagster.engine.spark.connect.connecting import REMOTE_VARIABLE, remote_url
 from logdriven_dagster.engine.spark.connect.mode import ConnectMode
+from logdriven_dagster.engine.spark.connecting import REMOTE_VARIABLE, remote_url
 from logdriven_dagster.engine.spark.metrics import QueryCounts, query_counts
-from logdriven_dagster.engine.spark.modes import Mark
+from logdriven_dagster.engine.spark.mode import Mark
 from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 from logdriven_dagster.engine.spark.server import state as server_state
 from logdriven_dagster.engine.spark.server.state import Server

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logdriven_dagster.engine.spark.modes import is_connect
+from logdriven_dagster.engine.spark.mode import is_connect
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 from tests.builders import day, hours

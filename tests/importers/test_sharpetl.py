@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.importers.sharpetl_sources import as_glob
+from logdriven_dagster.importers.sharpetl.sources import as_glob
 from tests.importers.conftest import Folder
 from tests.importers.kettle_world import rows
 

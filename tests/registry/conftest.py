@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.engine import URL
 
-from logdriven_dagster.config.yaml.exchange import as_json, as_yaml, parsed_export
+from logdriven_dagster.config.derived.exchange import as_json, as_yaml, parsed_export
 from logdriven_dagster.execution.definitions.changes import Registry, rollback, set_settings
 from logdriven_dagster.execution.definitions.exchange import export, import_export
 from logdriven_dagster.execution.definitions.registering import (

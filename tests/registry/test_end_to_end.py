@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from logdriven_dagster.config.yaml.exchange import as_yaml, parsed_export
+from logdriven_dagster.config.derived.exchange import as_yaml, parsed_export
 from logdriven_dagster.execution.definitions.changes import set_settings
 from logdriven_dagster.execution.definitions.exchange import export, import_export
 from logdriven_dagster.execution.definitions.registering import author, register

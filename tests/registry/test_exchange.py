@@ -6,7 +6,7 @@ import pytest
 import yaml
 from sqlalchemy.engine import make_url
 
-from logdriven_dagster.config.yaml.exchange import as_yaml, parsed_export
+from logdriven_dagster.config.derived.exchange import as_yaml, parsed_export
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.model.definitions import Kind
 from tests.registry.conftest import SALES

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sqlalchemy.engine import make_url
 
-from logdriven_dagster.config.yaml.exchange import as_json, as_yaml, parsed_export
+from logdriven_dagster.config.derived.exchange import as_json, as_yaml, parsed_export
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.changes import Registry, rollback, set_settings
 from logdriven_dagster.execution.definitions.exchange import export, import_export

@@ -14,8 +14,8 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.schema import migrations
 from logdriven_dagster.runlog.schema.attempts import metadata
 from logdriven_dagster.runlog.schema.migrating import migrate, script_directory
+from logdriven_dagster.runlog.schema.version import HEAD, VERSION_TABLE
 from logdriven_dagster.runlog.schema.views import VIEWS, create_views, drop_views
-from logdriven_dagster.runlog.store import HEAD, VERSION_TABLE
 from tests.runlog.logbook import execute
 
 FROZEN = sorted(Path(migrations.__path__[0], "versions").glob("v*.py"))

@@ -34,7 +34,7 @@ def export(
     """Write all registered definitions, with codes and versions, into one text."""
     from logdriven_dagster.cli.shown.control_characters import write_document
     from logdriven_dagster.cli.shown.rendering import print_line
-    from logdriven_dagster.config.yaml.exchange import as_json, as_yaml
+    from logdriven_dagster.config.derived.exchange import as_json, as_yaml
     from logdriven_dagster.execution.definitions.exchange import export as exported
 
     written = exported(Path(project or "."), history=history)
@@ -55,7 +55,7 @@ def import_(
     as_json: JsonOption = False,
 ) -> None:
     """Bring the definitions of an export into this run log: what differs makes new versions."""
-    from logdriven_dagster.config.yaml.exchange import parsed_export
+    from logdriven_dagster.config.derived.exchange import parsed_export
     from logdriven_dagster.errors import UsageError
     from logdriven_dagster.execution.definitions.exchange import import_export
     from logdriven_dagster.execution.definitions.registering import author, rehearse

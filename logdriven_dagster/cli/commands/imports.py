@@ -108,7 +108,7 @@ def scaffold(
     """Write table files from the schema of a database."""
     loaded = open_project(project)
     _check_times(loaded, default_start, period)
-    from logdriven_dagster.importers import scaffold as scaffolding
+    from logdriven_dagster.importers.database import importing as scaffolding
     from logdriven_dagster.importers.naming import table_name
 
     wish = scaffolding.Wish(
@@ -149,7 +149,7 @@ def import_kettle(
     """Write jobs and tables from Kettle's configuration tables and transformations."""
     loaded = open_project(project)
     _check_times(loaded, default_start, period)
-    from logdriven_dagster.importers import kettle
+    from logdriven_dagster.importers.kettle import importing as kettle
 
     wish = kettle.Wish(
         connection=connection,
@@ -164,8 +164,8 @@ def import_kettle(
     translation = kettle.import_kettle(loaded, wish)
 
     def read(written: "Project") -> "list[Progress]":
-        from logdriven_dagster.importers.kettle_log import read_progress
-        from logdriven_dagster.importers.reflection import open_database
+        from logdriven_dagster.importers.database.reflection import open_database
+        from logdriven_dagster.importers.kettle.log import read_progress
 
         engine = open_database(written.connection(connection))
         return read_progress(engine, schema, translation.names, translation)
@@ -188,14 +188,14 @@ def import_sharpetl(
 ) -> None:
     """Write tables from Sharp ETL's workflow files."""
     loaded = open_project(project)
-    from logdriven_dagster.importers import sharpetl
+    from logdriven_dagster.importers.sharpetl import importing as sharpetl
 
     old = None if job_log is None else _database(loaded, job_log)
     translation = sharpetl.import_sharpetl(loaded, paths, _pairs(loaded, mapped), rules)
 
     def read(written: "Project") -> "list[Progress]":
-        from logdriven_dagster.importers.reflection import open_database
-        from logdriven_dagster.importers.sharpetl_log import read_progress
+        from logdriven_dagster.importers.database.reflection import open_database
+        from logdriven_dagster.importers.sharpetl.log import read_progress
 
         assert old is not None
         return read_progress(open_database(old), written, translation.names, translation)

@@ -56,11 +56,10 @@ def properties(
 ) -> None:
     """Show the properties of a table by group, those of the project among them."""
     from logdriven_dagster.cli.shown import rendering
-    from logdriven_dagster.config.properties import properties_of
     from logdriven_dagster.errors import UsageError
 
     loaded = open_project(project)
-    found = properties_of(loaded, loaded.table(table))
+    found = loaded.written_properties(loaded.table(table))
     if group is not None and group not in found:
         groups = ", ".join(found) or "none"
         raise UsageError(f"{table} has no properties of group {group!r}; its groups are {groups}")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from logdriven_dagster.config.checking.declared_columns import column_mistakes
 from logdriven_dagster.config.checking.python_functions import broken_function
 from logdriven_dagster.config.checking.quality import rule_functions, rule_queries
+from logdriven_dagster.config.derived.variables import job_names, parameter_names, text_names
 from logdriven_dagster.config.models.jobs import MaintenanceJob, MaintenanceStep
 from logdriven_dagster.config.models.quality import ROWS
 from logdriven_dagster.config.models.steps import (
@@ -20,7 +21,6 @@ from logdriven_dagster.config.models.steps import (
     StepConfig,
 )
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.models.variables import job_names, parameter_names, text_names
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.queries import dialect_of
 from logdriven_dagster.config.sql.query_mistakes import (

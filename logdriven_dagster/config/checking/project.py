@@ -4,12 +4,12 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
 from typing import Generic, TypeVar
 
 from logdriven_dagster.config.checking.conditions import broken_conditions, broken_relations
 from logdriven_dagster.config.checking.plain_secrets import definition_secrets
 from logdriven_dagster.config.checking.quality import broken_quality, rule_queries
+from logdriven_dagster.config.derived.running_order import cycle_in, upstreams_of
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.notifications import unknown_recipients
 from logdriven_dagster.config.models.project import ProjectConfig
@@ -75,34 +75,9 @@ def mistakes(
         else:
             yield from _broken_job(job, jobs.origins[name], tables.items, known)
     yield from _shared_targets(tables)
-    if cycle := _cycle(_edges(tables.items)):
+    if cycle := cycle_in(upstreams_of(tables.items)):
         document = tables.origins[cycle[0]]
         yield document.error(("depends_on",), f"a cycle of dependencies: {' → '.join(cycle)}")
-
-
-def running_order(tables: Mapping[str, TableConfig]) -> Iterator[str]:
-    """Upstreams first; among equals by name, so that the order never changes by itself."""
-    sorter = TopologicalSorter(_edges(tables))
-    sorter.prepare()
-    while ready := sorted(sorter.get_ready()):
-        yield from ready
-        sorter.done(*ready)
-
-
-def _edges(tables: Mapping[str, TableConfig]) -> dict[str, set[str]]:
-    return {
-        name: {d.table for d in tables[name].depends_on if d.table in tables}
-        for name in sorted(tables)
-    }
-
-
-def _cycle(edges: Mapping[str, set[str]]) -> list[str]:
-    """The names along a cycle of dependencies; none if there is none."""
-    try:
-        TopologicalSorter(edges).prepare()
-    except CycleError as error:
-        return list(reversed(error.args[1]))
-    return []
 
 
 def _broken_job(
@@ -111,7 +86,7 @@ def _broken_job(
     for n, name in enumerate(job.tables):
         if name not in known:
             yield _unknown_table(document, ("tables", n), name, tables)
-    edges = _edges(tables)
+    edges = upstreams_of(tables)
     for n, relation in enumerate(job.relations):
         for name in relation.upstream:
             if name not in known:
@@ -121,7 +96,7 @@ def _broken_job(
             yield document.error(("relations", n, "to"), problem, f"add {relation.to} to tables")
         edges.setdefault(relation.to, set()).update(relation.upstream)
     yield from broken_relations(job, document, tables)
-    if (cycle := _cycle(edges)) and not _cycle(_edges(tables)):
+    if (cycle := cycle_in(edges)) and not cycle_in(upstreams_of(tables)):
         yield document.error(("relations",), f"a cycle of relations: {' → '.join(cycle)}")
 
 

@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from logdriven_dagster.config.derived.uses import uses_of
-from logdriven_dagster.config.loading import Sources
 from logdriven_dagster.config.models.code_files import misplaced_content, named_files
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.settings import Settings, setting_columns
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.config.properties import properties_of
+from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.config.yaml.documents import Document, text_of
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 from logdriven_dagster.model.definitions import Declared, Derived, Kind, canonical, code_of
 
 
-def declared(sources: Sources, project: Project) -> Iterator[Declared]:
+def declared(sources: ProjectFiles, project: Project) -> Iterator[Declared]:
     """The project, its tables and its jobs, as the files declare them.
 
     A content is `values`, what the file says with the defaults of the project, `settings`, the
@@ -53,12 +52,12 @@ def derived(project: Project) -> Derived:
 
 
 def in_place_of(
-    sources: Sources,
+    sources: ProjectFiles,
     kind: Kind,
     contents: Mapping[str, Mapping[str, Any]],
     labels: Mapping[str, str] | None = None,
-) -> Sources:
-    """The sources with some definitions of the registry instead of those of the files.
+) -> ProjectFiles:
+    """The files with some definitions of the registry instead of those of the files.
 
     `contents` is by name; one that no file declares is added. The files that they name are below
     `sources.recorded_in`. `labels` say in mistakes which version of what it is. InvalidProjectError
@@ -129,7 +128,7 @@ def _files(values: Any, folder: Path) -> Iterator[tuple[str, str]]:
 
 def _properties(project: Project, table: TableConfig) -> Iterator[dict[str, str]]:
     code = code_of(project.name, Kind.TABLE, table.table)
-    for group, values in properties_of(project, table).items():
+    for group, values in project.written_properties(table).items():
         for name, value in values.items():
             yield {"code": code, "config_group": group, "name": name, "value": value}
 

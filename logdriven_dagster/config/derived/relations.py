@@ -7,8 +7,8 @@ waits for besides its own `depends_on`. Source: DolphinScheduler, workflow defin
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from logdriven_dagster.config.checking.project import running_order
 from logdriven_dagster.config.derived.job_settings import in_job
+from logdriven_dagster.config.derived.running_order import running_order
 from logdriven_dagster.config.models.jobs import Relation, StandardJob
 from logdriven_dagster.config.models.tables import Dependency, TableConfig
 from logdriven_dagster.config.project import Project

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from logdriven_dagster.config.checking.cron import Cron
+from logdriven_dagster.config.models.cron import Cron
 from logdriven_dagster.config.models.fields import (
     DurationField,
     Model,

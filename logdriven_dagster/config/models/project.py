@@ -17,11 +17,11 @@ from logdriven_dagster.config.models.fields import (
     ZoneField,
 )
 from logdriven_dagster.config.models.notifications import NotifyRule, RecipientField
+from logdriven_dagster.config.models.properties import Properties
 from logdriven_dagster.config.models.quality import QualityRules
 from logdriven_dagster.config.models.settings import RetryVersion
 from logdriven_dagster.config.models.steps import Option
 from logdriven_dagster.config.models.tables import BatchSize, MissingColumns, RowsOutside
-from logdriven_dagster.config.properties import Properties
 from logdriven_dagster.config.secrets import has_reference, names_secret
 from logdriven_dagster.model.attempts import OnRunning
 

@@ -8,8 +8,8 @@ import yaml
 from pydantic import Field, ValidationError
 
 from logdriven_dagster.config.models.fields import DurationField, Model
+from logdriven_dagster.config.models.wording import plain_problem
 from logdriven_dagster.config.yaml.bounds import read_yaml
-from logdriven_dagster.config.yaml.wording import plain_problem
 
 ReleaseState = Literal["online", "offline"]
 TimeoutStrategy = Literal["warn", "fail", "both"]

@@ -26,9 +26,9 @@ from logdriven_dagster.config.models.fields import (
     TableName,
 )
 from logdriven_dagster.config.models.notifications import NotifyRule
+from logdriven_dagster.config.models.properties import Properties
 from logdriven_dagster.config.models.settings import RetryVersion, Settings
 from logdriven_dagster.config.models.steps import CheckConfig, Option, StepConfig, Target
-from logdriven_dagster.config.properties import Properties
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.periods import Grid, Unit
 from logdriven_dagster.model.windows import Along

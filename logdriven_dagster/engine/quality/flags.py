@@ -10,7 +10,7 @@ from logdriven_dagster.config.models.quality import ROWS, QualityConfig, Rule
 from logdriven_dagster.engine.quality.rules import CONDITIONS
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.views import Views
-from logdriven_dagster.engine.spark.metrics import LOOKED_UP
+from logdriven_dagster.engine.spark.query_plans import LOOKED_UP
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -7,7 +7,8 @@ from contextvars import ContextVar
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from logdriven_dagster.engine.spark.modes import Mark, mode_of
+from logdriven_dagster.engine.spark.mode import Mark
+from logdriven_dagster.engine.spark.modes import mode_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from urllib.parse import unquote
 
 from logdriven_dagster.config.secrets import redact_start
-from logdriven_dagster.engine.spark.jvm_errors import Thrown
+from logdriven_dagster.engine.spark.thrown import Thrown
 
 _LONGEST_FRAGMENT = 80
 

@@ -1,107 +1,11 @@
-"""What differs between a classic Spark session and one of Spark Connect, behind one interface.
+"""Which of the two modes a session has: classic, or Spark Connect."""
 
-A classic session has its JVM beside this process; a Connect session only speaks to a server, so
-there is no `sparkContext`, no `_jvm`, no static configuration. Everything else in the engine takes
-either, and asks `mode_of` for the few things that need to know.
-"""
+from typing import TYPE_CHECKING
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from logdriven_dagster.engine.spark.mode import SparkMode, is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation, SparkSession
-
-    from logdriven_dagster.config.project import Project
-    from logdriven_dagster.engine.spark.metrics import QueryPlan
-
-_CONNECT = "pyspark.sql.connect."
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What names one piece of work to Spark, to cancel it by and to find its numbers by."""
-
-    label: str
-    """What people read."""
-    tag: str
-    """Unique."""
-    pool: str | None = None
-    """The scheduler pool that its jobs belong to."""
-
-    @property
-    def description(self) -> str:
-        """What a classic session shows beside the jobs; as unique as the tag."""
-        return f"{self.label} {self.tag[-8:]}"
-
-
-class SparkMode(Protocol):
-    """One way to reach Spark. Sessions are given with each call: a mode holds no state of them."""
-
-    lists_files: bool
-    """Whether a frame over files lists them when it is made, and not when it is asked something."""
-
-    def adopt(self, spark: "SparkSession", project: "Project") -> None:
-        """Make a session fit for a project's work; UsageError where it cannot be."""
-        ...
-
-    def application_id(self, spark: "SparkSession") -> str:
-        """Spark's name for the application behind the session."""
-        ...
-
-    def new_session(self, spark: "SparkSession") -> "SparkSession":
-        """A session over the same application, with views and settings of its own."""
-        ...
-
-    def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
-        """Set what can be set on a running session; static settings stay as they are."""
-        ...
-
-    def release(self, session: "SparkSession") -> None:
-        """End a session of `new_session`, not the application."""
-        ...
-
-    def mark(self, spark: "SparkSession", mark: Mark) -> None:
-        """Put the mark on all work that this thread starts in the session from now on."""
-        ...
-
-    def cancel(self, spark: "SparkSession", mark: Mark) -> None:
-        """Stop the work that runs under a mark."""
-        ...
-
-    def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
-        """The latest finished query under a mark with its row counts; None if nobody knows."""
-        ...
-
-    def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":
-        """A frame over the files that another session has found; None where that cannot be had."""
-        ...
-
-    def input_files(self, frame: "DataFrame") -> list[str]:
-        """The locations of the files that the frame reads."""
-        ...
-
-    def query(
-        self,
-        spark: "SparkSession",
-        sql: str,
-        values: Mapping[str, Any],
-        frames: "Mapping[str, DataFrame]",
-    ) -> "DataFrame":
-        """The result of a query; `frames` are the views that it may name."""
-        ...
-
-    def observed(self, observation: "Observation") -> Mapping[str, Any]:
-        """What an `observe` found; nothing if no query has come by it, and nobody waits for one."""
-        ...
-
-    def estimated_bytes(self, frame: "DataFrame") -> int:
-        """How much the frame's result is, as far as Spark can tell before it runs."""
-        ...
-
-    def has_java_class(self, spark: "SparkSession", file: str) -> bool:
-        """Whether `org/…/Name.class` is known to be on Spark's class path."""
-        ...
+    from pyspark.sql import SparkSession
 
 
 def mode_of(spark: "SparkSession") -> SparkMode:
@@ -113,8 +17,3 @@ def mode_of(spark: "SparkSession") -> SparkMode:
     from logdriven_dagster.engine.spark.classic.mode import ClassicMode
 
     return ClassicMode()
-
-
-def is_connect(thing: object) -> bool:
-    """Whether a session, frame or error is one of Spark Connect."""
-    return type(thing).__module__.startswith((_CONNECT, "pyspark.errors.exceptions.connect"))

@@ -16,7 +16,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
 from logdriven_dagster.engine.spark.classic.launching import start_java
-from logdriven_dagster.engine.spark.connect.connecting import connect, remote_url
+from logdriven_dagster.engine.spark.connecting import connect, remote_url
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import (
     launch_settings,

@@ -11,12 +11,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.checking.plain_secrets import definition_secrets, plain_secrets
 from logdriven_dagster.config.derived.declaring import declared
-from logdriven_dagster.config.models.code_files import misplaced_content
-from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.models.settings import checked_column
-from logdriven_dagster.config.project import PROJECT_FILE
-from logdriven_dagster.config.yaml.documents import Document
-from logdriven_dagster.config.yaml.exchange import (
+from logdriven_dagster.config.derived.exchange import (
     FORMAT,
     SECTIONS,
     Content,
@@ -24,6 +19,11 @@ from logdriven_dagster.config.yaml.exchange import (
     ExportedDefinition,
     ExportedHistory,
 )
+from logdriven_dagster.config.models.code_files import misplaced_content
+from logdriven_dagster.config.models.project import ProjectConfig
+from logdriven_dagster.config.models.settings import checked_column
+from logdriven_dagster.config.project import PROJECT_FILE
+from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.changes import Registry
 from logdriven_dagster.execution.definitions.registering import (

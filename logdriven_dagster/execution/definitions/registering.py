@@ -23,9 +23,10 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.declaring import declared, derived, in_place_of
-from logdriven_dagster.config.loading import Sources, build_project, read_sources
+from logdriven_dagster.config.loading import build_project, read_sources
 from logdriven_dagster.config.models.jobs import with_enabled_steps
 from logdriven_dagster.config.models.settings import with_settings
+from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.errors import ConfigError, InvalidProjectError, RunLogError
 from logdriven_dagster.model.definitions import Change, Declared, Derived, Kind, code_of
 from logdriven_dagster.runlog import RunLog
@@ -55,7 +56,7 @@ class Registered:
 class Folder:
     """What the files of a project say, and its run log."""
 
-    sources: Sources
+    sources: ProjectFiles
     project: Project
     """The project that the files declare."""
     run_log: RunLog
@@ -75,12 +76,12 @@ class Folder:
         return cls._of(read_sources(root))
 
     @classmethod
-    def _of(cls, sources: Sources) -> "Folder":
+    def _of(cls, sources: ProjectFiles) -> "Folder":
         project = build_project(sources)
         return cls.read(sources, project, RunLog.open(project.run_log_url))
 
     @classmethod
-    def read(cls, sources: Sources, project: Project, run_log: RunLog) -> "Folder":
+    def read(cls, sources: ProjectFiles, project: Project, run_log: RunLog) -> "Folder":
         """The folder whose files have been read."""
         return cls(sources, project, run_log, tuple(declared(sources, project)))
 
@@ -104,7 +105,7 @@ class Folder:
 class Standing:
     """What is in force: files, and contents of the registry in the place of some of them."""
 
-    sources: Sources
+    sources: ProjectFiles
     project: Project
 
     def derive(self, conn: Connection, author: Author) -> list[Change]:
@@ -186,7 +187,7 @@ def located(root: Path | str) -> Project:
     return replace(_looked_at(sources, project), registering=registering)
 
 
-def _looked_at(sources: Sources, project: Project) -> Project:
+def _looked_at(sources: ProjectFiles, project: Project) -> Project:
     try:
         run_log = RunLog.open_to_look(project.run_log_url)
         if run_log is None:

@@ -23,7 +23,7 @@ from logdriven_dagster.orchestration.assets.partitions import table_partitions
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.records import forget_planned_checks, report_planned
 from logdriven_dagster.orchestration.events.reporting import Reporter, StepContext
-from logdriven_dagster.orchestration.jobs.behind import downstream
+from logdriven_dagster.orchestration.events.skipped_tables import downstream
 
 
 @contextmanager

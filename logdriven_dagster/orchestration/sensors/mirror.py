@@ -46,9 +46,9 @@ from logdriven_dagster.orchestration.events.untold import Broken
 from logdriven_dagster.orchestration.jobs.catch_up import add_first_partitions
 from logdriven_dagster.orchestration.sensors.cursors import Seen, moment_of
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.history.slices import window_of
 from logdriven_dagster.runlog.observed import quality
 from logdriven_dagster.runlog.observed.mirror import ended_in, ended_since, present
+from logdriven_dagster.runlog.sql.windows import window_of
 
 MIRROR = "run_log_mirror"
 JOB_TAG = "logdriven/job_id"

@@ -15,7 +15,6 @@ from logdriven_dagster.model.attempts import Attempt, Status
 from logdriven_dagster.model.batches import BatchState, Route, marking_of
 from logdriven_dagster.model.windows import in_zone
 from logdriven_dagster.runlog.attempts import leases
-from logdriven_dagster.runlog.history import slices
 from logdriven_dagster.runlog.schema.attempts import (
     batch,
     batch_archive,
@@ -25,6 +24,7 @@ from logdriven_dagster.runlog.schema.attempts import (
 )
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
+from logdriven_dagster.runlog.sql.windows import window_of_row
 
 
 def enlist(conn: Connection, route: Route) -> None:
@@ -180,7 +180,7 @@ def stored_markings(conn: Connection, numbers: Iterable[int | None]) -> dict[int
 
 def marking_of_row(row: Row[Any], route: Route) -> str:
     """The marking of a window for which nobody gave one."""
-    window = slices.window(row.incremental_type, row._mapping, route.zone)
+    window = window_of_row(row.incremental_type, row._mapping, route.zone)
     return marking_of(window, route.zone, in_zone(row.data_now or 0, route.zone))
 
 

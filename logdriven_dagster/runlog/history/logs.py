@@ -21,6 +21,7 @@ from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, chunks
 from logdriven_dagster.runlog.sql.clock import since, utc_now
 from logdriven_dagster.runlog.sql.unions import each
+from logdriven_dagster.runlog.sql.windows import is_of, window_of
 
 _DONE, _SKIPPED = Status.SUCCESS.value, Status.SKIPPED.value
 _LONGEST_LINE = 300
@@ -133,14 +134,14 @@ def _open_windows(
     hidden: dict[str, list[OpenWindow]] = {}
     for row in rows:
         table = by_name[row.job_name]
-        if row.window_start is not None and slices.is_of(table, row.incremental_type):
+        if row.window_start is not None and is_of(table, row.incremental_type):
             item = _open_window(row, table, errors.get(row.job_id))
             (opened if row.latest else hidden).setdefault(row.job_name, []).append(item)
     return opened, hidden
 
 
 def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:
-    status, window = Status(row.status), slices.window_of(table, row._mapping)
+    status, window = Status(row.status), window_of(table, row._mapping)
     is_running = status is Status.RUNNING
     seen = row.heartbeat_at if is_running else row.job_end_time
     return OpenWindow(

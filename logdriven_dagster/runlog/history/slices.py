@@ -2,19 +2,18 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
-from zoneinfo import ZoneInfo
 
 from sqlalchemy import bindparam, select, union_all
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.models.tables import SLICED, TableConfig
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import LastSlice
-from logdriven_dagster.model.windows import Along, Slice, TimeWindow, in_zone
+from logdriven_dagster.model.windows import Slice, in_zone
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.unions import each
+from logdriven_dagster.runlog.sql.windows import window_of
 
 _NEWEST = (
     select(job_log.c.job_id)
@@ -98,23 +97,3 @@ def begun(conn: Connection, table: TableConfig, keys: Collection[str] | None = N
     rows = conn.execute(union_all(*parts)).mappings().all()
     windows = [window_of(table, row) for row in sorted(rows, key=lambda row: row["window_start"])]
     return [window for window in windows if isinstance(window, Slice)]
-
-
-def is_of(table: TableConfig, incremental_type: str | None) -> bool:
-    """Whether a row is of a window of the table as it is now, not from before its type changed."""
-    if table.is_sliced:
-        return incremental_type == table.incremental_type
-    return incremental_type not in SLICED
-
-
-def window_of(table: TableConfig, row: Mapping[Any, Any]) -> TimeWindow:
-    """The window of a `job_log` row of the table, by the names of its columns."""
-    return window(table.incremental_type, row, table.grid.zone)
-
-
-def window(incremental_type: str | None, row: Mapping[Any, Any], zone: ZoneInfo) -> TimeWindow:
-    """The window of a `job_log` row of any table."""
-    if incremental_type not in SLICED:
-        return TimeWindow(in_zone(row["window_start"], zone), in_zone(row["window_end"], zone))
-    low, high = row["data_range_start"] or "", row["data_range_end"]
-    return Slice.nth(row["window_start"], low, high, zone, Along.of(str(incremental_type)))

@@ -15,8 +15,8 @@ from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.runlog.schema import definitions as definition_schema  # noqa: F401 - their tables
 from logdriven_dagster.runlog.schema import observations as observation_schema  # noqa: F401 - their tables
 from logdriven_dagster.runlog.schema.attempts import metadata
+from logdriven_dagster.runlog.schema.version import VERSION_TABLE
 from logdriven_dagster.runlog.schema.views import create_views, drop_views
-from logdriven_dagster.runlog.store import VERSION_TABLE
 
 _LOCK = 5_136_201
 _LOCK_SECONDS = 60

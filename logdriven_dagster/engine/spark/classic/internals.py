@@ -55,7 +55,7 @@ def java_observation(observation: "Observation") -> Any:
     return observation._jo
 
 
-def java_error(error: Exception) -> Any | None:
+def java_error(error: BaseException) -> Any | None:
     """The exception that Java threw, if Python's was made of one."""
     return getattr(error, "_origin", None) or getattr(error, "java_exception", None)
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.classic.java_values import python_value
-from logdriven_dagster.engine.spark.metrics import ROWS, PlanNode, QueryPlan, number
+from logdriven_dagster.engine.spark.query_plans import ROWS, PlanNode, QueryPlan, number
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from logdriven_dagster.engine.spark.modes import Mark
+    from logdriven_dagster.engine.spark.mode import Mark
 
 _BUS_MILLISECONDS = 20_000
 

@@ -1,4 +1,4 @@
-"""Classic sessions: Spark's JVM belongs to this process. See `modes.SparkMode`."""
+"""Classic sessions: Spark's JVM belongs to this process. See `mode.SparkMode`."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -8,12 +8,12 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.classic.java_values import python_value
 from logdriven_dagster.engine.spark.classic.metrics import query_plan
-from logdriven_dagster.engine.spark.modes import Mark
+from logdriven_dagster.engine.spark.mode import Mark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
-    from logdriven_dagster.engine.spark.metrics import QueryPlan
+    from logdriven_dagster.engine.spark.query_plans import QueryPlan
 
 _MODIFIABLE: dict[str, bool] = {}
 """Setting → whether Spark takes it while it runs, which is the same for all sessions."""

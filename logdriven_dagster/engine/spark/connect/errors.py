@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from logdriven_dagster.engine.spark.jvm_errors import Thrown
+from logdriven_dagster.engine.spark.thrown import Thrown
 
 _LOST = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED"})
 """States of gRPC in which the server, or the way to it, is gone."""

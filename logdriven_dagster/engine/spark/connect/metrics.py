@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 from logdriven_dagster.config.secrets import redact, remember
-from logdriven_dagster.engine.spark.metrics import ROWS, PlanNode, QueryPlan, is_write, number
+from logdriven_dagster.engine.spark.query_plans import ROWS, PlanNode, QueryPlan, is_write, number
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

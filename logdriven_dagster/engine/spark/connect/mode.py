@@ -1,4 +1,4 @@
-"""Sessions of Spark Connect: a server does the work, reached by gRPC. See `modes.SparkMode`."""
+"""Sessions of Spark Connect: a server does the work, reached by gRPC. See `mode.SparkMode`."""
 
 import copy
 import re
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.connect import internals
 from logdriven_dagster.engine.spark.connect.metrics import SERVER_ZONE, is_ours, query_plan
-from logdriven_dagster.engine.spark.modes import Mark
+from logdriven_dagster.engine.spark.mode import Mark
 from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
-    from logdriven_dagster.engine.spark.metrics import QueryPlan
+    from logdriven_dagster.engine.spark.query_plans import QueryPlan
 
 _SIZE = re.compile(r"sizeInBytes=([\d.E+]+) (B|KiB|MiB|GiB|TiB|PiB|EiB)")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -132,3 +132,14 @@ def patient(session: "SparkSession") -> "SparkSession":
     policy = DefaultPolicy(max_retries=_TRIES, max_backoff=_LONGEST_PAUSE_MILLISECONDS)
     client.set_retry_policies([policy])
     return session
+
+
+def require_packages() -> None:
+    """UsageError if a package is missing that PySpark needs for Spark Connect."""
+    from pyspark.sql.connect.utils import check_dependencies
+
+    try:
+        check_dependencies()
+    except ImportError as error:
+        fix = "run `pip install 'logdriven_dagster[connect]'`"
+        raise UsageError(f"Spark Connect needs more packages: {error}; {fix}") from None

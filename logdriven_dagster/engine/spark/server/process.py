@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +24,6 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact, remember
 from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.launching import settings_file
-from logdriven_dagster.engine.spark.connect.connecting import require_packages
 from logdriven_dagster.engine.spark.connect.metrics import (
     PAGES_FILTER,
     PAGES_KEY,
@@ -33,8 +33,8 @@ from logdriven_dagster.engine.spark.connect.metrics import (
     pages_key,
     query_plan,
 )
-from logdriven_dagster.engine.spark.connect.mode import ConnectMode
-from logdriven_dagster.engine.spark.modes import Mark
+from logdriven_dagster.engine.spark.connect.mode import ConnectMode, require_packages
+from logdriven_dagster.engine.spark.mode import Mark
 from logdriven_dagster.engine.spark.processes import started_at
 from logdriven_dagster.engine.spark.server import state as server_state
 from logdriven_dagster.engine.spark.server.state import Server, is_open
@@ -102,7 +102,8 @@ def launched(project: Project, digest: str) -> Server:
             _wait_for(process, ports[0], folder / _LOG)
             return _warm(server, project.staging)
         except BaseException:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # it may have ended by itself
+                process.kill()
             raise
 
 

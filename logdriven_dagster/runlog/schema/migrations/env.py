@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from logdriven_dagster.runlog.store import VERSION_TABLE
+from logdriven_dagster.runlog.schema.version import VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -14,17 +14,17 @@ from typing import Any
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.importers import naming
+from logdriven_dagster.importers.database.importing import as_date, as_wall_clock
+from logdriven_dagster.importers.database.reflection import open_database
 from logdriven_dagster.importers.drafts import Draft, Translation, Values, job_path, table_path
-from logdriven_dagster.importers.kettle_steps import JOB_VARIABLE, Translator
-from logdriven_dagster.importers.kettle_tables import (
+from logdriven_dagster.importers.kettle.steps import JOB_VARIABLE, Translator
+from logdriven_dagster.importers.kettle.tables import (
     Configuration,
     Job,
     Relation,
     Transformation,
     read_configuration,
 )
-from logdriven_dagster.importers.reflection import open_database
-from logdriven_dagster.importers.scaffold import as_date, as_wall_clock
 
 _FOREVER = "Kettle waits for it for ever, here it counts as complete"
 

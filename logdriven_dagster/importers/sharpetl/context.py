@@ -7,8 +7,8 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import names_secret, redact, remember
 from logdriven_dagster.importers.drafts import Translation, Values
 from logdriven_dagster.importers.naming import is_whole
-from logdriven_dagster.importers.sharpetl_parser import End, Header, Step, Workflow
-from logdriven_dagster.importers.sharpetl_variables import Variables
+from logdriven_dagster.importers.sharpetl.parser import End, Header, Step, Workflow
+from logdriven_dagster.importers.sharpetl.variables import Variables
 
 _OF_QUALITY = frozenset({"idColumn", "sortColumn", "desc", "topN"})
 

@@ -4,8 +4,8 @@ import re
 
 from logdriven_dagster.importers.drafts import Values
 from logdriven_dagster.importers.naming import is_whole
-from logdriven_dagster.importers.sharpetl_context import Context, Made, UntranslatableError, option
-from logdriven_dagster.importers.sharpetl_parser import End, Step
+from logdriven_dagster.importers.sharpetl.context import Context, Made, UntranslatableError, option
+from logdriven_dagster.importers.sharpetl.parser import End, Step
 from logdriven_dagster.importers.yaml_text import block
 
 JDBC = frozenset({"mysql", "postgres", "oracle", "ms_sql_server", "h2", "informix", "impala"})

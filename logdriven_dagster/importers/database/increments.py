@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from logdriven_dagster.importers.reflection import Column, SourceTable
+from logdriven_dagster.importers.database.reflection import Column, SourceTable
 
 _CHANGED = {"updated", "update", "upd", "modified", "modify", "modification", "changed", "change"}
 _CHANGED |= {"mtime", "modifed", "lastmod", "mod", "edited"}

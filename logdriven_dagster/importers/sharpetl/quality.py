@@ -12,8 +12,8 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.yaml.bounds import read_yaml
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.importers.drafts import Values
-from logdriven_dagster.importers.sharpetl_context import Context, Rule
-from logdriven_dagster.importers.sharpetl_parser import Header, Step
+from logdriven_dagster.importers.sharpetl.context import Context, Rule
+from logdriven_dagster.importers.sharpetl.parser import Header, Step
 
 _RULES = re.compile(r"column\.(?P<column>.+)\.qualityCheckRules")
 _OCCASIONS = {"FAILURE": "failure", "SUCCESS": "success", "ALWAYS": "always"}

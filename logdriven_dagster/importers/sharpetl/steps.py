@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from logdriven_dagster.config.sql.references import UnreadableSqlError, replace_tables
 from logdriven_dagster.importers.drafts import Values, stub_query
 from logdriven_dagster.importers.naming import step_name
-from logdriven_dagster.importers.sharpetl_context import (
+from logdriven_dagster.importers.sharpetl.context import (
     Context,
     Made,
     UntranslatableError,
     original,
 )
-from logdriven_dagster.importers.sharpetl_parser import Step
-from logdriven_dagster.importers.sharpetl_quality import quality
-from logdriven_dagster.importers.sharpetl_sources import JDBC, SPARK, read_from
-from logdriven_dagster.importers.sharpetl_targets import write_to
-from logdriven_dagster.importers.sharpetl_variables import NoVariablesError
+from logdriven_dagster.importers.sharpetl.parser import Step
+from logdriven_dagster.importers.sharpetl.quality import quality
+from logdriven_dagster.importers.sharpetl.sources import JDBC, SPARK, read_from
+from logdriven_dagster.importers.sharpetl.targets import write_to
+from logdriven_dagster.importers.sharpetl.variables import NoVariablesError
 from logdriven_dagster.importers.yaml_text import block
 
 _KNOWN = frozenset({"writeMode", "skipFollowStepWhenEmpty", "throwExceptionIfEmpty", "loopOver"})

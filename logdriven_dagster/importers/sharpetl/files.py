@@ -6,7 +6,7 @@ from pathlib import Path
 
 from logdriven_dagster.errors import ConfigError, InvalidProjectError, UsageError
 from logdriven_dagster.importers.drafts import Translation
-from logdriven_dagster.importers.sharpetl_parser import Workflow, parse_workflow
+from logdriven_dagster.importers.sharpetl.parser import Workflow, parse_workflow
 
 
 def read_workflows(paths: Sequence[Path], translation: Translation) -> list[Workflow]:

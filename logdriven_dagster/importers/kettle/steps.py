@@ -7,10 +7,10 @@ from pathlib import Path
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.committing import backend_of, script_mistake
-from logdriven_dagster.importers import ktr
 from logdriven_dagster.importers.drafts import Translation, Values, stub_query
-from logdriven_dagster.importers.kettle_scripts import can_wait, deleting
-from logdriven_dagster.importers.kettle_tables import Transformation
+from logdriven_dagster.importers.kettle import ktr
+from logdriven_dagster.importers.kettle.scripts import can_wait, deleting
+from logdriven_dagster.importers.kettle.tables import Transformation
 from logdriven_dagster.importers.naming import identifier
 from logdriven_dagster.importers.yaml_text import block
 

@@ -81,10 +81,10 @@ def _is_this_machine(host: str) -> bool:
 
 def connect(project: Project, url: str) -> "SparkSession":
     """The process's session on a server; UsageError if none answers, or a package is missing."""
-    require_packages()
     from logdriven_dagster.engine.spark.connect.metrics import is_ours
-    from logdriven_dagster.engine.spark.connect.mode import refuse_other_zone
+    from logdriven_dagster.engine.spark.connect.mode import refuse_other_zone, require_packages
 
+    require_packages()
     if internals.has_context():
         told = "this process works with a classic Spark session; only another one can use a server"
         raise UsageError(told)
@@ -116,17 +116,6 @@ def _session(url: str) -> "SparkSession":
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     made: Any = SparkSession.builder.channelBuilder(CauseKeepingChannel(url)).getOrCreate()
     return patient(made)
-
-
-def require_packages() -> None:
-    """UsageError if a package is missing that PySpark needs for Spark Connect."""
-    from pyspark.sql.connect.utils import check_dependencies
-
-    try:
-        check_dependencies()
-    except ImportError as error:
-        fix = "run `pip install 'logdriven_dagster[connect]'`"
-        raise UsageError(f"Spark Connect needs more packages: {error}; {fix}") from None
 
 
 def _tell_what_stays(session: "SparkSession", project: Project) -> None:

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.importers import naming
-from logdriven_dagster.importers.column_types import Reading, reading_of
+from logdriven_dagster.importers.database.column_types import Reading, reading_of
+from logdriven_dagster.importers.database.increments import Increment, choose_increment
+from logdriven_dagster.importers.database.reflection import (
+    SourceTable,
+    least,
+    open_database,
+    reflect,
+)
 from logdriven_dagster.importers.drafts import Draft, Translation, Values, table_path
-from logdriven_dagster.importers.increments import Increment, choose_increment
-from logdriven_dagster.importers.reflection import SourceTable, least, open_database, reflect
 from logdriven_dagster.importers.templates import template
 from logdriven_dagster.model.periods import Period, Unit
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.queries.quoting import quoted
-from logdriven_dagster.importers.reflection import Column
+from logdriven_dagster.importers.database.reflection import Column
 
 if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine

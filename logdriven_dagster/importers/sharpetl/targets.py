@@ -1,12 +1,12 @@
 """Targets of Sharp ETL's steps."""
 
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.importers.database.reflection import open_database
 from logdriven_dagster.importers.drafts import Values
 from logdriven_dagster.importers.naming import table_name
-from logdriven_dagster.importers.reflection import open_database
-from logdriven_dagster.importers.sharpetl_context import Context, UntranslatableError, option
-from logdriven_dagster.importers.sharpetl_parser import Step
-from logdriven_dagster.importers.sharpetl_sources import JDBC
+from logdriven_dagster.importers.sharpetl.context import Context, UntranslatableError, option
+from logdriven_dagster.importers.sharpetl.parser import Step
+from logdriven_dagster.importers.sharpetl.sources import JDBC
 
 NOWHERE = frozenset({"temp", "console", "do_nothing"})
 _DATABASE = frozenset({"connectionName", "dbName", "tableName", "transaction", "batchSize"})

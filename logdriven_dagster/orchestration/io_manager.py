@@ -24,7 +24,6 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.orchestration.assets.hand_written import hand_written_table
 from logdriven_dagster.orchestration.assets.keys import table_name
 from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.assets.partitions import partitions_of
@@ -32,6 +31,7 @@ from logdriven_dagster.orchestration.assets.whole_tables import CountedRows
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.events.reporting import errors_as_failures, failure_text
+from logdriven_dagster.orchestration.hand_written import hand_written_table
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK, RunLogResource
 
 

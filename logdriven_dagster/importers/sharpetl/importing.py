@@ -10,13 +10,13 @@ from logdriven_dagster.config.models.fields import parse_moment
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.importers import naming
 from logdriven_dagster.importers.drafts import Draft, Translation, Values, table_path
-from logdriven_dagster.importers.sharpetl_context import Context, Rule
-from logdriven_dagster.importers.sharpetl_files import read_workflows
-from logdriven_dagster.importers.sharpetl_parser import Workflow
-from logdriven_dagster.importers.sharpetl_quality import notify, read_rules
-from logdriven_dagster.importers.sharpetl_sources import FILES, KAFKA
-from logdriven_dagster.importers.sharpetl_steps import Steps
-from logdriven_dagster.importers.sharpetl_variables import Variables
+from logdriven_dagster.importers.sharpetl.context import Context, Rule
+from logdriven_dagster.importers.sharpetl.files import read_workflows
+from logdriven_dagster.importers.sharpetl.parser import Workflow
+from logdriven_dagster.importers.sharpetl.quality import notify, read_rules
+from logdriven_dagster.importers.sharpetl.sources import FILES, KAFKA
+from logdriven_dagster.importers.sharpetl.steps import Steps
+from logdriven_dagster.importers.sharpetl.variables import Variables
 from logdriven_dagster.model.periods import Period
 
 _KINDS = {"timewindow": "time_window", "": "time_window", "diff": "time_window"}

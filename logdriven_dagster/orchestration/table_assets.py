@@ -46,7 +46,7 @@ from logdriven_dagster.orchestration.events.reporting import (
     Reporter,
     errors_as_failures,
 )
-from logdriven_dagster.orchestration.jobs.behind import op_name, run_skipped_tables
+from logdriven_dagster.orchestration.events.skipped_tables import op_name, run_skipped_tables
 from logdriven_dagster.orchestration.jobs.catch_up import RETRY_VERSION_TAG, run_tags
 from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
 

@@ -1,0 +1,56 @@
+"""The exceptions behind an error of a classic session, read from its JVM."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from logdriven_dagster.engine.spark.classic import internals
+from logdriven_dagster.engine.spark.thrown import Thrown
+
+_LONGEST_CHAIN = 20
+
+
+def causes(error: BaseException) -> tuple[Thrown, ...]:
+    """The exceptions behind an error, outermost first."""
+    return tuple(map(_of_java, _causes(internals.java_error(error))))
+
+
+def _causes(throwable: Any) -> Iterator[Any]:
+    for _ in range(_LONGEST_CHAIN):
+        if throwable is None:
+            return
+        yield throwable
+        throwable = throwable.getCause()
+
+
+def _of_java(throwable: Any) -> Thrown:
+    types = tuple(_types(throwable))
+    message = str(throwable.getMessage() or "")
+    if "java.sql.SQLException" in types:
+        return Thrown(types, message, None, throwable.getSQLState(), throwable.getErrorCode())
+    if not _is_sparks(throwable):
+        return Thrown(types, message)
+    contexts = [c for c in throwable.getQueryContext() if c.contextType().toString() == "SQL"]
+    return Thrown(
+        types,
+        message,
+        throwable.getCondition(),
+        parameters=dict(throwable.getMessageParameters()),
+        fragment=contexts[0].fragment() if contexts else "",
+    )
+
+
+def _is_sparks(throwable: Any) -> bool:
+    """Whether it knows its condition and parameters."""
+    from py4j.java_gateway import is_instance_of
+
+    gateway = internals.gateway()
+    return gateway is not None and is_instance_of(
+        gateway, throwable, "org.apache.spark.SparkThrowable"
+    )
+
+
+def _types(throwable: Any) -> Iterator[str]:
+    kind = throwable.getClass()
+    while kind is not None:
+        yield kind.getName()
+        kind = kind.getSuperclass()

@@ -1,0 +1,1 @@
+"""Tables from the schema of a database."""

@@ -1,0 +1,1 @@
+"""Tables from Sharp ETL's workflow files."""
