@@ -1,0 +1,133 @@
+"""ARCHITECTURE.md has a row for all that we use of other packages' private sides; each is there."""
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "logdriven_dagster"
+PUBLIC = frozenset({"_mapping", "_replace"})
+"""Names of SQLAlchemy's rows and of named tuples that are documented although they look private."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    owner: str
+    names: tuple[str, ...]
+    purpose: str
+    module: str
+    test: str
+
+
+def rows() -> list[Row]:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    section = text.partition("## Private APIs")[2].partition("\n## ")[0]
+    cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:3] == "| `"]
+    return [
+        Row(of.strip("`"), tuple(re.findall(r"`(\w+)`", names)), purpose, *map(_plain, (at, test)))
+        for of, names, purpose, at, test in cells
+    ]
+
+
+def _plain(cell: str) -> str:
+    return cell.strip("` ")
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_" and name not in PUBLIC
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def own_names(path: Path) -> frozenset[str]:
+    """What a module defines itself."""
+    found: set[str] = set()
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case (
+                ast.Name(id=name, ctx=ast.Store())
+                | ast.Attribute(attr=name, value=ast.Name(id="self" | "cls"), ctx=ast.Store())
+            ):
+                found.add(name)
+    return frozenset(found)
+
+
+def used(path: Path) -> Iterator[str]:
+    """The private names of other packages that a module uses."""
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if not module.startswith("logd"):
+                for name in names:
+                    if any(map(is_private, f"{module}.{name.name}".split("."))):
+                        yield name.name
+            case ast.Import(names=names):
+                yield from (n.name for n in names if any(map(is_private, n.name.split("."))))
+            case ast.Attribute(attr=name) if is_private(name) and name not in own_names(path):
+                yield name
+            case ast.Call(func=ast.Name(id=caller), args=[_, ast.Constant(str(name)), *_]):
+                if caller in ("getattr", "setattr", "hasattr") and is_private(name):
+                    yield name
+
+
+def ours() -> frozenset[str]:
+    return frozenset().union(*map(own_names, PACKAGE.rglob("*.py")))
+
+
+def test_every_use_of_a_private_name_has_its_row_and_no_row_is_without_use() -> None:
+    listed = {(row.module, name) for row in rows() for name in row.names if is_private(name)}
+    listed |= {(r.module, n) for r in rows() for n in r.names if "._" in r.owner}
+    found = {
+        (path.relative_to(PACKAGE).as_posix(), name)
+        for path in PACKAGE.rglob("*.py")
+        for name in used(path)
+        # `_instance` is a launcher's; other classes of ours have one of their own.
+        if name not in ours() or (path.relative_to(PACKAGE).as_posix(), name) in listed
+    }
+    # What overrides a private method defines its name.
+    overridden = {(m, n) for m, n in listed if n in own_names(PACKAGE / m)}
+    assert found | overridden == listed
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.owner}.{row.names[0]}")
+def test_the_name_is_still_there(row: Row) -> None:
+    owner = _found(row.owner)
+    for name in row.names:
+        is_there = hasattr(owner, name) or re.search(rf"\b{name}\b", inspect.getsource(owner))
+        assert is_there, f"{row.owner}.{name} is gone; {row.module} needs it: {row.purpose}"
+
+
+def _found(name: str) -> Any:
+    """A module, or the class that one holds."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        module, _, attribute = name.rpartition(".")
+        return getattr(_found(module), attribute)
+
+
+def test_every_row_names_a_test_that_exists_and_the_versions_are_those_that_are_pinned() -> None:
+    for row in rows():
+        file, _, name = row.test.partition("::")
+        assert re.search(rf"^def {name}\(", (ROOT / file).read_text(), re.MULTILINE), row.test
+    pins = (ROOT / "constraints.txt").read_text()
+    text = (ROOT / "ARCHITECTURE.md").read_text().partition("## Private APIs")[2]
+    tried = re.sub(r"\s+", " ", text.partition("\n| ")[0])
+    for name, title in (("dagster", "Dagster"), ("pyspark", "PySpark"), ("pyiceberg", "PyIceberg")):
+        versions = re.findall(rf"^{name}==([\d.]+)", pins, re.MULTILINE)
+        assert f"{title} {' and '.join(versions)}" in tried
