@@ -315,7 +315,7 @@ def test_targets_of_files_need_a_local_folder(lab: Lab):
         lab.run("ods.t", day(1))
 
 
-def test_b34_raw_rows_lie_under_the_number_of_the_attempt_until_the_base_has_them(lab: Lab):
+def test_raw_rows_lie_under_the_number_of_the_attempt_until_the_base_has_them_b34(lab: Lab):
     """BDRE's raw → stage → base: the mode is its insert type, and raw rows are always dropped."""
     for mode, kept in (("append", 2), ("overwrite_window", 2), ("overwrite", 1)):
         name = lab.table(

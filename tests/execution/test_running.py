@@ -310,7 +310,7 @@ def test_before_and_after_an_upstreams_windows_nothing_is_awaited_and_nothing_re
     assert {row[0] for row in world.rows("dws.sums")} == {0, 43, 63}
 
 
-def test_a_refresh_into_the_future_is_refused_before_anything_runs_b12(world):
+def test_a_refresh_into_the_future_is_refused_before_anything_runs(world):
     with pytest.raises(NotDueError, match=r"not due before 2022-01-06.*nothing was run"):
         list(world.runner.refresh("ods.numbers", days(1, 6), NOW))
     assert world.log() == []

@@ -64,7 +64,7 @@ def test_a_partition_that_is_new_begins_at_its_earliest_offset():
     assert (slice_.low, slice_.messages) == ('{"t":{"0":5,"1":2}}', 7)
 
 
-def test_s19_offsets_have_64_bits():
+def test_offsets_have_64_bits_s19():
     slice_ = bounded(extents((0, 2**62)), ["t"], parse(offsets(p0=BEYOND_32_BITS)))
     assert slice_.low == f'{{"t":{{"0":{BEYOND_32_BITS}}}}}'
     assert slice_.messages == 2**62 - BEYOND_32_BITS

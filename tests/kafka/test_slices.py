@@ -55,7 +55,7 @@ def stream(tmp_path: Path, spark: Any, peer: Peer, topic: str) -> Stream:
     return Stream(tmp_path, spark, peer, topic)
 
 
-def test_s16_from_the_earliest_message_on_with_the_end_written_back(stream: Stream):
+def test_from_the_earliest_message_on_with_the_end_written_back_s16(stream: Stream):
     stream.send("a", "b")
     stream.run(1)
     stream.send("c")
@@ -66,7 +66,7 @@ def test_s16_from_the_earliest_message_on_with_the_end_written_back(stream: Stre
     assert counts == [(2, 2), (1, 1)]
 
 
-def test_s17_a_partition_without_news_keeps_its_offset(stream: Stream, peer: Peer):
+def test_a_partition_without_news_keeps_its_offset_s17(stream: Stream, peer: Peer):
     stream.topic = peer.create(f"{stream.topic}_two", 2)
     stream.table()
     stream.send("a", partition=0)
@@ -84,7 +84,7 @@ def test_s17_a_partition_without_news_keeps_its_offset(stream: Stream, peer: Pee
     assert stream.values() == ["a", "b", "c", "d", "e"]
 
 
-def test_s18_a_partition_that_is_new_is_read_from_its_beginning(stream: Stream, peer: Peer):
+def test_a_partition_that_is_new_is_read_from_its_beginning_s18(stream: Stream, peer: Peer):
     stream.send("a")
     stream.run(1)
     # The mock cluster cannot add partitions: the topic comes back with one more.
@@ -97,7 +97,7 @@ def test_s18_a_partition_that_is_new_is_read_from_its_beginning(stream: Stream, 
     assert stream.values() == ["a", "new"]
 
 
-def test_s20_after_years_it_goes_on_where_it_ended(stream: Stream):
+def test_after_years_it_goes_on_where_it_ended_s20(stream: Stream):
     stream.send("a")
     stream.run(1)
     stream.send("b")
@@ -135,7 +135,7 @@ def test_a_retry_reads_the_range_that_the_log_has(stream: Stream):
     assert stream.values() == ["a", "b"]
 
 
-def test_s21_a_refresh_of_explicit_offsets_moves_no_watermark(stream: Stream):
+def test_a_refresh_of_explicit_offsets_moves_no_watermark_s21(stream: Stream):
     stream.table(max_offsets_per_window=2)
     stream.send(*"abcdef")
     stream.run(1)

@@ -69,14 +69,14 @@ def consume(log, known=KNOWN, *, number, max_batches=100):
 # Offering.
 
 
-def test_b21_what_waits_stays_when_more_comes(log):
+def test_what_waits_stays_when_more_comes_b21(log):
     """BDRE's code deletes it."""
     for n in (1, 2, 3):
         bdre.load(log, KNOWN, day(n))
     assert spans(log) == [span(day(n)) for n in (1, 2, 3)]
 
 
-def test_b22_each_consumer_has_a_row_of_its_own(log):
+def test_each_consumer_has_a_row_of_its_own_b22(log):
     other = bdre.process("7", SubProcess("a", (Enqueuer(TRANSFER),), next=("b",)))
     other = bdre.process("7", *other.steps, SubProcess("b", (Enqueuer(TRANSFER),)))
     known = bdre.registry(bdre.transfer(), bdre.hive(None), other)
@@ -86,14 +86,14 @@ def test_b22_each_consumer_has_a_row_of_its_own(log):
     assert bdre.queue(log, "7") == [(made, NEW), (made, NEW)]
 
 
-def test_s22_a_consumer_that_comes_later_gets_the_whole_history_in_its_order(log):
+def test_a_consumer_that_comes_later_gets_the_whole_history_in_its_order_s22(log):
     for n in (2, 1, 3):
         bdre.load(log, ALONE, day(n))
     bdre.load(log, KNOWN, day(4))
     assert spans(log) == [span(day(n)) for n in (1, 2, 3, 4)]
 
 
-def test_s22_history_is_found_when_the_consumer_starts_and_in_the_archive(log):
+def test_history_is_found_when_the_consumer_starts_and_in_the_archive_s22(log):
     for n in (1, 2):
         bdre.load(log, ALONE, day(n))
     execute(log, "UPDATE job_log SET job_end_time = '2000-01-01 00:00:00.000000'")
@@ -106,7 +106,7 @@ def test_s22_history_is_found_when_the_consumer_starts_and_in_the_archive(log):
     assert queued(log) == {HIVE: {("125", TRANSFER): 0}}
 
 
-def test_s22_what_a_runner_finished_that_did_not_know_the_consumer_is_offered_later(log):
+def test_what_a_runner_finished_that_did_not_know_the_consumer_is_offered_later_s22(log):
     bdre.load(log, KNOWN, day(1))
     consume(log, number=0)
     bdre.load(log, ALONE, day(2))
@@ -115,7 +115,7 @@ def test_s22_what_a_runner_finished_that_did_not_know_the_consumer_is_offered_la
     assert spans(log) == [span(day(2)), span(day(3))]
 
 
-def test_s22_only_the_latest_successes_count(log):
+def test_only_the_latest_successes_count_s22(log):
     bdre.load(log, ALONE, day(1))
     bdre.load(log, ALONE, day(1), trigger=Trigger.REFRESH)
     bdre.fail(log, ALONE, bdre.init_window(log, ALONE, day(2)).attempt, "load")
@@ -123,7 +123,7 @@ def test_s22_only_the_latest_successes_count(log):
     assert spans(log) == [span(day(1))]
 
 
-def test_s23_a_refreshed_upstream_window_is_pending_again(log):
+def test_a_refreshed_upstream_window_is_pending_again_s23(log):
     first = bdre.load(log, KNOWN, day(1))
     consume(log, number=0)
     again = bdre.load(log, KNOWN, day(1), trigger=Trigger.REFRESH)
@@ -298,7 +298,7 @@ def test_a_number_takes_the_oldest(markings, most):
 
 
 @given(some, st.none() | st.integers(1, 3))
-def test_b08_a_pattern_takes_all_up_to_the_first_match_whatever_the_number(markings, most):
+def test_a_pattern_takes_all_up_to_the_first_match_whatever_the_number_b08(markings, most):
     queue = [a_batch(n, marking) for n, marking in enumerate(markings)]
     taken = cut(queue, "^EOD", most)
     marked = ["EOD" in batch.marking for batch in taken]
@@ -316,7 +316,7 @@ def test_cuts_together_reach_the_last_match_and_nothing_twice(markings):
 
 
 @given(st.lists(some))
-def test_b12_a_union_holds_every_mark_once(several):
+def test_a_union_holds_every_mark_once_b12(several):
     marks = union_of(",".join(markings) for markings in several).split(",")
     assert marks == sorted({mark for markings in several for mark in markings} or {""})
 
@@ -365,7 +365,7 @@ FORK = bdre.process(
         ("split a b join end", ""),
     ],
 )
-def test_b11_a_fork_that_failed_starts_again_as_a_whole(succeeded, goes_on):
+def test_a_fork_that_failed_starts_again_as_a_whole_b11(succeeded, goes_on):
     assert recoverable(FORK, succeeded.split()) == tuple(goes_on.split())
 
 

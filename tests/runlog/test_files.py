@@ -56,7 +56,7 @@ def consume(log, number=0, table="files"):
     return started.taken
 
 
-def test_b25_a_file_without_a_batch_gets_a_new_one(log):
+def test_a_file_without_a_batch_gets_a_new_one_b25(log):
     first = register(log, A)
     assert register(log, B) != first
     assert register(log, C, first) == first
@@ -66,7 +66,7 @@ def test_b25_a_file_without_a_batch_gets_a_new_one(log):
     assert found[0].created == A.created
 
 
-def test_b25_a_version_is_registered_once(log):
+def test_a_version_is_registered_once_b25(log):
     number = register(log, A)
     with pytest.raises(FileKnownError, match=f"/in/a.csv already exists, in batch {number}"):
         register(log, A)
@@ -74,24 +74,24 @@ def test_b25_a_version_is_registered_once(log):
     register(log, replace(A, server="sftp://elsewhere"))
 
 
-def test_b25_another_hash_is_a_new_version(log):
+def test_another_hash_is_a_new_version_b25(log):
     first = register(log, A)
     assert register(log, replace(A, hash="2")) != first
 
 
-def test_b25_a_batch_that_does_not_exist_is_refused(log):
+def test_a_batch_that_does_not_exist_is_refused_b25(log):
     with refused(114):
         register(log, A, 99)
 
 
-def test_b26_a_file_that_arrives_is_registered_and_queued_oldest_first(log):
+def test_a_file_that_arrives_is_registered_and_queued_oldest_first_b26(log):
     numbers = enqueue(log, C, A)
     assert bdre.queue(log, "files") == [(number, NEW) for number in numbers]
     assert [item.path for item in between(log, *numbers)] == [A.path, C.path]
     assert enqueue(log, A, C) == []
 
 
-def test_b26_on_an_error_there_is_nothing(log):
+def test_on_an_error_there_is_nothing_b26(log):
     def work(conn):
         files.enqueue_files(conn, MINE, [A, B], "")
         raise KeyError
@@ -102,7 +102,7 @@ def test_b26_on_an_error_there_is_nothing(log):
         assert rows(log, f"SELECT * FROM {name}") == []
 
 
-def test_b22_a_file_that_another_consumer_has_comes_in_the_same_batch(log):
+def test_a_file_that_another_consumer_has_comes_in_the_same_batch_b22(log):
     numbers = enqueue(log, A, B)
     assert enqueue(log, B, C, A, route=OTHER)[:2] == numbers
     assert len(rows(log, "SELECT * FROM batch")) == 3
@@ -126,7 +126,7 @@ def test_a_version_that_comes_again_later_is_not_read_twice(log):
     assert enqueue(log, A) == []
 
 
-def test_b12_a_run_gets_the_files_of_its_batches(log):
+def test_a_run_gets_the_files_of_its_batches_b12(log):
     enqueue(log, A, B)
     enqueue(log, C)
     (intake,) = consume(log).intakes
@@ -146,7 +146,7 @@ def test_a_run_that_has_looked_takes_what_came_for_the_batch_that_it_was_to_make
     assert [state for _, state in bdre.queue(log, "files")] == [ACCESSED, ACCESSED, NEW]
 
 
-def test_b24_batches_of_a_query_must_be_of_one_step(log):
+def test_batches_of_a_query_must_be_of_one_step_b24(log):
     (first,) = enqueue(log, A)
     (second,) = enqueue(log, B, route=OTHER)
     with refused(113):
@@ -155,7 +155,7 @@ def test_b24_batches_of_a_query_must_be_of_one_step(log):
         between(log, first, 99)
 
 
-def test_b27_files_of_a_range_are_named_with_their_servers(log):
+def test_files_of_a_range_are_named_with_their_servers_b27(log):
     remote = replace(B, server="sftp://far")
     first, second, _ = enqueue(log, A, remote, C)
     enqueue(log, replace(A, path="/in/x.csv"), route=OTHER)

@@ -129,7 +129,7 @@ def test_halt_job_case_1_b20(log):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_b02_a_running_process_is_not_started_again(log, number):
+def test_a_running_process_is_not_started_again_b02(log, number):
     bdre.fill_as_documented(log)
     bdre.init(log, KNOWN)
     with pytest.raises(AlreadyRunningError, match="already running") as error:
@@ -137,7 +137,7 @@ def test_b02_a_running_process_is_not_started_again(log, number):
     assert error.value.code == 104
 
 
-def test_b03_a_running_step_of_an_ended_job_is_refused(log):
+def test_a_running_step_of_an_ended_job_is_refused_b03(log):
     bdre.fill_as_documented(log)
     attempt = bdre.init(log, KNOWN).attempt
     bdre.run_steps(log, KNOWN, attempt, "124")
@@ -147,7 +147,7 @@ def test_b03_a_running_step_of_an_ended_job_is_refused(log):
         bdre.init(log, KNOWN)
 
 
-def test_b04_without_a_cut_pattern_the_number_of_batches_must_be_given(log):
+def test_without_a_cut_pattern_the_number_of_batches_must_be_given_b04(log):
     known = bdre.registry(bdre.transfer(), bdre.hive(None))
     bdre.fill_as_documented(log)
     with refused(101):
@@ -155,7 +155,7 @@ def test_b04_without_a_cut_pattern_the_number_of_batches_must_be_given(log):
     bdre.init(log, known, max_batches=1)
 
 
-def test_b05_a_cut_pattern_needs_a_batch_of_its_own_step(log):
+def test_a_cut_pattern_needs_a_batch_of_its_own_step_b05(log):
     """BDRE's code is content with a batch of any process."""
     other = bdre.process("7", SubProcess("7.1", (Enqueuer(TRANSFER, "EOD"),)))
     known = bdre.registry(bdre.transfer(), bdre.hive(), other)
@@ -166,7 +166,7 @@ def test_b05_a_cut_pattern_needs_a_batch_of_its_own_step(log):
     assert bdre.queue(log) == [(1, NEW), (2, NEW)]
 
 
-def test_b06_every_enqueuer_must_have_sent_a_batch(log):
+def test_every_enqueuer_must_have_sent_a_batch_b06(log):
     both = SubProcess("125", (Enqueuer(TRANSFER), Enqueuer("86")))
     known = bdre.registry(bdre.transfer(), bdre.process(HIVE, both))
     bdre.fill(log, [1])
@@ -177,7 +177,7 @@ def test_b06_every_enqueuer_must_have_sent_a_batch(log):
     assert [batch.source for batch in intake.batches] == [TRANSFER, "86"]
 
 
-def test_b07_the_oldest_are_taken_up_to_the_number_given(log):
+def test_the_oldest_are_taken_up_to_the_number_given_b07(log):
     known = bdre.registry(bdre.transfer(), bdre.hive(None))
     bdre.fill(log, range(1, 34))
     started = bdre.init(log, known, max_batches=20)
@@ -187,7 +187,7 @@ def test_b07_the_oldest_are_taken_up_to_the_number_given(log):
     assert job(log, started.attempt.job_id).has_more == 1
 
 
-def test_b08_a_cut_leaves_what_comes_after_it(log):
+def test_a_cut_leaves_what_comes_after_it_b08(log):
     bdre.fill(log, range(1, 6), {3: "EOD@2014-12-16", 5: "EOD@2014-12-17"})
     started = bdre.init(log, KNOWN)
     assert [state for _, state in bdre.queue(log)] == [ACCESSED] * 3 + [NEW] * 2
@@ -195,7 +195,7 @@ def test_b08_a_cut_leaves_what_comes_after_it(log):
     assert [b.batch_id for b in bdre.init(log, KNOWN, number=1).taken.batches] == [4, 5]
 
 
-def test_b09_fewer_than_the_number_given_are_all_taken(log):
+def test_fewer_than_the_number_given_are_all_taken_b09(log):
     known = bdre.registry(bdre.transfer(), bdre.hive(None))
     bdre.fill(log, [1, 2])
     started = bdre.init(log, known, max_batches=20)
@@ -203,7 +203,7 @@ def test_b09_fewer_than_the_number_given_are_all_taken(log):
     assert job(log, started.attempt.job_id).has_more == 0
 
 
-def test_b10_after_a_failure_the_same_batches_are_taken_for_the_same_target(log):
+def test_after_a_failure_the_same_batches_are_taken_for_the_same_target_b10(log):
     bdre.fill_as_documented(log)
     first = bdre.init(log, KNOWN)
     bdre.fail(log, KNOWN, first.attempt, "124")
@@ -216,7 +216,7 @@ def test_b10_after_a_failure_the_same_batches_are_taken_for_the_same_target(log)
 
 
 @pytest.mark.parametrize("end", ["expired", "discarded", "replaced", "interrupted"])
-def test_b10_so_it_is_however_the_attempt_ended(log, end):
+def test_so_it_is_however_the_attempt_ended_b10(log, end):
     bdre.fill_as_documented(log)
     first = bdre.init(log, KNOWN)
     fields = {}
@@ -237,7 +237,7 @@ def test_b10_so_it_is_however_the_attempt_ended(log, end):
     assert {state for _, state in bdre.queue(log)} == {ACCESSED}
 
 
-def test_b10_batches_of_a_failed_slice_hold_the_next_one(log):
+def test_batches_of_a_failed_slice_hold_the_next_one_b10(log):
     bdre.fill(log, [1, 2], {1: "EOD", 2: "EOD"})
     bdre.fail(log, KNOWN, bdre.init(log, KNOWN).attempt, "124")
     with pytest.raises(EarlierWindowError, match="slice 0"):
@@ -251,7 +251,7 @@ def three_steps(*, recovers):
 
 
 @pytest.mark.parametrize(("recovers", "step"), [(True, "3"), (False, "2")])
-def test_b11_a_run_goes_on_after_the_last_step_that_can_recover(log, recovers, step):
+def test_a_run_goes_on_after_the_last_step_that_can_recover_b11(log, recovers, step):
     known = three_steps(recovers=recovers)
     bdre.fill(log, [1], {1: "EOD"}, step="1")
     first = bdre.init(log, known)
@@ -261,7 +261,7 @@ def test_b11_a_run_goes_on_after_the_last_step_that_can_recover(log, recovers, s
     assert bdre.init(log, known).taken.last_recoverable_step == (step,)
 
 
-def test_b12_the_runs_and_files_of_the_batches_are_named(log):
+def test_the_runs_and_files_of_the_batches_are_named_b12(log):
     known = bdre.registry(bdre.transfer(), bdre.hive(None))
     for n in (1, 2):
         bdre.load(log, known, day(n))
@@ -273,7 +273,7 @@ def test_b12_the_runs_and_files_of_the_batches_are_named(log):
     assert [batch.span for batch in intake.batches] == [spans[:2], spans[1:]]
 
 
-def test_b13_a_first_process_consumes_pseudo_batch_0(log):
+def test_a_first_process_consumes_pseudo_batch_0_b13(log):
     started = bdre.init_window(log, KNOWN)
     ((number, state, target),) = bdre.found(
         log, batch_queue, "source_batch_id", "batch_state", "target_batch_id", job_name=TRANSFER
@@ -284,7 +284,7 @@ def test_b13_a_first_process_consumes_pseudo_batch_0(log):
     assert bdre.archived(log, TRANSFER) == [(0, PROCESSED)]
 
 
-def test_b13_windows_side_by_side_have_one_each_and_keep_it_after_a_failure(log):
+def test_windows_side_by_side_have_one_each_and_keep_it_after_a_failure_b13(log):
     first, second = (bdre.init_window(log, KNOWN, day(n)) for n in (1, 2))
     bdre.fail(log, KNOWN, first.attempt, "load")
     assert bdre.queue(log, TRANSFER) == [(0, FAILED), (0, ACCESSED)]
@@ -293,7 +293,7 @@ def test_b13_windows_side_by_side_have_one_each_and_keep_it_after_a_failure(log)
     assert bdre.succeed(log, KNOWN, again.attempt) != bdre.succeed(log, KNOWN, second.attempt)
 
 
-def test_b13_a_process_whose_batches_nobody_consumes_makes_none(log):
+def test_a_process_whose_batches_nobody_consumes_makes_none_b13(log):
     alone = bdre.registry(bdre.transfer())
     started = bdre.init_window(log, alone)
     assert started.taken.target_batch_id is None
@@ -335,7 +335,7 @@ def started_job(log):
 
 
 @pytest.mark.parametrize("call", [bdre.init_step, bdre.halt_step, bdre.term_step])
-def test_b14_only_steps_of_a_running_process(log, call):
+def test_only_steps_of_a_running_process_b14(log, call):
     with refused(108):
         call(log, KNOWN, HIVE, "125")
     attempt = started_job(log)
@@ -348,7 +348,7 @@ def test_b14_only_steps_of_a_running_process(log, call):
 
 
 @pytest.mark.parametrize("call", [bdre.halt_step, bdre.term_step])
-def test_b15_a_step_starts_before_it_ends_and_once(log, call):
+def test_a_step_starts_before_it_ends_and_once_b15(log, call):
     attempt = started_job(log)
     with refused(107):
         call(log, KNOWN, attempt, "124")
@@ -357,7 +357,7 @@ def test_b15_a_step_starts_before_it_ends_and_once(log, call):
         bdre.init_step(log, KNOWN, attempt, "124")
 
 
-def test_b16_a_step_notes_when_it_picked_up_its_batches(log):
+def test_a_step_notes_when_it_picked_up_its_batches_b16(log):
     attempt = started_job(log)
     bdre.init_step(log, KNOWN, attempt, "124")
     assert {start for start, _ in moments(log)} == {None}
@@ -365,7 +365,7 @@ def test_b16_a_step_notes_when_it_picked_up_its_batches(log):
     assert all(start and not end for start, end in moments(log))
 
 
-def test_b17_the_batches_of_a_step_that_succeeds_are_processed(log):
+def test_the_batches_of_a_step_that_succeeds_are_processed_b17(log):
     attempt = started_job(log)
     bdre.run_steps(log, KNOWN, attempt, "124")
     assert {state for _, state in bdre.queue(log)} == {ACCESSED}
@@ -374,7 +374,7 @@ def test_b17_the_batches_of_a_step_that_succeeds_are_processed(log):
     assert all(start and end for start, end in moments(log))
 
 
-def test_b18_the_batches_of_a_step_that_fails_are_not_processed(log):
+def test_the_batches_of_a_step_that_fails_are_not_processed_b18(log):
     """BDRE's code marks them PROCESSED."""
     attempt = started_job(log)
     bdre.init_step(log, KNOWN, attempt, "125")
@@ -393,7 +393,7 @@ def test_a_step_may_be_passed_over_without_being_started(log):
 
 
 @pytest.mark.parametrize("call", [bdre.halt_job, bdre.term_job])
-def test_b19_only_a_running_process_ends_and_after_its_steps(log, call):
+def test_only_a_running_process_ends_and_after_its_steps_b19(log, call):
     with refused(102):
         call(log, KNOWN, "124")
     with refused(105):
@@ -405,7 +405,7 @@ def test_b19_only_a_running_process_ends_and_after_its_steps(log, call):
     assert job(log, attempt.job_id).status == "RUNNING"
 
 
-def test_b19_a_job_with_a_failed_step_cannot_succeed(log):
+def test_a_job_with_a_failed_step_cannot_succeed_b19(log):
     attempt = started_job(log)
     bdre.init_step(log, KNOWN, attempt, "124")
     bdre.term_step(log, KNOWN, attempt, "124")
@@ -414,7 +414,7 @@ def test_b19_a_job_with_a_failed_step_cannot_succeed(log):
     bdre.term_job(log, KNOWN, attempt)
 
 
-def test_b20_what_a_job_has_made_is_queued_in_the_transaction_that_ends_it(log):
+def test_what_a_job_has_made_is_queued_in_the_transaction_that_ends_it_b20(log):
     started = bdre.init_window(log, KNOWN)
     bdre.run_steps(log, KNOWN, started.attempt, "load")
     bdre.halt_job(log, KNOWN, started.attempt, "EOD-IN@2014-04-25")
@@ -424,7 +424,7 @@ def test_b20_what_a_job_has_made_is_queued_in_the_transaction_that_ends_it(log):
     assert row == ("125", made, started.attempt.job_id, NEW, "EOD-IN@2014-04-25")
 
 
-def test_b20_a_job_that_cannot_end_queues_nothing(log):
+def test_a_job_that_cannot_end_queues_nothing_b20(log):
     started = bdre.init_window(log, KNOWN)
     bdre.run_steps(log, KNOWN, started.attempt, "load")
     stranger = replace(started.attempt, fencing_token=started.attempt.fencing_token - 1)
@@ -434,7 +434,7 @@ def test_b20_a_job_that_cannot_end_queues_nothing(log):
     assert bdre.queue(log, TRANSFER) == [(0, PROCESSED)]
 
 
-def test_b20_a_chain_hands_on_the_union_of_its_markings(log):
+def test_a_chain_hands_on_the_union_of_its_markings_b20(log):
     last = bdre.process("200", SubProcess("1", (Enqueuer(HIVE),)))
     known = bdre.registry(bdre.transfer(), bdre.hive(), last)
     bdre.load(log, known, hours(22, 23))
@@ -444,13 +444,13 @@ def test_b20_a_chain_hands_on_the_union_of_its_markings(log):
     assert (batch.batch_id, batch.marking) == (made, "2022-01-01,EOD@2022-01-01")
 
 
-def test_b20_only_the_batches_of_the_attempt_are_archived(log):
+def test_only_the_batches_of_the_attempt_are_archived_b20(log):
     bdre.fill(log, [1, 2], {1: "EOD"})
     bdre.succeed(log, KNOWN, bdre.init(log, KNOWN).attempt)
     assert (bdre.queue(log), bdre.archived(log)) == ([(2, NEW)], [(1, PROCESSED)])
 
 
-def test_b23_the_batches_of_a_failed_job_stay_queued(log):
+def test_the_batches_of_a_failed_job_stay_queued_b23(log):
     attempt = started_job(log)
     bdre.term_job(log, KNOWN, attempt)
     assert job(log, attempt.job_id).status == "FAILURE"
@@ -478,7 +478,7 @@ def test_a_table_of_files_without_a_new_one_starts_with_nothing(log):
     assert bdre.queue(log, "next") == []
 
 
-def test_b28_states_are_those_of_the_document():
+def test_states_are_those_of_the_document_b28():
     words = {state.value: state.name for state in ExecState}
     assert words == dict(
         enumerate(["NOT_RUNNING", "RUNNING", "SUCCESS", "PAUSED", "SUSPENDED", "FAILED"], 1)
@@ -511,7 +511,7 @@ def at_once(url, *calls):
 
 
 @pytest.mark.parametrize("numbers", [(0, 0, 0, 0), (0, 1, 0, 1)])
-def test_b35_of_two_starts_at_once_one_wins_and_the_other_takes_nothing(log, database_url, numbers):
+def test_of_two_starts_at_once_one_wins_and_the_other_takes_nothing_b35(log, database_url, numbers):
     known = bdre.registry(bdre.transfer(), bdre.hive(None))
     bdre.fill(log, range(1, 31))
     calls = [

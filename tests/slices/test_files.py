@@ -58,7 +58,7 @@ def inbox(tmp_path: Path, spark: Any) -> Inbox:
     return Inbox(tmp_path, spark)
 
 
-def test_s24_new_files_are_loaded_once_and_named_in_the_log(inbox: Inbox):
+def test_new_files_are_loaded_once_and_named_in_the_log_s24(inbox: Inbox):
     inbox.put("a.csv", "1")
     inbox.put("b.csv", "2")
     inbox.run(1)
@@ -68,7 +68,7 @@ def test_s24_new_files_are_loaded_once_and_named_in_the_log(inbox: Inbox):
     assert inbox.values() == ["1", "2", "3"]
 
 
-def test_s25_without_a_new_file_nothing_runs_and_that_is_a_success(inbox: Inbox):
+def test_without_a_new_file_nothing_runs_and_that_is_a_success_s25(inbox: Inbox):
     inbox.table({"step": "more", "sql": "SELECT 1 AS n", "target": {"type": "parquet"}})
     inbox.put("a.csv", "1")
     for day in (1, 2, 3):
@@ -90,7 +90,7 @@ def test_an_empty_look_leaves_the_watermark_where_it_was(inbox: Inbox):
         assert watermark(day) == loaded
 
 
-def test_s25_on_empty_fail(inbox: Inbox):
+def test_on_empty_fail_s25(inbox: Inbox):
     inbox.table(source={"on_empty": "fail"})
     (failure,) = [e for e in inbox.run(1) if isinstance(e, WindowFailed)]
     assert "no new file in in/*.csv" in failure.error
@@ -100,7 +100,7 @@ def test_s25_on_empty_fail(inbox: Inbox):
     assert inbox.values() == ["1"]
 
 
-def test_s25_on_empty_succeed_runs_the_steps_without_rows(inbox: Inbox):
+def test_on_empty_succeed_runs_the_steps_without_rows_s25(inbox: Inbox):
     inbox.table(
         {"step": "tally", "sql": "SELECT count(*) AS n FROM load", "target": {"type": "parquet"}},
         source={"on_empty": "succeed"},
@@ -112,7 +112,7 @@ def test_s25_on_empty_succeed_runs_the_steps_without_rows(inbox: Inbox):
     assert inbox.rows("ods.lines") == [(1,)]
 
 
-def test_b25_a_known_path_with_new_content_is_a_new_version(inbox: Inbox):
+def test_a_known_path_with_new_content_is_a_new_version_b25(inbox: Inbox):
     inbox.put("a.csv", "1")
     inbox.run(1)
     inbox.put("a.csv", "2")
@@ -134,7 +134,7 @@ def test_with_hashes_only_the_content_counts(inbox: Inbox):
     assert inbox.values() == ["1", "2"]
 
 
-def test_s24_files_are_deleted_only_after_success(inbox: Inbox):
+def test_files_are_deleted_only_after_success_s24(inbox: Inbox):
     check = {"check": "small", "sql": "SELECT 1 FROM load WHERE v > 1"}
     inbox.table(source={"after_success": "delete"}, checks=[check])
     inbox.put("a.csv", "2")

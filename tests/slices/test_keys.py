@@ -21,7 +21,7 @@ def any_shop(request: pytest.FixtureRequest, tmp_path: Any, spark: Any, database
     return shop
 
 
-def test_s12_the_first_window_goes_from_0_to_the_greatest_key_and_the_next_one_on(any_shop: Shop):
+def test_the_first_window_goes_from_0_to_the_greatest_key_and_the_next_one_on_s12(any_shop: Shop):
     any_shop.place(1, 2, 5)
     any_shop.run(1)
     any_shop.place(6, 9, 10)
@@ -32,7 +32,7 @@ def test_s12_the_first_window_goes_from_0_to_the_greatest_key_and_the_next_one_o
     assert counts == [(3, 3), (3, 3)]
 
 
-def test_s12_default_start_is_the_key_after_which_to_begin(shop: Shop):
+def test_default_start_is_the_key_after_which_to_begin_s12(shop: Shop):
     shop.place(1, 2, 5, 8)
     shop.table(default_start=2)
     shop.run(1)
@@ -40,7 +40,7 @@ def test_s12_default_start_is_the_key_after_which_to_begin(shop: Shop):
     assert shop.ids() == [5, 8]
 
 
-def test_s13_no_new_rows_is_a_success_with_an_empty_range_and_never_a_step_back(shop: Shop):
+def test_no_new_rows_is_a_success_with_an_empty_range_and_never_a_step_back_s13(shop: Shop):
     shop.place(7)
     shop.run(1)
     shop.run(2)
@@ -82,7 +82,7 @@ def test_the_next_slice_may_be_asked_for_before_it_is_due(shop: Shop):
 
 
 @pytest.mark.parametrize("width", [1, 12, 13, 18])
-def test_s14_keys_are_compared_as_numbers_at_any_length(shop: Shop, width: int):
+def test_keys_are_compared_as_numbers_at_any_length_s14(shop: Shop, width: int):
     below, above = 10**width - 1, 10**width
     shop.place(below)
     shop.run(1)
@@ -92,7 +92,7 @@ def test_s14_keys_are_compared_as_numbers_at_any_length(shop: Shop, width: int):
     assert shop.ids() == [below, above]
 
 
-def test_s14_text_keys_beyond_64_bits(tmp_path: Any, spark: Any, postgres_url: Any):
+def test_text_keys_beyond_64_bits_s14(tmp_path: Any, spark: Any, postgres_url: Any):
     shop = Shop(tmp_path, spark, postgres_url)
     shop.orders(kind="VARCHAR(40)")
     shop.table({"partitions": 3})
@@ -106,7 +106,7 @@ def test_s14_text_keys_beyond_64_bits(tmp_path: Any, spark: Any, postgres_url: A
     assert sorted(map(int, shop.ids())) == [9, 10, 2**53 + 1, big, big + 1]
 
 
-def test_s15_lag_leaves_the_newest_keys_for_the_next_time(shop: Shop):
+def test_lag_leaves_the_newest_keys_for_the_next_time_s15(shop: Shop):
     shop.table(lag=10)
     shop.place(1, 95, 100)
     shop.run(1)
@@ -118,7 +118,7 @@ def test_s15_lag_leaves_the_newest_keys_for_the_next_time(shop: Shop):
     assert shop.ids() == [1, 92, 95, 100]
 
 
-def test_s15_overlap_reads_keys_again_that_may_have_come_late(shop: Shop):
+def test_overlap_reads_keys_again_that_may_have_come_late_s15(shop: Shop):
     shop.table(overlap=10, target={"type": "iceberg", "mode": "upsert", "key": ["id"]})
     shop.place(1, 100)
     shop.run(1)
@@ -168,7 +168,7 @@ def test_a_source_that_cannot_be_asked_fails_its_slice_and_is_asked_again(shop: 
     assert shop.ranges() == [("0", None, "FAILURE"), ("0", "4", DONE)]
 
 
-def test_s21_a_refresh_reads_the_recorded_range_and_moves_no_watermark(shop: Shop):
+def test_a_refresh_reads_the_recorded_range_and_moves_no_watermark_s21(shop: Shop):
     shop.place(1, 2)
     shop.run(1)
     shop.place(3)

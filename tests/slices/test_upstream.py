@@ -58,14 +58,14 @@ def flow(tmp_path: Path, spark: Any) -> Flow:
     return Flow(tmp_path, spark)
 
 
-def test_s22_one_window_for_each_upstream_success_in_its_order(flow: Flow):
+def test_one_window_for_each_upstream_success_in_its_order_s22(flow: Flow):
     flow.run(4)
     assert flow.ranges() == [("1–1", DONE), ("2–2", DONE), ("3–3", DONE)]
     assert flow.days_of() == ["1", "2", "3"]
     assert [row[1] for row in flow.rows("dwd.c")] == ["1", "2", "3"]
 
 
-def test_s22_the_plan_has_them_all(flow: Flow):
+def test_the_plan_has_them_all_s22(flow: Flow):
     flow.run(4, "ods.days")
     plan = flow.runner.plan(noon(4)).tables["dwd.c"]
     assert [str(window) for window in plan.unfinished] == ["#0", "#1", "#2"]
@@ -73,7 +73,7 @@ def test_s22_the_plan_has_them_all(flow: Flow):
     assert flow.runner.plan(noon(4)).tables["dwd.c"].pending == 0
 
 
-def test_s22_a_consumer_that_is_added_later_gets_the_whole_history(flow: Flow):
+def test_a_consumer_that_is_added_later_gets_the_whole_history_s22(flow: Flow):
     (flow.root / "tables" / "dwd.c.yaml").unlink()
     flow.run(3)
     flow.consumer()
@@ -81,7 +81,7 @@ def test_s22_a_consumer_that_is_added_later_gets_the_whole_history(flow: Flow):
     assert flow.days_of() == ["1", "2", "3"]
 
 
-def test_s23_a_refreshed_upstream_window_is_queued_again(flow: Flow):
+def test_a_refreshed_upstream_window_is_queued_again_s23(flow: Flow):
     flow.run(3)
     days = flow.runner.windows("ods.days", day(1))
     list(flow.runner.refresh_windows("ods.days", days, noon(3)))
@@ -90,7 +90,7 @@ def test_s23_a_refreshed_upstream_window_is_queued_again(flow: Flow):
     assert flow.days_of() == ["1", "1", "2"]  # a row for each batch: use upsert to replace
 
 
-def test_b10_a_failed_consumer_gets_the_same_batch_again(flow: Flow):
+def test_a_failed_consumer_gets_the_same_batch_again_b10(flow: Flow):
     flow.consumer(checks=[{"check": "none", "sql": "SELECT 1 FROM copy WHERE day(day) = 2"}])
     flow.run(4)
     flow.consumer()
@@ -120,7 +120,7 @@ def test_a_failed_refresh_of_a_consumer_takes_nothing_from_its_queue_s08(flow: F
     assert flow.days_of() == ["1", "2", "3"]
 
 
-def test_b22_two_consumers_take_their_batches_independently(flow: Flow):
+def test_two_consumers_take_their_batches_independently_b22(flow: Flow):
     flow.consumer("dwd.d", max_batches=3)
     flow.run(4)
     assert len(flow.ranges("dwd.c")) == 3
@@ -128,7 +128,7 @@ def test_b22_two_consumers_take_their_batches_independently(flow: Flow):
     assert flow.days_of("dwd.c") == flow.days_of("dwd.d") == ["1", "2", "3"]
 
 
-def test_b21_what_comes_while_the_consumer_is_busy_is_not_lost(flow: Flow):
+def test_what_comes_while_the_consumer_is_busy_is_not_lost_b21(flow: Flow):
     flow.run(3, "ods.days")
     events = flow.runner.catch_up(noon(3), ["dwd.c"])
     next(events)
@@ -138,7 +138,7 @@ def test_b21_what_comes_while_the_consumer_is_busy_is_not_lost(flow: Flow):
     assert flow.days_of() == ["1", "2", "3"]
 
 
-def test_b08_cut_at_the_end_of_the_day(flow: Flow):
+def test_cut_at_the_end_of_the_day_b08(flow: Flow):
     hourly = [{**STEP, "sql": "SELECT :data_range_start AS day"}]
     flow.days(period="6 hours", steps=hourly)
     flow.consumer(depends_on=[{"table": "ods.days", "cut_pattern": "EOD"}])
