@@ -103,6 +103,10 @@ class Staged:
     source_rows: SourceRows | None = None
     """Where all rows of the source belong, if this step has looked."""
 
+    def noted(self, *notes: str) -> "Staged":
+        """The step with notes for the log before its own; empty ones are left out."""
+        return replace(self, output="; ".join(filter(None, [*notes, self.output])))
+
 
 @dataclass(frozen=True, slots=True)
 class Merged:

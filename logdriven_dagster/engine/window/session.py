@@ -29,7 +29,7 @@ from logdriven_dagster.engine.targets.staged_files import kept_for_a_while
 from logdriven_dagster.engine.targets.store import Place, StagedRows, Store
 from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.engine.window.read_counts import ReadCounts
-from logdriven_dagster.engine.window.staged_steps import noted, viewed, with_source_rows, written
+from logdriven_dagster.engine.window.staged_steps import viewed, written
 from logdriven_dagster.engine.window.step_results import StepResult, StepResults
 from logdriven_dagster.errors import NotPublishedError, TerminalStepError
 from logdriven_dagster.model.files import RegisteredFile
@@ -86,7 +86,7 @@ class WindowSession:
                 if len(self._runs) > 1 or not self._results.may_pass(error):
                     raise
                 staged = self._stage(step)
-            return tuple(noted(each, *before) for each in staged)
+            return tuple(each.noted(*before) for each in staged)
 
     def _stage(self, step: StepConfig) -> tuple[Staged, ...]:
         self._views.opened.clear()
@@ -98,7 +98,9 @@ class WindowSession:
         else:
             staged = self._write(step, step.target, made, source_type)
         first, *others = staged
-        return (with_source_rows(first, rows), *others)
+        if rows is not None:
+            first = replace(first.noted(rows.told), source_rows=rows)
+        return (first, *others)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
         """Let the steps of a table of files read these from now on."""
@@ -209,7 +211,7 @@ class WindowSession:
         self._keep(step, keeper, staged)
         note = self._results.uncounted(step)
         return tuple(
-            noted(written(rows, target, source_type, made.files, bad), note)
+            written(rows, target, source_type, made.files, bad).noted(note)
             for rows, bad in zip(staged, malformed, strict=True)
         )
 

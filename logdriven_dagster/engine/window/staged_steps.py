@@ -1,7 +1,6 @@
 """What the log learns of a step of a window that is staged."""
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.steps import StepConfig, Target
@@ -9,7 +8,6 @@ from logdriven_dagster.engine.queries.schemas import columns_of
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.runs import Staged
-from logdriven_dagster.model.source_rows import SourceRows
 
 if TYPE_CHECKING:
     from logdriven_dagster.engine.window.step_results import StepResult
@@ -36,11 +34,11 @@ def written(
         source_type,
         target.type,
         columns_of(staged.schema),
-        files,
-        staged.output,
-        staged.location,
-        json.dumps(state),
-        staged.quality,
+        current_files=files,
+        output=staged.output,
+        location=staged.location,
+        state=json.dumps(state),
+        quality=staged.quality,
     )
 
 
@@ -48,13 +46,3 @@ def viewed(step: StepConfig, made: "StepResult", source_type: str | None) -> Sta
     """A step without a target, which is a view for later ones."""
     columns = columns_of(made.frame.schema)
     return Staged(step.step, Counts(), source_type, None, columns, made.files)
-
-
-def with_source_rows(staged: Staged, rows: SourceRows | None) -> Staged:
-    """What was staged, with what was found out about the source on the way."""
-    return replace(noted(staged, "" if rows is None else rows.told), source_rows=rows)
-
-
-def noted(staged: Staged, *notes: str) -> Staged:
-    """What was staged, with notes for the log before its own."""
-    return replace(staged, output="; ".join(filter(None, [*notes, staged.output])))

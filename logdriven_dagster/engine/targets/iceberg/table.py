@@ -153,9 +153,14 @@ class IcebergTable:
                     continue
             held = total_rows(table)
             done = zip(staged, snapshots_of(table, staged), strict=True)
+            upserted = self._target.mode == "upsert"
             return tuple(
                 Published(
-                    *(step, self._name, by, self._published_rows(rows), merged_by(table, by)),
+                    step,
+                    self._name,
+                    snapshot_id=by,
+                    rows=None if upserted else rows.rows,
+                    merged=merged_by(table, by),
                     table_rows=held,
                 )
                 for rows, by in done
@@ -165,9 +170,6 @@ class IcebergTable:
     def _unpublished(self, table: "Table", staged: Sequence[StagedRows]) -> list[StagedRows]:
         done = snapshots_of(table, staged)
         return [rows for rows, snapshot in zip(staged, done, strict=True) if snapshot is None]
-
-    def _published_rows(self, staged: StagedRows) -> int | None:
-        return None if self._target.mode == "upsert" else staged.rows
 
     def _changed(self, table: "Table", staged: Sequence[StagedRows]) -> Change:
         if self._target.mode == "upsert":
