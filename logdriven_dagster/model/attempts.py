@@ -45,7 +45,7 @@ def before(status: Status) -> frozenset[Status]:
 
 
 class OnRunning(str, Enum):
-    """What a start does about a window that is running elsewhere. Source: Sharp ETL, S10."""
+    """What a start does about a window that is running elsewhere. Source: Sharp ETL."""
 
     SKIP = "skip"
     """Leave it to the other runner."""

@@ -80,7 +80,7 @@ def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | 
 
 
 def numeric(frame: "DataFrame", name: str) -> "Column":
-    """The key as a number; text is compared by its value, 9 before 10 (S14)."""
+    """The key as a number; text is compared by its value, 9 before 10."""
     column = frame[name]
     if frame.schema[column_name(frame, name)].dataType.simpleString() == "string":
         return column.cast(f"decimal({DIGITS},0)")

@@ -1,4 +1,4 @@
-"""What a catch-up does about windows that run elsewhere. Source: Sharp ETL, S10."""
+"""What a catch-up does about windows that run elsewhere. Source: Sharp ETL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -156,7 +156,7 @@ def bury(conn: Connection, job_id: int, owner: Owner) -> bool:
 
 
 def replace(conn: Connection, job_id: int, by: Owner) -> bool:
-    """End a running attempt for another one that starts anew. Source: Sharp ETL, S10."""
+    """End a running attempt for another one that starts anew. Source: Sharp ETL."""
     row = _running(conn, job_log.c.job_id == job_id)
     ended = row is not None and _end(conn, row, Status.FAILURE, f"replaced by {by}")
     if ended:
