@@ -26,7 +26,7 @@ from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
 from logdriven_dagster.model.attempts import AttemptOutcome, Claim, Owner, Status, Trigger
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.attempts import claiming, ending
 from logdriven_dagster.runlog.schema.attempts import job_log
 from scripts import servers
 
@@ -47,12 +47,12 @@ def race(url: str, runner: int, windows: int, barrier: Barrier, results: Any) ->
         )
         began = time.perf_counter()
         try:
-            attempt = log.write(lambda conn, claim=claim: attempts.claim(conn, claim))
+            attempt = log.write(lambda conn, claim=claim: claiming.claim(conn, [claim])[0])
         except (AlreadyDoneError, AlreadyRunningError) as error:
             refused[type(error).__name__] += 1
             continue
         latencies.append(time.perf_counter() - began)
-        log.write(lambda conn, attempt=attempt: attempts.finish(conn, attempt, done))
+        log.write(lambda conn, attempt=attempt: ending.succeed(conn, [attempt], done, {}))
     results.put((len(latencies), dict(refused), latencies))
 
 

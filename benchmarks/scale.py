@@ -28,7 +28,7 @@ from logdriven_dagster.config.derived.processes import registry_of
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.execution.window.claiming import claim_window
+from logdriven_dagster.execution.window.claiming import claim_windows
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.batches import Registry
@@ -50,7 +50,7 @@ def claim_undone(runner: Runner, registry: Registry, planned: PlannedWindow, now
     order = Order(runner.project, table, planned.window, planned.trigger, now)
 
     def work(conn: sa.Connection) -> None:
-        claim_window(conn, registry, order, runner.owner)
+        claim_windows(conn, registry, [order], runner.owner)
         raise _UndoneError
 
     with suppress(_UndoneError):

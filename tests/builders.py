@@ -7,11 +7,19 @@ from zoneinfo import ZoneInfo
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.model.attempts import Attempt, Claim, Owner, Status, StepOutcome
+from logdriven_dagster.model.attempts import (
+    Attempt,
+    AttemptOutcome,
+    Claim,
+    Owner,
+    Status,
+    StepOutcome,
+)
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog.attempts import steps
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog import transitions
+from logdriven_dagster.runlog.attempts import claiming, ending, steps
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 
 UTC = ZoneInfo("UTC")
 STEP = {"step": "load", "sql": "SELECT 1 AS one", "target": {"type": "iceberg"}}
@@ -53,16 +61,37 @@ def log(*finished: TimeWindow, failed: tuple[TimeWindow, ...] = (), **fields: An
 
 def claimed(conn: Connection, wanted: Claim) -> Attempt:
     """A window is claimed, and its first step runs."""
-    attempt = attempts.claim(conn, wanted)
-    attempts.start_step(conn, attempt, wanted.steps[0])
+    return claim_one(conn, wanted, Status.RUNNING)
+
+
+def claim_one(conn: Connection, wanted: Claim, first: Status = Status.READY) -> Attempt:
+    """A window is claimed by itself."""
+    (attempt,) = claiming.claim(conn, [wanted], first)
     return attempt
+
+
+def start_step(conn: Connection, attempt: Attempt, step_id: str) -> None:
+    """A step of an attempt begins, maybe once more."""
+    ATTEMPTS.renew(conn, [attempt])
+    steps.start(conn, [attempt.job_id], step_id)
+
+
+def stage_step(conn: Connection, attempt: Attempt, step_id: str, state: str) -> None:
+    """The result of a step is durable."""
+    transitions.stage(conn, [attempt], {(attempt.job_id, step_id): state})
 
 
 def end_step(conn: Connection, job_id: int, step_id: str, outcome: StepOutcome) -> None:
     """A step has ended so."""
-    row = steps.find(conn, job_id, step_id)
-    assert row is not None
-    steps.finish(conn, row, outcome)
+    steps.finish(conn, steps.of_jobs(conn, [job_id]), {(job_id, step_id): outcome})
+
+
+def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
+    """An attempt has ended so, after its steps or with those that still run."""
+    if outcome.status is Status.SUCCESS:
+        ending.succeed(conn, [attempt], outcome, {})
+    else:
+        ending.fail(conn, [attempt], outcome)
 
 
 def running(window: TimeWindow) -> OpenWindow:

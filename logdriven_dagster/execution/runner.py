@@ -36,13 +36,13 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.execution.notifications.rules import Announcer, Outbox, gathering
 from logdriven_dagster.execution.window.chain import Chain, Work, logged_interruption
 from logdriven_dagster.execution.window.claiming import (
-    claim_stretch,
+    claim_windows,
     read_logs,
     record_inapplicable,
     refuse_unready,
 )
 from logdriven_dagster.execution.window.journal import Journal
-from logdriven_dagster.execution.window.leases import HeldLease, lease_of, lease_of_stretch
+from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.lineage import LineageRecorder
 from logdriven_dagster.execution.window.looking import Lookout, looks_first, window_run
 from logdriven_dagster.execution.window.needs import Needs
@@ -59,8 +59,8 @@ from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning import Plan, plan
 from logdriven_dagster.planning.slices import next_slice
 from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import slices
-from logdriven_dagster.runlog.lifecycle import Started
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -305,7 +305,7 @@ class Runner:
             self._start_engine(order)
         began = time.monotonic()
         registry = self._registry_for(order)
-        started = self.run_log.write(lambda conn: claim_stretch(conn, registry, orders, self.owner))
+        started = self.run_log.write(lambda conn: claim_windows(conn, registry, orders, self.owner))
         for window in order.passed_over:
             yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
         if len(started) == 1:
@@ -321,13 +321,12 @@ class Runner:
         self._engine_runs = True
 
     def _run_claimed(
-        self, order: Order, registry: Registry, started: Started, began: float
+        self, order: Order, registry: Registry, attempt: Attempt, began: float
     ) -> Generator[WindowEvent]:
-        attempt = started.attempt
-        run = window_run(self._window_run(order, attempt), order.project, started)
+        run = window_run(self._window_run(order, attempt), order.project, attempt)
         lookout = Lookout(order.project, self.run_log, self._engine)
         work = Work(order.project, order.table, order.steps, run, order.stage, lookout)
-        with HeldLease(self.run_log, lease_of(attempt), began).kept() as lease:
+        with HeldLease(self.run_log, ATTEMPTS, [attempt], began).kept() as lease:
             chain = Chain(self._journal(order, registry, attempt), work, lease)
             try:
                 with logged_interruption(chain):
@@ -345,14 +344,13 @@ class Runner:
         yield outcome
 
     def _run_stretch(
-        self, order: Order, registry: Registry, started: Sequence[Started], began: float
+        self, order: Order, registry: Registry, attempts: Sequence[Attempt], began: float
     ) -> Generator[WindowEvent]:
-        attempts = [each.attempt for each in started]
         parts = [
             Part(self._journal(order, registry, each), self._window_run(order, each))
             for each in attempts
         ]
-        with HeldLease(self.run_log, lease_of_stretch(attempts), began).kept() as lease:
+        with HeldLease(self.run_log, ATTEMPTS, attempts, began).kept() as lease:
             chain = StretchChain(self.run_log, order.project, order.table, parts, lease)
             with stretch_interruption(chain):
                 for behind, attempt in zip(range(len(attempts))[::-1], attempts, strict=True):

@@ -16,8 +16,9 @@ from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import OpenWindow
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
 from logdriven_dagster.model.windows import range_text
-from logdriven_dagster.runlog import RunLog, archive, lifecycle
+from logdriven_dagster.runlog import RunLog, archive, transitions
 from logdriven_dagster.runlog.attempts import leases, steps
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.jobs import runs as job_runs
 from logdriven_dagster.runlog.observed import notifications
@@ -46,7 +47,7 @@ def discard(
     def end(conn: Connection) -> list[OpenWindow]:
         ended = [item for item in running if leases.discard(conn, item.job_id, by)]
         for item in ended:
-            lifecycle.leave_standing(conn, item.job_id)
+            transitions.leave_standing(conn, item.job_id)
         return ended
 
     discarded = run_log.write(end)
@@ -123,10 +124,10 @@ def bury_expired(run_log: RunLog, by: Owner) -> int:
     """
 
     def work(conn: Connection) -> int:
-        ended = leases.bury_expired(conn, str(by))
+        ended = ATTEMPTS.bury_expired(conn, by)
         for job_id in ended:
-            lifecycle.leave_standing(conn, job_id)
-        return len(ended) + job_runs.bury_expired(conn, by)
+            transitions.leave_standing(conn, job_id)
+        return len(ended) + len(job_runs.RUNS.bury_expired(conn, by))
 
     return run_log.write(work)
 

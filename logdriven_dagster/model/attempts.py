@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
+from logdriven_dagster.model.batches import Taken
 from logdriven_dagster.model.windows import Reads, TimeWindow
 
 
@@ -129,6 +130,9 @@ class Claim:
     can come later than that."""
 
 
+_NOTHING = Taken()
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """A claimed window: one `job_log` row in status RUNNING, which is the lease on the window."""
@@ -150,6 +154,19 @@ class Attempt:
     standing: int | None = None
     """The job that has finished the window before, and counts as long as this one, which is a
     refresh then, has changed nothing."""
+    taken: Taken = _NOTHING
+    """The batches that it takes and makes."""
+
+    def __str__(self) -> str:
+        return f"job {self.job_id}, {self.table} {self.window}"
+
+    @property
+    def row_id(self) -> int:
+        return self.job_id
+
+    @property
+    def lease(self) -> timedelta:
+        return self.claim.lease
 
     @property
     def table(self) -> str:

@@ -7,14 +7,13 @@ row. A batch is what one successful attempt, or one file, hands to each step tha
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.errors import LifeCycleError
-from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
 
@@ -32,28 +31,6 @@ class BatchState(IntEnum):
     PROCESSED = 1
     ACCESSED = 2
     FAILED = 3
-
-
-class ExecState(IntEnum):
-    """Source: BDRE, EXEC_STATUS."""
-
-    NOT_RUNNING = 1
-    RUNNING = 2
-    SUCCESS = 3
-    PAUSED = 4
-    SUSPENDED = 5
-    FAILED = 6
-
-
-EXEC_STATES: Mapping[Status, ExecState] = {
-    Status.READY: ExecState.NOT_RUNNING,
-    Status.RUNNING: ExecState.RUNNING,
-    Status.SUCCESS: ExecState.SUCCESS,
-    Status.SKIPPED: ExecState.PAUSED,
-    Status.DISCARDED: ExecState.SUSPENDED,
-    Status.FAILURE: ExecState.FAILED,
-}
-"""BDRE's words for ours: what is passed over on purpose is paused, what was stopped suspended."""
 
 
 @dataclass(frozen=True, slots=True)

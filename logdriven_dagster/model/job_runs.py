@@ -47,6 +47,17 @@ class JobRun:
     fencing_token: int
     """Greater than that of any earlier run of the job; guards every later write."""
 
+    def __str__(self) -> str:
+        return f"run {self.job_run_id} of {self.job}"
+
+    @property
+    def row_id(self) -> int:
+        return self.job_run_id
+
+    @property
+    def lease(self) -> timedelta:
+        return self.request.lease
+
     @property
     def job(self) -> str:
         return self.request.job

@@ -15,8 +15,7 @@ from logdriven_dagster.model.attempts import (
 )
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.attempts import writes as attempts
-from tests.builders import at, claimed, end_step
+from tests.builders import at, claimed, end_step, finish
 
 
 class ShopLog:
@@ -70,4 +69,4 @@ class ShopLog:
         ended = AttemptOutcome(outcome.status, "app-1", published_nothing=published_nothing)
         with self._log.begin() as conn:
             end_step(conn, attempt.job_id, "load", outcome)
-            attempts.finish(conn, attempt, ended)
+            finish(conn, attempt, ended)

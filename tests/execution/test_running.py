@@ -23,8 +23,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.owners import current_owner, is_dead
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
-from logdriven_dagster.runlog.attempts import writes as attempts
-from tests.builders import at, day, days, hours
+from tests.builders import at, claim_one, day, days, hours
 from tests.execution.conftest import NOW, SUMS
 
 GOOD = [f"2022-01-0{d},{d}" for d in range(1, 6)]
@@ -167,7 +166,7 @@ def claim_elsewhere(world, owner):
         claim = Claim(
             "ods.numbers", day(1), 1440, "time_window", "w", Trigger.PENDING, owner, NOW, ("load",)
         )
-        attempts.claim(conn, claim)
+        claim_one(conn, claim)
 
 
 def test_a_window_that_runs_elsewhere_is_left_alone(world):

@@ -24,7 +24,7 @@ from logdriven_dagster.execution.events import WindowFailed, WindowLost
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.window.chain import Chain
 from logdriven_dagster.execution.window.leases import HeldLease
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.attempts import claiming
 from tests.builders import day
 from tests.faults.projects import NOW
 
@@ -38,7 +38,7 @@ POINTS: dict[str, tuple[Any, str, str]] = {
     "published": (WindowSession, "publish", "after"),
     "finished": (Chain, "_finish", "after"),
     "in the heartbeat": (HeldLease, "_renewed", "after"),
-    "in a transaction of the log": (attempts, "claim", "after"),
+    "in a transaction of the log": (claiming, "claim", "after"),
     "in a transaction of the catalog": (Session, "commit", "before"),
     "before a commit": (jdbc, "mark", "after"),
 }

@@ -9,7 +9,7 @@ from logdriven_dagster.config.derived.processes import registry_of
 from logdriven_dagster.config.models.jobs import StandardJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.errors import LogdrivenError
-from logdriven_dagster.execution.window.claiming import claim_window
+from logdriven_dagster.execution.window.claiming import claim_windows
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.versions import prepared
 from logdriven_dagster.model.attempts import (
@@ -22,9 +22,9 @@ from logdriven_dagster.model.attempts import (
 from logdriven_dagster.planning import State as PlanState
 from logdriven_dagster.planning import plan
 from logdriven_dagster.planning.plan import Plan
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.attempts import claiming
 from logdriven_dagster.runlog.history import logs as history
-from tests.builders import claimed, day, end_step, table
+from tests.builders import claimed, day, end_step, finish, table
 from tests.kettle.states import JOB, NOW, Run, State
 from tests.runlog.logbook import ME, request
 
@@ -62,13 +62,13 @@ def attempt(conn: Connection, name: str, run: Run) -> None:
     """One attempt; that of today passes over an unfinished yesterday, as `latest_only` does."""
     wanted = request(run.window, name=name)
     if run.is_today:
-        attempts.skip(conn, [request(day(1), name=name)])
+        claiming.skip(conn, [request(day(1), name=name)])
     mine = claimed(conn, wanted)
     if run.status == "Running":
         return
     status = _STATUS[run.status]
     end_step(conn, mine.job_id, "load", StepOutcome(status, Counts(), "csv", "iceberg"))
-    attempts.finish(conn, mine, AttemptOutcome(status, "app-1"))
+    finish(conn, mine, AttemptOutcome(status, "app-1"))
 
 
 def planned(conn: Connection, project: Project) -> Plan:
@@ -91,7 +91,8 @@ def claimable(conn: Connection, project: Project) -> set[str]:
         order = Order(project, item.table, window, Trigger.PENDING, NOW, passed_over=older)
         undone = conn.begin_nested()
         try:
-            claim_window(conn, registry_of(project.tables.values()), prepared(conn, order), ME)
+            known = registry_of(project.tables.values())
+            claim_windows(conn, known, [prepared(conn, order)], ME)
         except LogdrivenError:
             pass
         else:

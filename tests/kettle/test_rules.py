@@ -11,7 +11,7 @@ from logdriven_dagster.execution.arguments import JobArguments
 from logdriven_dagster.execution.jobs.standard import run_job
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.runlog.history import logs as history
-from tests.builders import day
+from tests.builders import claim_one, day
 from tests.kettle import ours
 from tests.kettle.states import NOW, State, Table, run
 from tests.runlog.logbook import ME, request, rows
@@ -92,7 +92,7 @@ def test_what_is_running_is_held_by_its_lease_and_not_taken_again_k10(selected, 
     state = pair(done(*EARLY), run("Running", *LATE))
     assert selected(state) == ({"ods.to"}, set())
     with log.begin() as conn, pytest.raises(AlreadyRunningError):
-        ours.attempts.claim(conn, request(day(2), name="ods.to"))
+        claim_one(conn, request(day(2), name="ods.to"))
 
 
 def test_of_two_runs_in_one_second_exactly_one_is_the_latest_k16(kettle, log):

@@ -32,9 +32,8 @@ from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.sensors import mirror
 from logdriven_dagster.orchestration.sensors.mirror import MIRROR
-from logdriven_dagster.runlog.attempts import leases
-from logdriven_dagster.runlog.attempts import writes as attempts
-from tests.builders import at, claimed, day, end_step
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
+from tests.builders import at, claimed, day, end_step, finish
 from tests.orchestration.world import DAILY, EVENTS, World
 
 ELSEWHERE = Owner("elsewhere", 1, 2)
@@ -59,7 +58,7 @@ def end(world: World, attempt: Attempt, status: Status = Status.SUCCESS) -> None
 
     def work(conn: Any) -> None:
         end_step(conn, attempt.job_id, "load", outcome)
-        attempts.finish(conn, attempt, AttemptOutcome(status, published_nothing=True))
+        finish(conn, attempt, AttemptOutcome(status, published_nothing=True))
 
     open_runner(world.project).run_log.write(work)
 
@@ -176,7 +175,7 @@ def test_a_refresh_that_died_is_told_at_its_partition_which_stays_materialized_s
         report_planned(world.instance, KEY, "2022-01-01", run)
         owner = Owner("elsewhere", 1, 2, run_id)
     died = claim(world, 1, owner, Trigger.REFRESH)
-    open_runner(world.project).run_log.write(lambda conn: leases.bury(conn, died.job_id, owner))
+    open_runner(world.project).run_log.write(lambda conn: ATTEMPTS.bury(conn, died.job_id, owner))
     if own:
         world.instance.report_run_failed(run)
     tick(world, cursor)
@@ -305,7 +304,7 @@ def test_a_run_whose_window_was_taken_over_is_ended(world: World) -> None:
     claim(world, 1, Owner("elsewhere", 1, 2, run.run_id))
     expire(world, timedelta(minutes=5))
     with open_runner(world.project).run_log.begin() as conn:
-        assert leases.bury_expired(conn, "somebody") == [1]
+        assert ATTEMPTS.bury_expired(conn, "somebody") == [1]
     assert dead_runs(world) == [run.run_id]
 
 

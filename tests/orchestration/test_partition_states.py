@@ -9,8 +9,7 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
 from logdriven_dagster.orchestration.assets import whole_tables
-from logdriven_dagster.runlog.attempts import writes as attempts
-from tests.builders import day
+from tests.builders import claim_one, day
 from tests.orchestration.world import DAILY, EVENTS, World, failure_of
 
 DAYS = [f"2022-01-{n:02}" for n in range(1, 11)]
@@ -198,7 +197,7 @@ def claim_elsewhere(project: Project) -> None:
         "ods.events", day(1), 1440, "time_window", "world", Trigger.PENDING, owner, now, steps
     )
     with open_runner(project).run_log.begin() as conn:
-        attempts.claim(conn, claim)
+        claim_one(conn, claim)
 
 
 def materializations(world: World, table: str) -> list:

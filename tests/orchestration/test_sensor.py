@@ -22,8 +22,7 @@ from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
 from logdriven_dagster.orchestration.jobs.catch_up import PROJECT_TAG
 from logdriven_dagster.orchestration.sensors import catch_up as sensor
-from logdriven_dagster.runlog.attempts import writes as attempts
-from tests.builders import day
+from tests.builders import claim_one, day
 from tests.orchestration.world import ALONE, DAILY, EVENTS, World
 
 Tick = Callable[..., SensorResult]
@@ -166,4 +165,4 @@ def claim(world: World, table: str, owner: Owner) -> None:
         table, day(1), 1440, "time_window", "world", Trigger.PENDING, owner, now, ("load",)
     )
     with open_runner(world.project).run_log.begin() as conn:
-        attempts.claim(conn, wanted)
+        claim_one(conn, wanted)

@@ -99,7 +99,7 @@ def fail(log, known, run, step):
 
 def load(log, known, window=None, *, table=TRANSFER, trigger=Trigger.PENDING, marking=None):
     """A whole run of a table with windows of time; the batch that it made."""
-    return succeed(log, known, init_window(log, known, window, table, trigger).attempt, marking)
+    return succeed(log, known, init_window(log, known, window, table, trigger), marking)
 
 
 def fill(log, numbers, marks=(), *, table=HIVE, step="125", source=TRANSFER):

@@ -12,10 +12,9 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog.attempts import leases
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import logs as history
-from tests.builders import at, claimed, end_step, table
+from tests.builders import at, claimed, end_step, finish, table
 
 ME = Owner("here", 10, 20, "run-1")
 
@@ -46,10 +45,10 @@ def end(log, attempt, status=Status.SUCCESS, error=None, rows=5, *, nothing=Fals
     outcome = StepOutcome(status, counts, "csv", "iceberg", "", error)
 
     def work(conn):
-        leases.renew(conn, attempt)
+        ATTEMPTS.renew(conn, [attempt])
         end_step(conn, attempt.job_id, "load", outcome)
         ended = AttemptOutcome(status, "app-1", "a.csv", 0, published_nothing=nothing)
-        attempts.finish(conn, attempt, ended)
+        finish(conn, attempt, ended)
 
     log.write(work)
 

@@ -26,12 +26,12 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.runlog import RunLog, archive
-from logdriven_dagster.runlog.attempts import leases
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.attempts import claiming, leases
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.attempts.rows import schedule_id
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.schema.attempts import job_log, metadata
-from tests.builders import day, table
+from tests.builders import claim_one, day, finish, table
 from tests.runlog.logbook import request
 
 WINDOWS = range(1, 6)
@@ -108,7 +108,7 @@ class RunLogMachine(RuleBasedStateMachine):
         refused: Exception | None = None
         try:
             with self.log.begin() as conn:
-                attempt = attempts.claim(conn, wanted)
+                attempt = claim_one(conn, wanted)
         except (AlreadyRunningError, AlreadyDoneError) as error:
             refused = error
         if refused is not None:
@@ -130,9 +130,9 @@ class RunLogMachine(RuleBasedStateMachine):
         try:
             with self.log.begin() as conn:
                 if end is None:
-                    leases.renew(conn, mine.attempt)
+                    ATTEMPTS.renew(conn, [mine.attempt])
                 else:
-                    attempts.finish(conn, mine.attempt, AttemptOutcome(end))
+                    finish(conn, mine.attempt, AttemptOutcome(end))
         except AttemptLostError:
             assert model.holder is not mine.attempt
             return
@@ -158,7 +158,7 @@ class RunLogMachine(RuleBasedStateMachine):
     def skip(self, n: int, by: Owner) -> None:
         model = self.model[n]
         with self.log.begin() as conn:
-            attempts.skip(conn, [request(day(n), owner=by)])
+            claiming.skip(conn, [request(day(n), owner=by)])
         kept = model.status in (Status.SUCCESS, Status.SKIPPED) or (
             model.status is Status.RUNNING and not model.expired
         )
@@ -189,7 +189,7 @@ class RunLogMachine(RuleBasedStateMachine):
     @rule()
     def bury(self) -> None:
         with self.log.begin() as conn:
-            leases.bury_expired(conn, "somebody")
+            ATTEMPTS.bury_expired(conn, "somebody")
         for model in self.model.values():
             if model.status is Status.RUNNING and model.expired:
                 model.ends(Status.FAILURE)

@@ -62,7 +62,7 @@ def enlist(log, known=KNOWN, name=HIVE):
 
 def consume(log, known=KNOWN, *, number, max_batches=100):
     started = bdre.init(log, known, max_batches=max_batches, number=number)
-    bdre.succeed(log, known, started.attempt)
+    bdre.succeed(log, known, started)
     return started.taken
 
 
@@ -118,7 +118,7 @@ def test_what_a_runner_finished_that_did_not_know_the_consumer_is_offered_later_
 def test_only_the_latest_successes_count_s22(log):
     bdre.load(log, ALONE, day(1))
     bdre.load(log, ALONE, day(1), trigger=Trigger.REFRESH)
-    bdre.fail(log, ALONE, bdre.init_window(log, ALONE, day(2)).attempt, "load")
+    bdre.fail(log, ALONE, bdre.init_window(log, ALONE, day(2)), "load")
     enlist(log)
     assert spans(log) == [span(day(1))]
 
@@ -133,7 +133,7 @@ def test_a_refreshed_upstream_window_is_pending_again_s23(log):
 
 
 def test_an_attempt_that_began_before_one_that_ended_first_is_offered_too(log):
-    slow = bdre.init_window(log, KNOWN, day(1)).attempt
+    slow = bdre.init_window(log, KNOWN, day(1))
     bdre.load(log, KNOWN, day(2))
     bdre.succeed(log, KNOWN, slow)
     assert spans(log) == [span(day(2)), span(day(1))]
@@ -234,7 +234,7 @@ def test_an_attempt_is_restated_by_a_batch_that_waits_behind_the_pattern(log):
     for n in range(21, 24):
         bdre.load(log, known, hours(n, n + 1))
     started = bdre.init(log, known, max_batches=None)
-    bdre.succeed(log, known, started.attempt)
+    bdre.succeed(log, known, started)
     bdre.load(log, known, hours(0, 1, of_day=2))
 
     def waits():
@@ -245,7 +245,7 @@ def test_an_attempt_is_restated_by_a_batch_that_waits_behind_the_pattern(log):
     assert (waits().queued, waits().unmarked, waits().restated) == ({pair: 0}, {pair: 1}, ())
     bdre.load(log, known, hours(21, 22), trigger=Trigger.REFRESH)
     assert waits().unmarked == {pair: 2}
-    assert waits().restated == (started.attempt.job_id,)
+    assert waits().restated == (started.job_id,)
 
 
 def test_the_next_batches_are_taken_in_their_order(log):
@@ -277,7 +277,7 @@ def test_the_windows_of_a_run_can_be_read_while_it_runs_and_afterwards(log):
 
     expected = [(TRANSFER, *span(day(1))), (TRANSFER, *span(day(2)))]
     assert read(batch_queue) == expected
-    bdre.succeed(log, KNOWN, started.attempt)
+    bdre.succeed(log, KNOWN, started)
     assert (read(batch_queue), read(batch_archive)) == ([], expected)
 
 

@@ -15,11 +15,10 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.runlog.attempts import leases
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
-from tests.builders import day, end_step
+from tests.builders import claim_one, day, end_step, finish, start_step
 from tests.runlog.logbook import ME, end, execute, fail, request, rows, start, succeed, table_log
 
 
@@ -63,7 +62,7 @@ def test_only_who_has_the_token_finishes_an_attempt_y16(log):
     attempt = start(log, day(1))
     stranger = replace(attempt, fencing_token=attempt.fencing_token - 1)
     with pytest.raises(AttemptLostError), log.begin() as conn:
-        attempts.finish(conn, stranger, AttemptOutcome(Status.SUCCESS))
+        finish(conn, stranger, AttemptOutcome(Status.SUCCESS))
 
 
 def test_a_step_ends_once(log):
@@ -76,7 +75,7 @@ def test_a_step_ends_once(log):
 def test_a_retried_step_begins_anew(log):
     attempt = start(log, day(1))
     with log.begin() as conn:
-        attempts.start_step(conn, attempt, "load")
+        start_step(conn, attempt, "load")
     end(log, attempt)
     assert [row["status"] for row in rows(log, "SELECT status FROM step_log")] == ["SUCCESS"]
 
@@ -84,9 +83,9 @@ def test_a_retried_step_begins_anew(log):
 def test_a_step_cannot_start_in_an_attempt_that_was_ended(log):
     attempt = start(log, day(1))
     with log.begin() as conn:
-        leases.bury(conn, attempt.job_id, ME)
+        ATTEMPTS.bury(conn, attempt.job_id, ME)
     with pytest.raises(AttemptLostError), log.begin() as conn:
-        attempts.start_step(conn, attempt, "load")
+        start_step(conn, attempt, "load")
 
 
 @pytest.mark.parametrize("text", ["a\0b", "half \ud800 character", "é" * 80_000])
@@ -95,14 +94,14 @@ def test_any_text_can_be_logged(log, text):
     with log.begin() as conn:
         outcome = StepOutcome(Status.FAILURE, output=text, error=text)
         end_step(conn, attempt.job_id, "load", outcome)
-        attempts.finish(conn, attempt, AttemptOutcome(Status.FAILURE, current_file=text))
+        finish(conn, attempt, AttemptOutcome(Status.FAILURE, current_file=text))
     assert table_log(log).open[0].error
 
 
 def test_a_failed_attempt_closes_its_running_steps(log):
     attempt = start(log, day(1))
     with log.begin() as conn:
-        attempts.finish(conn, attempt, AttemptOutcome(Status.FAILURE))
+        finish(conn, attempt, AttemptOutcome(Status.FAILURE))
     assert rows(log, "SELECT status FROM step_log") == [{"status": "FAILURE"}]
 
 
@@ -115,7 +114,7 @@ def test_a_long_error_is_cut_with_a_note(log):
 
 def test_arguments_of_a_run_are_recorded_s42(log):
     with log.begin() as conn:
-        attempts.claim(conn, request(day(1), runtime_args={"k": "v"}))
+        claim_one(conn, request(day(1), runtime_args={"k": "v"}))
     with log.read() as conn:
         assert history.attempts(conn)[0]["runtime_args"] == {"k": "v"}
 

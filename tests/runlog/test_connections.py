@@ -11,10 +11,9 @@ from sqlalchemy import create_engine, inspect, text
 from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.attempts import writes as attempts
 from logdriven_dagster.runlog.schema import migrating
 from logdriven_dagster.runlog.store import UnreachableError
-from tests.builders import day
+from tests.builders import claim_one, day
 from tests.faults.network import wire_to
 from tests.patience import PATIENCE, within
 from tests.runlog.logbook import request, rows
@@ -47,7 +46,7 @@ def test_a_transaction_whose_connection_was_killed_is_done_again(log):
 
     def work(conn):
         tries.append(1)
-        attempt = attempts.claim(conn, request(day(1)))
+        attempt = claim_one(conn, request(day(1)))
         if len(tries) == 1:
             kill_session(log, conn)
             conn.execute(text("SELECT 1"))
@@ -60,7 +59,7 @@ def test_a_transaction_whose_connection_was_killed_is_done_again(log):
 
 def test_a_connection_that_goes_during_the_commit_is_an_error_since_nobody_knows(log):
     def work(conn):
-        attempts.claim(conn, request(day(1)))
+        claim_one(conn, request(day(1)))
         kill_session(log, conn)
 
     with pytest.raises(RunLogError, match="went away during a commit") as caught:
@@ -141,7 +140,7 @@ def test_a_runner_that_was_frozen_in_a_transaction_does_it_again_when_it_wakes(l
 
     def work(conn):
         tries.append(1)
-        attempt = attempts.claim(conn, request(day(1)))
+        attempt = claim_one(conn, request(day(1)))
         if len(tries) == 1:
             time.sleep(3)
         return attempt
@@ -162,7 +161,7 @@ def test_a_frozen_transaction_does_not_keep_its_locks(log, monkeypatch):
 
     def freeze():
         with suppress(RunLogError), frozen.begin() as conn:
-            attempts.claim(conn, request(day(1)))
+            claim_one(conn, request(day(1)))
             held.set()
             done.wait(PATIENCE)
             conn.execute(text("SELECT 1"))
@@ -171,7 +170,7 @@ def test_a_frozen_transaction_does_not_keep_its_locks(log, monkeypatch):
     thread.start()
     assert held.wait(PATIENCE)
     with within(5), log.begin() as conn:
-        attempts.claim(conn, request(day(1)))
+        claim_one(conn, request(day(1)))
     done.set()
     thread.join(PATIENCE)
     frozen.engine.dispose()

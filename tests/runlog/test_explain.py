@@ -22,7 +22,7 @@ from logdriven_dagster.config.derived.processes import registry_of
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.execution.window.claiming import claim_window
+from logdriven_dagster.execution.window.claiming import claim_windows
 from logdriven_dagster.execution.window.journal import Journal
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.versions import prepared
@@ -30,7 +30,7 @@ from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Status, Tri
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.planning import PlannedWindow
-from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.history import refreshes
 from logdriven_dagster.runlog.observed import reports
@@ -160,12 +160,13 @@ def run(runner: Runner, planned: Any) -> None:
     order = Order(runner.project, table, planned.window, planned.trigger, SHAPE.now)
     order = runner.run_log.ask(lambda conn: prepared(conn, order))
     registry = runner._registry_for(order)
-    claim = runner.run_log.write(lambda conn: claim_window(conn, registry, order, runner.owner))
-    attempt = claim.attempt
+    (attempt,) = runner.run_log.write(
+        lambda conn: claim_windows(conn, registry, [order], runner.owner)
+    )
     journal = Journal(runner.run_log, registry, attempt, runner._announcer(table))
     staged = {"load": Staged("load", Counts(1, 1, 1, 0), "sql", "iceberg", (), state="{}")}
     journal.persist(staged)
-    runner.run_log.ask(lambda conn: leases.verify(conn, attempt))
+    runner.run_log.ask(lambda conn: ATTEMPTS.verify(conn, [attempt]))
     published = [Published("load", "iceberg t")]
     journal.succeed(published, staged, AttemptOutcome(Status.SUCCESS, "app", None, 0))
 

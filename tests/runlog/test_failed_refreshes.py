@@ -5,10 +5,9 @@ import pytest
 from logdriven_dagster.errors import AlreadyDoneError, AttemptLostError
 from logdriven_dagster.execution import upkeep
 from logdriven_dagster.model.attempts import Status, Trigger
-from logdriven_dagster.runlog import lifecycle
+from logdriven_dagster.runlog import transitions
 from logdriven_dagster.runlog.archive import archive
-from logdriven_dagster.runlog.attempts import leases
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.attempts import claiming, leases, progress
 from logdriven_dagster.runlog.history import refreshes
 from tests.builders import at, day, days, table
 from tests.runlog.logbook import (
@@ -98,7 +97,7 @@ def test_a_pending_run_still_finds_the_window_done(done):
 
 
 def test_a_skipped_window_stays_skipped(done):
-    done.write(lambda conn: attempts.skip(conn, [request(day(3))]))
+    done.write(lambda conn: claiming.skip(conn, [request(day(3))]))
     fail_refresh(done, day(3))
     assert table_log(done).skipped == (day(3),)
     assert table_log(done).open == ()
@@ -169,10 +168,10 @@ def test_a_window_that_never_succeeded_fails_as_ever(done):
 def test_one_that_somebody_discards_before_it_changed_anything_leaves_its_window_finished(done):
     begun = start(done, day(1), Trigger.REFRESH, definition="d")
     attempt = start(done, day(2), Trigger.REFRESH, definition="d")
-    done.write(lambda conn: attempts.note_change(conn, [attempt]))
+    done.write(lambda conn: progress.note_change(conn, [attempt]))
     for each in (begun, attempt):
         done.write(lambda conn, each=each: leases.discard(conn, each.job_id, ME))
-        done.write(lambda conn, each=each: lifecycle.leave_standing(conn, each.job_id))
+        done.write(lambda conn, each=each: transitions.leave_standing(conn, each.job_id))
     found = table_log(done)
     assert (found.finished, [item.window for item in found.open]) == ((day(1),), [day(2)])
     assert [item.status for item in found.failed_refreshes] == [Status.DISCARDED]
@@ -182,7 +181,7 @@ def killed(log, *, changed=False, **fields):
     """A refresh of day 1 that was killed, after it had begun to publish or before."""
     attempt = start(log, day(1), Trigger.REFRESH, definition="d", **fields)
     if changed:
-        log.write(lambda conn: attempts.note_change(conn, [attempt]))
+        log.write(lambda conn: progress.note_change(conn, [attempt]))
     expire(log)
     return attempt
 
@@ -221,7 +220,7 @@ def test_one_whose_lease_is_over_cannot_begin_to_publish(done):
     attempt = killed(done)
     start(done, day(1), definition="d")
     with pytest.raises(AttemptLostError):
-        done.write(lambda conn: attempts.note_change(conn, [attempt]))
+        done.write(lambda conn: progress.note_change(conn, [attempt]))
 
 
 def test_what_cleans_up_behind_one_that_was_killed_leaves_what_stands(done):
@@ -233,7 +232,7 @@ def test_what_cleans_up_behind_one_that_was_killed_leaves_what_stands(done):
 
 
 def test_a_window_that_was_skipped_stays_so_behind_one_that_was_killed(done):
-    done.write(lambda conn: attempts.skip(conn, [request(day(3))]))
+    done.write(lambda conn: claiming.skip(conn, [request(day(3))]))
     start(done, day(3), Trigger.REFRESH, definition="d")
     expire(done)
     end(done, start(done, day(3), definition="d"), Status.FAILURE, "broken", nothing=True)
@@ -242,7 +241,7 @@ def test_a_window_that_was_skipped_stays_so_behind_one_that_was_killed(done):
 
 def test_a_window_behind_one_that_was_killed_is_not_passed_over(done):
     killed(done)
-    assert done.write(lambda conn: attempts.skip(conn, [request(day(1))])) == []
+    assert done.write(lambda conn: claiming.skip(conn, [request(day(1))])) == []
     found = table_log(done)
     assert (found.finished, found.skipped, found.open) == ((days(1, 3),), (), ())
 

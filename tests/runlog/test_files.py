@@ -9,7 +9,7 @@ import pytest
 from logdriven_dagster.errors import FileKnownError, LifeCycleError
 from logdriven_dagster.model.batches import ALL_BATCHES, Enqueuer, Route, SubProcess
 from logdriven_dagster.model.files import joined
-from logdriven_dagster.runlog import RunLog, lifecycle
+from logdriven_dagster.runlog import RunLog, transitions
 from logdriven_dagster.runlog.batches import files
 from tests.builders import UTC
 from tests.patience import PATIENCE
@@ -52,7 +52,7 @@ def refused(code):
 
 def consume(log, number=0, table="files"):
     started = bdre.init(log, KNOWN, table, ALL_BATCHES, number=number)
-    bdre.succeed(log, KNOWN, started.attempt)
+    bdre.succeed(log, KNOWN, started)
     return started.taken
 
 
@@ -140,7 +140,7 @@ def test_a_run_that_has_looked_takes_what_came_for_the_batch_that_it_was_to_make
     enqueue(log, B, C)
     process = KNOWN.parent("files")
     for _ in range(2):  # looking again changes nothing
-        looked = log.write(lambda conn: lifecycle.take(conn, process, started.attempt, 2))
+        looked = log.write(lambda conn: transitions.take(conn, process, started, 2))
         assert len(looked.taken.batches) == 2
         assert looked.taken.target_batch_id == started.taken.target_batch_id
     assert [state for _, state in bdre.queue(log, "files")] == [ACCESSED, ACCESSED, NEW]

@@ -9,9 +9,9 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.planning.backoff import resting
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.attempts import claiming
 from logdriven_dagster.runlog.history import logs as history
-from tests.builders import at, day, days, end_step, hours, table
+from tests.builders import at, day, days, end_step, finish, hours, start_step, table
 from tests.runlog.logbook import (
     ME,
     execute,
@@ -28,9 +28,9 @@ from tests.runlog.logbook import (
 def test_the_error_of_the_step_that_failed_is_the_one_shown(log):
     attempt = start(log, day(1), steps=("load", "second"))
     with log.begin() as conn:
-        attempts.start_step(conn, attempt, "second")
+        start_step(conn, attempt, "second")
         end_step(conn, attempt.job_id, "second", StepOutcome(Status.FAILURE, error="real"))
-        attempts.finish(conn, attempt, AttemptOutcome(Status.FAILURE))
+        finish(conn, attempt, AttemptOutcome(Status.FAILURE))
     assert table_log(log).open[0].error == "real"
 
 
@@ -43,8 +43,8 @@ def test_a_clock_that_is_set_back_keeps_no_failed_window_waiting(log):
 
 def test_skipped_windows_are_rows_and_can_run_later(log):
     with log.begin() as conn:
-        attempts.skip(conn, [request(day(1)), request(day(2))])
-        attempts.skip(conn, [request(day(1))])
+        claiming.skip(conn, [request(day(1)), request(day(2))])
+        claiming.skip(conn, [request(day(1))])
     assert table_log(log).skipped == (days(1, 3),)
     succeed(log, day(1))
     assert (table_log(log).finished, table_log(log).skipped) == ((day(1),), (day(2),))

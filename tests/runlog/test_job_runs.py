@@ -7,6 +7,7 @@ from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.job_runs import JobRequest, RunStep, StepResult
 from logdriven_dagster.runlog.jobs import history as job_history
 from logdriven_dagster.runlog.jobs import runs as job_runs
+from logdriven_dagster.runlog.leases import LeasedRows
 from tests.runlog.logbook import execute, rows
 
 ME = Owner("here", 10, 20, "run-1")
@@ -56,7 +57,7 @@ def test_a_job_runs_once_at_a_time(log):
 
 def test_of_two_starts_at_once_the_index_lets_one_through(log, monkeypatch):
     start(log)
-    monkeypatch.setattr(job_runs, "_running", lambda *_: [])
+    monkeypatch.setattr(LeasedRows, "found", lambda *_: [])
     with pytest.raises(AlreadyRunningError, match="just been started elsewhere"):
         start(log, owner=OTHER)
 
@@ -97,17 +98,17 @@ def test_no_run_stays_running_for_ever_k18(log):
     start(log)
     start(log, "forgotten")
     expire(log)
-    assert log.write(lambda conn: job_runs.bury_expired(conn, OTHER)) == 2
+    assert log.write(lambda conn: job_runs.RUNS.bury_expired(conn, OTHER)) == [1, 2]
     assert rows(log, "SELECT * FROM job_run WHERE status = 'RUNNING'") == []
 
 
 def test_a_run_of_a_dead_process_is_ended_without_waiting_k18(log):
     start(log)
     ((number, owner),) = log.ask(job_runs.living_owners)
-    assert log.write(lambda conn: job_runs.bury(conn, number, owner))
+    assert log.write(lambda conn: job_runs.RUNS.bury(conn, number, owner))
     (row,) = rows(log, "SELECT * FROM job_run")
     assert row["error"] == "taken over from here:10:20: its process is gone"
-    assert not log.write(lambda conn: job_runs.bury(conn, number, owner))
+    assert not log.write(lambda conn: job_runs.RUNS.bury(conn, number, owner))
 
 
 def test_who_was_taken_over_can_neither_renew_nor_write_nor_finish(log):
@@ -116,8 +117,8 @@ def test_who_was_taken_over_can_neither_renew_nor_write_nor_finish(log):
     start(log, owner=OTHER, steps=(LOAD,))
     done = StepResult(Status.SUCCESS)
     for write in (
-        lambda conn: job_runs.renew(conn, dead),
-        lambda conn: job_runs.verify(conn, dead),
+        lambda conn: job_runs.RUNS.renew(conn, [dead]),
+        lambda conn: job_runs.RUNS.verify(conn, [dead]),
         lambda conn: job_runs.start_step(conn, dead, LOAD),
         lambda conn: job_runs.end_step(conn, dead, LOAD, done),
         lambda conn: job_runs.finish(conn, dead, Status.SUCCESS),
@@ -129,7 +130,7 @@ def test_who_was_taken_over_can_neither_renew_nor_write_nor_finish(log):
 def test_a_heartbeat_moves_the_expiry(log):
     run = start(log)
     expire(log)
-    log.write(lambda conn: job_runs.renew(conn, run))
+    log.write(lambda conn: job_runs.RUNS.renew(conn, [run]))
     with pytest.raises(AlreadyRunningError):
         start(log, owner=OTHER)
 

@@ -16,10 +16,10 @@ from logdriven_dagster.model.attempts import (
     Trigger,
 )
 from logdriven_dagster.runlog import lifecycle
-from logdriven_dagster.runlog.attempts import leases
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.attempts import leases, progress
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.schema.attempts import job_log
-from tests.builders import day, days, table
+from tests.builders import day, days, finish, stage_step, start_step, table
 from tests.runlog.logbook import (
     ME,
     end,
@@ -35,15 +35,15 @@ from tests.runlog.logbook import (
 
 OTHER = Owner("there", 1, 2, "run-2")
 WRITES = {
-    "renew": leases.renew,
-    "verify": leases.verify,
-    "start_step": lambda conn, mine: attempts.start_step(conn, mine, "load"),
-    "stage_step": lambda conn, mine: attempts.stage_step(conn, mine, "load", "{}"),
+    "renew": lambda conn, mine: ATTEMPTS.renew(conn, [mine]),
+    "verify": lambda conn, mine: ATTEMPTS.verify(conn, [mine]),
+    "start_step": lambda conn, mine: start_step(conn, mine, "load"),
+    "stage_step": lambda conn, mine: stage_step(conn, mine, "load", "{}"),
     "halt_step": lambda conn, mine: lifecycle.halt_step(
         conn, registry_of([table()]), mine, "load", StepOutcome(Status.SUCCESS)
     ),
-    "note_errors": lambda conn, mine: attempts.note_errors(conn, mine, 1),
-    "finish": lambda conn, mine: attempts.finish(conn, mine, AttemptOutcome(Status.SUCCESS)),
+    "note_errors": lambda conn, mine: progress.note_errors(conn, [mine], 1),
+    "finish": lambda conn, mine: finish(conn, mine, AttemptOutcome(Status.SUCCESS)),
 }
 
 
@@ -88,7 +88,7 @@ def test_an_attempt_that_has_ended_is_not_taken_over_y14(log, status):
     end(log, start(log, day(1)), Status(status))
     execute(log, "UPDATE job_log SET lease_expires_at = '2000-01-01 00:00:00'")
     with log.begin() as conn:
-        assert leases.bury_expired(conn, "me") == []
+        assert ATTEMPTS.bury_expired(conn, "me") == []
     assert statuses(log) == [status]
 
 
@@ -108,7 +108,7 @@ def test_a_renewed_lease_is_not_taken(log):
     attempt = start(log, day(1))
     expire(log)
     with log.begin() as conn:
-        leases.renew(conn, attempt)
+        ATTEMPTS.renew(conn, [attempt])
     with pytest.raises(AlreadyRunningError):
         start(log, day(1), owner=OTHER)
 
@@ -117,7 +117,7 @@ def test_an_attempt_releases_its_lease_once_y12(log):
     attempt = start(log, day(1))
     end(log, attempt)
     with pytest.raises(AttemptLostError), log.begin() as conn:
-        attempts.finish(conn, attempt, AttemptOutcome(Status.FAILURE))
+        finish(conn, attempt, AttemptOutcome(Status.FAILURE))
     assert statuses(log) == ["SUCCESS"]
 
 
@@ -161,8 +161,8 @@ def test_a_discarded_attempt_is_over_and_pending_again_y06(log):
 def test_the_dead_process_of_this_machine_is_buried_once_k18(log):
     attempt = start(log, day(1))
     with log.begin() as conn:
-        assert leases.bury(conn, attempt.job_id, ME)
-        assert not leases.bury(conn, attempt.job_id, ME)
+        assert ATTEMPTS.bury(conn, attempt.job_id, ME)
+        assert not ATTEMPTS.bury(conn, attempt.job_id, ME)
     assert table_log(log).open[0].error == "taken over from here:10:20: its process is gone"
 
 
@@ -170,7 +170,7 @@ def test_no_attempt_stays_running_for_ever_k18(log):
     start(log, day(1), name="forgotten")
     expire(log)
     with log.begin() as conn:
-        assert leases.bury_expired(conn, "me") == [1]
+        assert ATTEMPTS.bury_expired(conn, "me") == [1]
     assert statuses(log) == ["FAILURE"]
 
 
@@ -190,7 +190,7 @@ def test_what_is_staged_is_handed_to_whoever_takes_over_y03(log):
     def dead(definition):
         attempt = start(log, day(1), Trigger.REFRESH, definition=definition)
         with log.begin() as conn:
-            attempts.stage_step(conn, attempt, "load", '{"rows": 1}')
+            stage_step(conn, attempt, "load", '{"rows": 1}')
         expire(log)
 
     dead("same")
@@ -204,7 +204,7 @@ def test_what_is_staged_is_handed_to_whoever_takes_over_y03(log):
 def test_what_an_ended_attempt_staged_is_nobodys_y14(log):
     attempt = start(log, day(1), definition="same")
     with log.begin() as conn:
-        attempts.stage_step(conn, attempt, "load", "{}")
+        stage_step(conn, attempt, "load", "{}")
     end(log, attempt, Status.FAILURE)
     assert start(log, day(1), definition="same").staged == {}
 
@@ -250,7 +250,7 @@ def test_a_runner_that_lives_keeps_its_window_when_the_clock_jumps(log, hours):
     mine = start(log, day(1))
     set_clock(log, hours)
     with log.begin() as conn:
-        leases.renew(conn, mine)
+        ATTEMPTS.renew(conn, [mine])
     with pytest.raises(AlreadyRunningError):
         start(log, day(1), owner=OTHER)
     end(log, mine)
@@ -262,4 +262,4 @@ def test_a_runner_that_lost_its_window_to_a_jump_of_the_clock_changes_nothing(lo
     other = start(log, day(1), owner=OTHER)
     assert other.fencing_token > mine.fencing_token
     with log.begin() as conn, pytest.raises(AttemptLostError):
-        leases.verify(conn, mine)
+        ATTEMPTS.verify(conn, [mine])

@@ -20,14 +20,13 @@ from logdriven_dagster.errors import (
 )
 from logdriven_dagster.model.attempts import OnRunning, Owner, Status, Trigger
 from logdriven_dagster.model.batches import (
-    EXEC_STATES,
     BatchState,
     Enqueuer,
-    ExecState,
     SubProcess,
 )
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.lifecycle import EXEC_STATES, ExecState
 from logdriven_dagster.runlog.schema.attempts import batch_archive, batch_queue, job_log, step_log
 from tests.builders import day, hours
 from tests.patience import PATIENCE
@@ -71,7 +70,7 @@ def test_init_job_case_1_b08_b12(log):
     assert (intake.min_marking, intake.max_marking) == ("2014-12-16", "2014-12-16")
     assert started.taken.target_marking == "2014-12-16,EOD@2014-12-16"
     assert started.taken.last_recoverable_step == ()
-    row = job(log, started.attempt.job_id)
+    row = job(log, started.job_id)
     assert (row.status, row.target_batch_id) == ("RUNNING", started.taken.target_batch_id)
     assert (row.data_range_start, row.data_range_end) == ("11", "33")
     assert set(bdre.queue(log)) == {(number, ACCESSED) for number in range(11, 34)}
@@ -89,7 +88,7 @@ def test_init_job_case_2_b01(log):
 
 def test_init_step_case_1_b16(log):
     bdre.fill_as_documented(log)
-    attempt = bdre.init(log, KNOWN, HIVE, 20).attempt
+    attempt = bdre.init(log, KNOWN, HIVE, 20)
     assert set(statuses(log, attempt.job_id).values()) == {"READY"}
     assert bdre.init_step(log, KNOWN, HIVE, "124") == (attempt.job_id, "124")
     assert statuses(log, attempt.job_id) == {"124": "RUNNING", "125": "READY"}
@@ -102,7 +101,7 @@ def test_init_step_case_2_b14(log):
 
 def test_halt_step_case_1_b17(log):
     bdre.fill_as_documented(log)
-    attempt = bdre.init(log, KNOWN, HIVE, 20).attempt
+    attempt = bdre.init(log, KNOWN, HIVE, 20)
     bdre.run_steps(log, KNOWN, HIVE, "124")
     assert statuses(log, attempt.job_id)["124"] == "SUCCESS"
 
@@ -116,7 +115,7 @@ def test_halt_step_case_2_b15(log):
 
 def test_halt_job_case_1_b20(log):
     bdre.fill_as_documented(log)
-    attempt = bdre.init(log, KNOWN, HIVE, 20).attempt
+    attempt = bdre.init(log, KNOWN, HIVE, 20)
     bdre.run_steps(log, KNOWN, HIVE, "124", "125")
     bdre.halt_job(log, KNOWN, HIVE, "sample_batch_marking")
     assert job(log, attempt.job_id).status == "SUCCESS"
@@ -139,7 +138,7 @@ def test_a_running_process_is_not_started_again_b02(log, number):
 
 def test_a_running_step_of_an_ended_job_is_refused_b03(log):
     bdre.fill_as_documented(log)
-    attempt = bdre.init(log, KNOWN).attempt
+    attempt = bdre.init(log, KNOWN)
     bdre.run_steps(log, KNOWN, attempt, "124")
     bdre.fail(log, KNOWN, attempt, "125")
     execute(log, "UPDATE step_log SET status = 'RUNNING' WHERE step_id = '125'")
@@ -184,14 +183,14 @@ def test_the_oldest_are_taken_up_to_the_number_given_b07(log):
     assert bdre.queue(log) == [(n, ACCESSED if n <= 20 else NEW) for n in range(1, 34)]
     targets = bdre.found(log, batch_queue, "target_batch_id")
     assert targets == [started.taken.target_batch_id] * 20 + [None] * 13
-    assert job(log, started.attempt.job_id).has_more == 1
+    assert job(log, started.job_id).has_more == 1
 
 
 def test_a_cut_leaves_what_comes_after_it_b08(log):
     bdre.fill(log, range(1, 6), {3: "EOD@2014-12-16", 5: "EOD@2014-12-17"})
     started = bdre.init(log, KNOWN)
     assert [state for _, state in bdre.queue(log)] == [ACCESSED] * 3 + [NEW] * 2
-    bdre.succeed(log, KNOWN, started.attempt)
+    bdre.succeed(log, KNOWN, started)
     assert [b.batch_id for b in bdre.init(log, KNOWN, number=1).taken.batches] == [4, 5]
 
 
@@ -200,17 +199,17 @@ def test_fewer_than_the_number_given_are_all_taken_b09(log):
     bdre.fill(log, [1, 2])
     started = bdre.init(log, known, max_batches=20)
     assert len(started.taken.batches) == 2
-    assert job(log, started.attempt.job_id).has_more == 0
+    assert job(log, started.job_id).has_more == 0
 
 
 def test_after_a_failure_the_same_batches_are_taken_for_the_same_target_b10(log):
     bdre.fill_as_documented(log)
     first = bdre.init(log, KNOWN)
-    bdre.fail(log, KNOWN, first.attempt, "124")
+    bdre.fail(log, KNOWN, first, "124")
     bdre.fill(log, [50], {50: "EOD@2014-12-17"})
     again = bdre.init(log, KNOWN)
     assert again.taken.target_batch_id == first.taken.target_batch_id
-    assert again.attempt.job_id > first.attempt.job_id
+    assert again.job_id > first.job_id
     assert [b.batch_id for b in again.taken.batches] == list(range(11, 34))
     assert bdre.queue(log)[-1] == (50, NEW)
 
@@ -224,22 +223,22 @@ def test_so_it_is_however_the_attempt_ended_b10(log, end):
         case "expired":
             expire(log)
         case "discarded":
-            log.write(lambda conn: leases.discard(conn, first.attempt.job_id, OTHER))
+            log.write(lambda conn: leases.discard(conn, first.job_id, OTHER))
         case "interrupted":
-            bdre.term_job(log, KNOWN, first.attempt, Status.DISCARDED)
+            bdre.term_job(log, KNOWN, first, Status.DISCARDED)
         case "replaced":
             fields = {"on_running": OnRunning.REPLACE}
     again = bdre.init(log, KNOWN, owner=OTHER, **fields)
     assert again.taken.target_batch_id == first.taken.target_batch_id
     assert len(again.taken.batches) == 23
     with pytest.raises(AttemptLostError):
-        bdre.term_job(log, KNOWN, first.attempt)
+        bdre.term_job(log, KNOWN, first)
     assert {state for _, state in bdre.queue(log)} == {ACCESSED}
 
 
 def test_batches_of_a_failed_slice_hold_the_next_one_b10(log):
     bdre.fill(log, [1, 2], {1: "EOD", 2: "EOD"})
-    bdre.fail(log, KNOWN, bdre.init(log, KNOWN).attempt, "124")
+    bdre.fail(log, KNOWN, bdre.init(log, KNOWN), "124")
     with pytest.raises(EarlierWindowError, match="slice 0"):
         bdre.init(log, KNOWN, number=1)
 
@@ -257,7 +256,7 @@ def test_a_run_goes_on_after_the_last_step_that_can_recover_b11(log, recovers, s
     first = bdre.init(log, known)
     assert first.taken.last_recoverable_step == ()
     bdre.run_steps(log, known, HIVE, "1", "2")
-    bdre.fail(log, known, first.attempt, "3")
+    bdre.fail(log, known, first, "3")
     assert bdre.init(log, known).taken.last_recoverable_step == (step,)
 
 
@@ -279,25 +278,25 @@ def test_a_first_process_consumes_pseudo_batch_0_b13(log):
         log, batch_queue, "source_batch_id", "batch_state", "target_batch_id", job_name=TRANSFER
     )
     assert (number, state, target) == (0, ACCESSED, started.taken.target_batch_id)
-    made = bdre.succeed(log, KNOWN, started.attempt)
+    made = bdre.succeed(log, KNOWN, started)
     assert made == target
     assert bdre.archived(log, TRANSFER) == [(0, PROCESSED)]
 
 
 def test_windows_side_by_side_have_one_each_and_keep_it_after_a_failure_b13(log):
     first, second = (bdre.init_window(log, KNOWN, day(n)) for n in (1, 2))
-    bdre.fail(log, KNOWN, first.attempt, "load")
+    bdre.fail(log, KNOWN, first, "load")
     assert bdre.queue(log, TRANSFER) == [(0, FAILED), (0, ACCESSED)]
     again = bdre.init_window(log, KNOWN, day(1))
     assert again.taken.target_batch_id == first.taken.target_batch_id
-    assert bdre.succeed(log, KNOWN, again.attempt) != bdre.succeed(log, KNOWN, second.attempt)
+    assert bdre.succeed(log, KNOWN, again) != bdre.succeed(log, KNOWN, second)
 
 
 def test_a_process_whose_batches_nobody_consumes_makes_none_b13(log):
     alone = bdre.registry(bdre.transfer())
     started = bdre.init_window(log, alone)
     assert started.taken.target_batch_id is None
-    assert bdre.succeed(log, alone, started.attempt) is None
+    assert bdre.succeed(log, alone, started) is None
     assert bdre.queue(log, TRANSFER) == []
 
 
@@ -306,7 +305,7 @@ def test_a_finished_window_is_not_started_again(log):
     with pytest.raises(AlreadyDoneError):
         bdre.init_window(log, KNOWN)
     bdre.fill(log, [50, 51], {51: "EOD"})
-    bdre.succeed(log, KNOWN, bdre.init(log, KNOWN).attempt)
+    bdre.succeed(log, KNOWN, bdre.init(log, KNOWN))
     with pytest.raises(AlreadyDoneError):
         bdre.init(log, KNOWN)
 
@@ -314,14 +313,14 @@ def test_a_finished_window_is_not_started_again(log):
 def test_a_refreshed_slice_takes_its_own_batches_again_and_makes_a_new_one(log):
     bdre.fill(log, [1, 2, 3], {2: "EOD", 3: "EOD"})
     first = bdre.init(log, KNOWN)
-    bdre.succeed(log, KNOWN, first.attempt)
+    bdre.succeed(log, KNOWN, first)
     again = bdre.init(log, KNOWN, trigger=Trigger.REFRESH)
     assert [batch.batch_id for batch in again.taken.batches] == [1, 2]
     assert again.taken.target_batch_id != first.taken.target_batch_id
-    bdre.fail(log, KNOWN, again.attempt, "124")
+    bdre.fail(log, KNOWN, again, "124")
     third = bdre.init(log, KNOWN)
     assert third.taken.target_batch_id == again.taken.target_batch_id
-    bdre.succeed(log, KNOWN, third.attempt)
+    bdre.succeed(log, KNOWN, third)
     assert bdre.queue(log) == [(3, NEW)]
     assert [number for number, _ in bdre.archived(log)] == [1, 2, 1, 2]
 
@@ -331,7 +330,7 @@ def test_a_refreshed_slice_takes_its_own_batches_again_and_makes_a_new_one(log):
 
 def started_job(log):
     bdre.fill_as_documented(log)
-    return bdre.init(log, KNOWN).attempt
+    return bdre.init(log, KNOWN)
 
 
 @pytest.mark.parametrize("call", [bdre.init_step, bdre.halt_step, bdre.term_step])
@@ -416,18 +415,18 @@ def test_a_job_with_a_failed_step_cannot_succeed_b19(log):
 
 def test_what_a_job_has_made_is_queued_in_the_transaction_that_ends_it_b20(log):
     started = bdre.init_window(log, KNOWN)
-    bdre.run_steps(log, KNOWN, started.attempt, "load")
-    bdre.halt_job(log, KNOWN, started.attempt, "EOD-IN@2014-04-25")
+    bdre.run_steps(log, KNOWN, started, "load")
+    bdre.halt_job(log, KNOWN, started, "EOD-IN@2014-04-25")
     columns = ("step_id", "source_batch_id", "source_job_id", "batch_state", "batch_marking")
     (row,) = bdre.found(log, batch_queue, *columns, job_name=HIVE)
     made = started.taken.target_batch_id
-    assert row == ("125", made, started.attempt.job_id, NEW, "EOD-IN@2014-04-25")
+    assert row == ("125", made, started.job_id, NEW, "EOD-IN@2014-04-25")
 
 
 def test_a_job_that_cannot_end_queues_nothing_b20(log):
     started = bdre.init_window(log, KNOWN)
-    bdre.run_steps(log, KNOWN, started.attempt, "load")
-    stranger = replace(started.attempt, fencing_token=started.attempt.fencing_token - 1)
+    bdre.run_steps(log, KNOWN, started, "load")
+    stranger = replace(started, fencing_token=started.fencing_token - 1)
     with pytest.raises(AttemptLostError):
         bdre.halt_job(log, KNOWN, stranger)
     assert bdre.queue(log) == []
@@ -439,14 +438,14 @@ def test_a_chain_hands_on_the_union_of_its_markings_b20(log):
     known = bdre.registry(bdre.transfer(), bdre.hive(), last)
     bdre.load(log, known, hours(22, 23))
     bdre.load(log, known, hours(23, 24))
-    made = bdre.succeed(log, known, bdre.init(log, known).attempt)
+    made = bdre.succeed(log, known, bdre.init(log, known))
     (batch,) = bdre.init(log, known, "200", 1).taken.batches
     assert (batch.batch_id, batch.marking) == (made, "2022-01-01,EOD@2022-01-01")
 
 
 def test_only_the_batches_of_the_attempt_are_archived_b20(log):
     bdre.fill(log, [1, 2], {1: "EOD"})
-    bdre.succeed(log, KNOWN, bdre.init(log, KNOWN).attempt)
+    bdre.succeed(log, KNOWN, bdre.init(log, KNOWN))
     assert (bdre.queue(log), bdre.archived(log)) == ([(2, NEW)], [(1, PROCESSED)])
 
 
@@ -459,7 +458,7 @@ def test_the_batches_of_a_failed_job_stay_queued_b23(log):
 
 
 def test_the_name_of_a_table_with_several_running_attempts_is_not_enough(log):
-    first = bdre.init_window(log, KNOWN, day(1)).attempt
+    first = bdre.init_window(log, KNOWN, day(1))
     bdre.init_window(log, KNOWN, day(2))
     with pytest.raises(UsageError, match="1, 2"):
         bdre.init_step(log, KNOWN, TRANSFER, "load")
@@ -473,8 +472,8 @@ def test_a_table_of_files_without_a_new_one_starts_with_nothing(log):
     known = bdre.registry(bdre.process("files", read), follows)
     started = bdre.init(log, known, "files", 10)
     assert started.taken.batches == ()
-    assert started.attempt.window.is_empty
-    assert bdre.succeed(log, known, started.attempt) is None
+    assert started.window.is_empty
+    assert bdre.succeed(log, known, started) is None
     assert bdre.queue(log, "next") == []
 
 
@@ -549,7 +548,7 @@ def test_consumers_and_enqueuers_at_once_lose_and_double_nothing(log, database_u
         for number in range(6):
             with suppress(RefusedError):
                 started = bdre.init(each, known, max_batches=2, number=number)
-                bdre.succeed(each, known, started.attempt)
+                bdre.succeed(each, known, started)
 
     at_once(database_url, enqueue(4), enqueue(8), consume, consume)
     where = {"job_name": HIVE}

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import event, insert
 
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.attempts import claiming
 from logdriven_dagster.runlog.history import recent
 from logdriven_dagster.runlog.schema.attempts import job_log
 from tests.builders import day, table
@@ -23,7 +23,7 @@ def test_windows_that_ended_lately_come_with_how_long_ago_by_the_databases_clock
     fail(log, day(2))
     end(log, start(log, day(3)), Status.DISCARDED)
     with log.begin() as conn:
-        attempts.skip(conn, [request(day(4))], "for a reason")
+        claiming.skip(conn, [request(day(4))], "for a reason")
     start(log, day(5))
     found = ended_lately(log)
     assert [(item.window, item.status) for item in found] == [

@@ -38,7 +38,7 @@ from logdriven_dagster.execution.jobs.maintenance import Maintenance, steps_to_r
 from logdriven_dagster.execution.notifications.rules import of_job_run
 from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.execution.window.leases import HeldLease, lease_of_job
+from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.timeouts import Timeout
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.definitions import Kind, code_of
@@ -66,7 +66,7 @@ def run_job(
     run = runner.run_log.write(lambda conn: _start(conn, project, job, arguments, runner.owner))
     with (
         runner.outbox.gathered(),
-        HeldLease(runner.run_log, lease_of_job(run), began).kept() as lease,
+        HeldLease(runner.run_log, job_runs.RUNS, [run], began).kept() as lease,
     ):
         yield from _Execution(runner, project, job, run, lease, now, arguments).events()
 
@@ -94,17 +94,15 @@ def bury_dead_runs(run_log: RunLog, by: Owner) -> int:
     """End the runs of jobs whose processes are gone or whose leases are over; how many."""
 
     def work(conn: Connection) -> int:
-        return _bury_dead(conn) + job_runs.bury_expired(conn, by)
+        return _bury_dead(conn) + len(job_runs.RUNS.bury_expired(conn, by))
 
     return run_log.write(work)
 
 
 def _bury_dead(conn: Connection, code: str | None = None) -> int:
     """End the runs of this machine's dead processes now, without waiting for their leases."""
-    owners = job_runs.living_owners(conn, code)
-    return sum(
-        job_runs.bury(conn, job_run_id, owner) for job_run_id, owner in owners if is_dead(owner)
-    )
+    dead = [(n, owner) for n, owner in job_runs.living_owners(conn, code) if is_dead(owner)]
+    return sum(job_runs.RUNS.bury(conn, job_run_id, owner) for job_run_id, owner in dead)
 
 
 def _start(

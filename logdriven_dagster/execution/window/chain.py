@@ -93,7 +93,6 @@ class Chain:
 
     def __post_init__(self) -> None:
         self.current_step = self.work.steps[0].step
-        self.journal.begun.add(self.current_step)  # by the claim
         what = f"{self.attempt.table} {self.attempt.window}"
         self.timeout = Timeout(self.work.table, what)
 

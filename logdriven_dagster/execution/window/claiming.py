@@ -1,6 +1,7 @@
-"""Claiming a window: one transaction that looks at the log as it is and takes the lease."""
+"""Claiming windows: one transaction that looks at the log as it is and takes the leases."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from sqlalchemy.engine import Connection
@@ -19,8 +20,8 @@ from logdriven_dagster.errors import (
 from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.versions import recorded_version
-from logdriven_dagster.model.attempts import Claim, OnRunning, Owner, Status, Trigger
-from logdriven_dagster.model.batches import Registry, Taken
+from logdriven_dagster.model.attempts import Attempt, Claim, OnRunning, Owner, Status, Trigger
+from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union
@@ -40,67 +41,41 @@ from logdriven_dagster.planning import (
     reruns,
     upstream_obstacle,
 )
-from logdriven_dagster.runlog import lifecycle
-from logdriven_dagster.runlog.attempts import leases, together
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog import transitions
+from logdriven_dagster.runlog.attempts import claiming
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.history import refreshes
-from logdriven_dagster.runlog.lifecycle import Started
 
 
-def claim_window(conn: Connection, registry: Registry, order: Order, owner: Owner) -> Started:
-    """Bury the dead, pass over, check the order, take the lease; RefusedError changes nothing.
+def claim_windows(
+    conn: Connection, registry: Registry, orders: Sequence[Order], owner: Owner
+) -> list[Attempt]:
+    """Bury the dead, pass over, check the orders, take the leases; the first steps are RUNNING.
 
-    The first step is RUNNING with it.
+    Of adjoining windows, oldest first, those before the first that may not run or must run by
+    itself, since an earlier attempt has left it in a state that needs care. RefusedError if the
+    oldest may not run, which changes nothing.
     """
+    order = orders[0]
     logs = _logs_without_dead(conn, order)
     if order.passed_over:
         claim = _claim(order, owner, logs)
-        attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
+        claiming.skip(conn, [replace(claim, window=older) for older in order.passed_over])
         logs = _logs(conn, order)
-    return _claim_by(conn, registry, order, owner, logs)
+    _refuse_unready(order, logs)
+    claims = [_claim(order, owner, logs), *_following(conn, orders, owner, logs)]
+    if len(claims) > 1:
+        # Whoever was faster with a later window must not keep the oldest one from running.
+        with suppress(RefusedError), conn.begin_nested():
+            return _claimed(conn, registry, order, claims)
+    return _claimed(conn, registry, order, claims[:1])
 
 
-def claim_stretch(
-    conn: Connection, registry: Registry, orders: Sequence[Order], owner: Owner
-) -> list[Started]:
-    """Claim adjoining windows, oldest first: all, or those before the first that must run alone.
-
-    That is one that may not run, or that an earlier attempt has left in a state that needs care.
-    RefusedError if it is the first, which changes nothing.
-    """
-    started = [claim_window(conn, registry, orders[0], owner)]
-    if len(orders) == 1 or not is_fresh(started[0]):
-        return started
-    logs = _logs(conn, orders[0])
-    started += _claim_untried(conn, registry, orders, owner, logs)
-    for order in orders[len(started) :]:
-        logs = _logs_before(order, orders, logs)
-        if recorded_version(conn, order) is not None:
-            break
-        try:
-            with conn.begin_nested() as part:
-                one = _claim_by(conn, registry, order, owner, logs)
-                if not is_fresh(one):
-                    part.rollback()
-        except RefusedError:
-            break
-        if not is_fresh(one):
-            break
-        started.append(one)
-    return started
-
-
-def _claim_untried(
-    conn: Connection,
-    registry: Registry,
-    orders: Sequence[Order],
-    owner: Owner,
-    logs: Mapping[str, TableLog],
-) -> list[Started]:
-    """Claim what follows the first window, at once, if nobody has tried it and it may run."""
-    if registry.exchanges(orders[0].table.table):
-        return []
+def _following(
+    conn: Connection, orders: Sequence[Order], owner: Owner, logs: Mapping[str, TableLog]
+) -> list[Claim]:
+    """The claims of those that may run in one pass with the first one."""
     claims: list[Claim] = []
     for order in orders[1:]:
         before = _logs_before(order, orders, logs)
@@ -108,8 +83,28 @@ def _claim_untried(
             _refuse_unready(order, before)
         except RefusedError:
             break
+        tried = _is_tried(order.window, before[order.table.table])
+        if tried and recorded_version(conn, order) is not None:
+            break
         claims.append(_claim(order, owner, before))
-    return [Started(attempt, Taken(None)) for attempt in together.claim(conn, claims)]
+    return claims
+
+
+def _is_tried(window: TimeWindow, log: TableLog) -> bool:
+    finished = any(done.contains(window) for done in log.finished)
+    return finished or open_attempt(window, log) is not None
+
+
+def _claimed(
+    conn: Connection, registry: Registry, order: Order, claims: Sequence[Claim]
+) -> list[Attempt]:
+    table = order.table
+    # A table of files takes what it finds when it looks; after a failure, what it had.
+    most = 0 if table.incremental_type == "files" else most_batches(table)
+    attempts = transitions.claim(conn, registry, claims, most, Status.RUNNING)
+    tables = {**order.project.tables, table.table: table}
+    refreshes.settle(conn, table, with_upstreams(table, tables))
+    return attempts
 
 
 def _logs_before(
@@ -120,15 +115,6 @@ def _logs_before(
     done = TimeWindow(orders[0].window.start, order.window.start)
     finished = tuple(union(logs[name].finished, (done,)))
     return {**logs, name: replace(logs[name], finished=finished)}
-
-
-def is_fresh(started: Started) -> bool:
-    """Whether an attempt begins from the beginning, with nothing to take over."""
-    attempt = started.attempt
-    return attempt.previous in _WITHOUT_REMAINS and not attempt.staged and not attempt.replaced
-
-
-_WITHOUT_REMAINS = (None, Status.SUCCESS, Status.SKIPPED, Status.DISCARDED)
 
 
 def _logs(conn: Connection, order: Order) -> dict[str, TableLog]:
@@ -145,25 +131,8 @@ def _logs_without_dead(conn: Connection, order: Order) -> dict[str, TableLog]:
         if item.owner and item.status is Status.RUNNING and is_dead(item.owner)
     ]
     for job_id, runner in dead:
-        leases.bury(conn, job_id, runner)  # now, without waiting for their leases
+        ATTEMPTS.bury(conn, job_id, runner)  # now, without waiting for their leases
     return _logs(conn, order) if dead else logs
-
-
-def _claim_by(
-    conn: Connection,
-    registry: Registry,
-    order: Order,
-    owner: Owner,
-    logs: Mapping[str, TableLog],
-) -> Started:
-    _refuse_unready(order, logs)
-    table, claim = order.table, _claim(order, owner, logs)
-    tables = {**order.project.tables, table.table: table}
-    # A table of files takes what it finds when it looks; after a failure, what it had.
-    most = 0 if table.incremental_type == "files" else most_batches(table)
-    started = lifecycle.init_job(conn, registry, claim, most, Status.RUNNING)
-    refreshes.settle(conn, table, with_upstreams(table, tables))
-    return started
 
 
 def refuse_unready(conn: Connection, order: Order) -> None:
@@ -209,13 +178,13 @@ def record_inapplicable(
         text = f"{table.table} {order.window} may apply after all; it is planned anew"
         raise DependencyError(text) if first is None else _refusal(table.table, order.window, first)
     claim = _claim(order, owner, logs)
-    attempts.skip(conn, [replace(claim, window=older) for older in order.passed_over])
+    claiming.skip(conn, [replace(claim, window=older) for older in order.passed_over])
     found: dict[TimeWindow, str] = {}
     for window in windows:
         blocked = upstream_obstacle(table, window, tables, logs)
         if not isinstance(blocked, NotApplying):
             break
-        if attempts.skip(conn, [replace(claim, window=window)], blocked.reason):
+        if claiming.skip(conn, [replace(claim, window=window)], blocked.reason):
             found[window] = blocked.reason
     return found
 

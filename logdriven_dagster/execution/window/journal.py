@@ -13,9 +13,9 @@ from logdriven_dagster.execution.notifications.rules import Announcer
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Counts, Status, StepOutcome
 from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.runs import Published, Staged
-from logdriven_dagster.runlog import RunLog, lifecycle
-from logdriven_dagster.runlog.attempts import steps
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog import RunLog, transitions
+from logdriven_dagster.runlog.attempts import progress
+from logdriven_dagster.runlog.attempts.steps import StepKey
 from logdriven_dagster.runlog.observed import audits, quality
 
 
@@ -28,8 +28,6 @@ class Journal:
     attempt: Attempt
     announcer: Announcer
     """Who is told how the attempt ends; nobody learns of an end that is not logged."""
-    begun: set[str] = field(default_factory=set)
-    """Steps that are RUNNING in the log, or were."""
     durable: set[str] = field(default_factory=set)
     """Steps of whose results the log knows."""
     ended: set[str] = field(default_factory=set)
@@ -42,21 +40,18 @@ class Journal:
 
     def log_begin(self, conn: Connection, step_id: str, staged: Mapping[str, Staged]) -> None:
         """Log that in a transaction of the caller's, who says so when it is committed."""
-        self.log_staged(conn, staged)
-        if step_id in self.begun:
-            attempts.start_step(conn, self.attempt, step_id)
-        else:
-            lifecycle.init_step(conn, self.registry, self.attempt, step_id)
+        states = self.states(staged)
+        transitions.begin_step(conn, self.registry, [self.attempt], step_id, states)
 
     def has_begun(self, step_id: str, staged: Mapping[str, Staged]) -> None:
         """`log_begin` is committed."""
         self.durable = set(staged)
-        self.begun.add(step_id)
         self.ended.discard(step_id)
 
     def persist(self, staged: Mapping[str, Staged]) -> None:
         """All these steps are durable; the lease is as fresh as can be."""
-        self.run_log.write(lambda conn: self.log_staged(conn, staged))
+        states = self.states(staged)
+        self.run_log.write(lambda conn: transitions.stage(conn, [self.attempt], states))
         self.durable = set(staged)
 
     def halt(self, step_id: str, outcome: StepOutcome) -> None:
@@ -66,7 +61,7 @@ class Journal:
 
     def note_errors(self, number: int) -> None:
         """How many tries have failed so far."""
-        self.run_log.write(lambda conn: attempts.note_errors(conn, self.attempt, number))
+        self.run_log.write(lambda conn: progress.note_errors(conn, [self.attempt], number))
 
     def succeed(
         self,
@@ -85,11 +80,13 @@ class Journal:
         ended: AttemptOutcome,
     ) -> None:
         """Log the success in a transaction of the caller's."""
-        for done in published:
-            self.log_halt(conn, done.step_id, succeeded(staged[done.step_id]))
+        ends = {
+            (self.attempt.job_id, done.step_id): succeeded(staged[done.step_id])
+            for done in published
+        }
         self._record_quality(conn, staged)
         self.record_source_rows(conn, staged)
-        lifecycle.halt_job(conn, self.registry, self.attempt, ended)
+        transitions.succeed(conn, self.registry, [self.attempt], ended, ends)
         self.announcer.attempt_ended(conn, self.attempt, ended.status)
 
     def pass_over(self, step_ids: Sequence[str], output: str, ended: AttemptOutcome) -> None:
@@ -97,9 +94,8 @@ class Journal:
         nothing = StepOutcome(Status.SKIPPED, Counts(0, 0, 0, 0), output=output)
 
         def work(conn: Connection) -> None:
-            for step_id in step_ids:
-                self.log_halt(conn, step_id, nothing)
-            lifecycle.halt_job(conn, self.registry, self.attempt, ended)
+            ends = {(self.attempt.job_id, step_id): nothing for step_id in step_ids}
+            transitions.succeed(conn, self.registry, [self.attempt], ended, ends)
             self.announcer.nothing_new(conn, self.attempt)
 
         self.run_log.write(work)
@@ -123,22 +119,18 @@ class Journal:
         ended: AttemptOutcome,
     ) -> None:
         """Log that in a transaction of the caller's."""
-        running = steps.running(conn, self.attempt.job_id)
-        blamed = step_id if step_id in running else next(iter(running), "")
-        for each in running:
-            ends = outcome if each == blamed else StepOutcome(outcome.status)
-            lifecycle.term_step(conn, self.registry, self.attempt, each, ends)
         self._record_quality(conn, staged)
-        lifecycle.term_job(conn, self.registry, self.attempt, ended)
+        transitions.fail(conn, self.registry, [self.attempt], ended, (step_id, outcome))
         self.announcer.attempt_ended(conn, self.attempt, ended.status)
 
     def note_change(self) -> None:
         """Readers may see something of this refresh from here on."""
-        self.run_log.write(lambda conn: attempts.note_change(conn, [self.attempt]))
+        self.run_log.write(lambda conn: progress.note_change(conn, [self.attempt]))
 
     def log_halt(self, conn: Connection, step_id: str, outcome: StepOutcome) -> None:
         """Write how a step ended, in a transaction of the caller's."""
-        lifecycle.halt_step(conn, self.registry, self.attempt, step_id, outcome)
+        ends = {(self.attempt.job_id, step_id): outcome}
+        transitions.end_steps(conn, self.registry, [self.attempt], ends)
 
     def _record_quality(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
         """What was found in rows, whether they are published or not."""
@@ -152,11 +144,13 @@ class Journal:
             if result.source_rows is not None:
                 audits.record(conn, result.source_rows)
 
-    def log_staged(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
-        """Write what was staged by which step, in a transaction of the caller's."""
-        for step_id, result in staged.items():
-            if result.state is not None and step_id not in self.durable:
-                attempts.stage_step(conn, self.attempt, step_id, result.state)
+    def states(self, staged: Mapping[str, Staged]) -> dict[StepKey, str]:
+        """What was staged by which step since the log was told."""
+        return {
+            (self.attempt.job_id, step_id): result.state
+            for step_id, result in staged.items()
+            if result.state is not None and step_id not in self.durable
+        }
 
 
 def succeeded(staged: Staged) -> StepOutcome:

@@ -19,8 +19,8 @@ from logdriven_dagster.model.files import FoundFile, RegisteredFile
 from logdriven_dagster.model.ranges import union
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Reads, Slice, TimeWindow, in_zone
-from logdriven_dagster.runlog import RunLog, lifecycle
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog import RunLog, transitions
+from logdriven_dagster.runlog.attempts import progress
 from logdriven_dagster.runlog.batches import files
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Lookout:
         found = frontier(self.project, run, lambda: self.engine().spark)
 
         def work(conn: Connection) -> Attempt:
-            return attempts.bound(conn, attempt, found.window, has_more=found.has_more)
+            return progress.bound(conn, attempt, found.window, has_more=found.has_more)
 
         return Looked(self.run_log.write(work), replace(run, window=found.window), found.notes)
 
@@ -73,14 +73,14 @@ class Lookout:
         (route,) = process.routes
         marking = f"{attempt.claim.now:%Y-%m-%d}"
 
-        def work(conn: Connection) -> lifecycle.Started:
+        def work(conn: Connection) -> Attempt:
             files.enqueue_files(conn, route, found, marking)
-            return lifecycle.take(conn, process, attempt, most_batches(table))
+            return transitions.take(conn, process, attempt, most_batches(table))
 
-        started = self.run_log.write(work)
+        taker = self.run_log.write(work)
         self._settle_left_over(table, route, found)
-        looked = Looked(started.attempt, window_run(run, self.project, started))
-        if not started.taken.batches and source.on_empty == "fail":
+        looked = Looked(taker, window_run(run, self.project, taker))
+        if not taker.taken.batches and source.on_empty == "fail":
             raise TerminalStepError(f"no new file in {source.path}")  # Sharp ETL, NoFileToContinue
         return looked
 
@@ -130,12 +130,11 @@ class Lookout:
             _log.warning("%s: a loaded file stays where it is: %s", table.table, redact(str(error)))
 
 
-def window_run(run: WindowRun, project: Project, started: lifecycle.Started) -> WindowRun:
+def window_run(run: WindowRun, project: Project, attempt: Attempt) -> WindowRun:
     """The run with the batches that its attempt has taken."""
     table = project.tables.get(run.table)
-    taken = started.taken
+    taken, window = attempt.taken, attempt.window
     brought = tuple(file for intake in taken.intakes for file in intake.files)
-    window = started.attempt.window
     if table is None or table.incremental_type != "upstream":
         return replace(run, window=window, files=brought)
     return replace(run, window=window, reads=_reads(project, table, taken))

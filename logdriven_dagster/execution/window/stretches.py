@@ -32,10 +32,12 @@ from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.timeouts import Timeout
 from logdriven_dagster.execution.window.verdicts import refuse
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Status, StepOutcome
+from logdriven_dagster.model.batches import Registry
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
-from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.attempts import leases, together
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog import RunLog, transitions
+from logdriven_dagster.runlog.attempts import progress
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
+from logdriven_dagster.runlog.attempts.steps import StepKey
 
 MOST = 1000
 """The most windows of a stretch: each has a row in the transactions of all."""
@@ -64,6 +66,9 @@ class Part:
     def attempt(self) -> Attempt:
         return self.journal.attempt
 
+    def key(self, step_id: str) -> StepKey:
+        return self.attempt.job_id, step_id
+
 
 @dataclass
 class StretchChain:
@@ -84,8 +89,6 @@ class StretchChain:
 
     def __post_init__(self) -> None:
         self.current_step = self.table.steps[0].step
-        for part in self.parts:
-            part.journal.begun.add(self.current_step)
         limit = self.table.timeout
         given = None if limit is None else limit * len(self.parts)
         settings = self.table.model_copy(update={"timeout": given})
@@ -143,7 +146,7 @@ class StretchChain:
         """Readers may see something from here on; of refreshes the log must know that before."""
         refreshes = [attempt for attempt in self._attempts if attempt.was_finished]
         if refreshes and not self.touched:
-            self.run_log.write(lambda conn: attempts.note_change(conn, refreshes))
+            self.run_log.write(lambda conn: progress.note_change(conn, refreshes))
         self.touched = True
 
     def _stage(self, session: WindowSession, step: StepConfig) -> None:
@@ -154,36 +157,31 @@ class StretchChain:
             part.staged[step.step] = staged
             refuse(step, staged)
         if step.target is None:
-            self._together(
-                lambda part, conn: part.journal.log_halt(
-                    conn, step.step, succeeded(part.staged[step.step])
-                )
+            ends = {p.key(step.step): succeeded(p.staged[step.step]) for p in self.parts}
+            self.run_log.write(
+                lambda conn: transitions.end_steps(conn, self._registry, self._attempts, ends)
             )
             for part in self.parts:
                 part.journal.ended.add(step.step)
 
     def _log_staged(self, conn: Connection) -> None:
-        states = [
-            (part.attempt.job_id, step_id, staged.state)
-            for part in self.parts
-            for step_id, staged in part.staged.items()
-            if staged.state is not None and step_id not in part.journal.durable
-        ]
-        together.stage(conn, self._attempts, states)
+        transitions.stage(conn, self._attempts, self._states())
+
+    def _states(self) -> dict[StepKey, str]:
+        return {k: v for part in self.parts for k, v in part.journal.states(part.staged).items()}
+
+    @property
+    def _registry(self) -> Registry:
+        return self.parts[0].journal.registry
 
     def _begin(self, step_id: str) -> None:
-        self._together(lambda part, conn: part.journal.log_begin(conn, step_id, part.staged))
+        self.run_log.write(
+            lambda conn: transitions.begin_step(
+                conn, self._registry, self._attempts, step_id, self._states()
+            )
+        )
         for part in self.parts:
             part.journal.has_begun(step_id, part.staged)
-
-    def _together(self, write: Callable[[Part, Connection], None]) -> None:
-        """Write to the log of each attempt, in one transaction."""
-
-        def work(conn: Connection) -> None:
-            for part in self.parts:
-                write(part, conn)
-
-        self.run_log.write(work)
 
     def _finish(self) -> list[WindowEvent]:
         """All attempts succeed together; if one was lost in the last moment, one by one."""
@@ -194,16 +192,13 @@ class StretchChain:
         return [self._succeeded(part) for part in self.parts]
 
     def _succeed_together(self, conn: Connection) -> None:
-        if self.parts[0].journal.registry.exchanges(self.table.table):
-            for part in self.parts:
-                self._succeed(part, conn)
-            return
         outcomes = {
-            (part.attempt.job_id, done.step_id): succeeded(part.staged[done.step_id])
+            part.key(done.step_id): succeeded(part.staged[done.step_id])
             for part in self.parts
             for done in part.published
         }
-        together.succeed(conn, self._attempts, outcomes, self._ended(self.parts[0]))
+        ended = self._ended(self.parts[0])
+        transitions.succeed(conn, self._registry, self._attempts, ended, outcomes)
         for part in self.parts:
             part.journal.record_source_rows(conn, part.staged)
             part.journal.announcer.attempt_ended(conn, part.attempt, Status.SUCCESS)
@@ -261,13 +256,13 @@ class StretchChain:
         )
 
         def work(conn: Connection) -> dict[int, AttemptLostError]:
-            held = leases.still_held(conn, self._attempts)
+            held = ATTEMPTS.still_held(conn, self._attempts)
             gone = {}
             for part in self.parts:
                 if part.attempt.job_id in held:
                     part.journal.log_failure(conn, self.current_step, outcome, {}, ended)
                 else:
-                    gone[part.attempt.job_id] = leases.lost(conn, part.attempt)
+                    gone[part.attempt.job_id] = ATTEMPTS.lost(conn, part.attempt)
             return gone
 
         lost = self.run_log.write(work)

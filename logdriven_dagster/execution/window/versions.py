@@ -21,7 +21,7 @@ from logdriven_dagster.errors import DisabledError, InvalidProjectError, UsageEr
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, code_of
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.runlog.attempts.inheritance import last_version
 from logdriven_dagster.runlog.definitions import registry as definitions
 
 _TRIED_AGAIN = (Status.FAILURE, Status.DISCARDED, Status.RUNNING)
@@ -61,7 +61,7 @@ def recorded_version(conn: Connection, order: Order) -> int | None:
     """The version of the last attempt, where it is to run again and is not the present one."""
     if _retry_version(order) == "latest":
         return None
-    last = attempts.last_version(conn, order.table.table, order.window)
+    last = last_version(conn, order.table.table, order.window)
     if last is None or last[0] not in _TRIED_AGAIN:
         return None
     present = order.project.version(Kind.TABLE, order.table.table)

@@ -1,4 +1,4 @@
-"""What an attempt takes over from the one before it: a range that was looked up, durable steps."""
+"""What an attempt takes over from the one before it: its version, range, durable steps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,10 +6,21 @@ from typing import Any
 from sqlalchemy import or_, select, true
 from sqlalchemy.engine import Connection, Row
 
-from logdriven_dagster.model.attempts import Claim
-from logdriven_dagster.model.windows import Slice
-from logdriven_dagster.runlog.attempts import steps
+from logdriven_dagster.model.attempts import Claim, Status
+from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.runlog.attempts import failed_refreshes, steps
 from logdriven_dagster.runlog.schema.attempts import job_log
+
+
+def last_version(
+    conn: Connection, table: str, window: TimeWindow
+) -> tuple[Status, int | None] | None:
+    """How the latest attempt at a window ended, and which version of its table it ran."""
+    mine = job_log.c.job_schedule_id == f"{table}-{window.key}"
+    newest = or_(job_log.c.latest == 1, job_log.c.failed_refresh == failed_refreshes.MARKED)
+    query = select(job_log.c.status, job_log.c.table_version).where(mine, newest)
+    row = conn.execute(query.order_by(job_log.c.job_id.desc()).limit(1)).first()
+    return None if row is None else (Status(row.status), row.table_version)
 
 
 def looked_at(request: Claim, previous: Row[Any] | None) -> dict[str, Any]:

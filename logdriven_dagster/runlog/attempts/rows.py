@@ -8,7 +8,6 @@ from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Attempt, Claim, Status
-from logdriven_dagster.runlog.attempts import leases
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
@@ -19,12 +18,27 @@ def schedule_id(of: Claim | Attempt) -> str:
     return f"{of.table}-{of.window.key}"
 
 
-def insert_first(conn: Connection, requests: Sequence[Claim], token: int) -> list[int]:
-    """The first attempts at windows, RUNNING with leases of one duration; their jobs, in order."""
-    began = _times(Status.RUNNING) | leases.lease_for(requests[0].lease)
-    more = {"status": Status.RUNNING.value, "fencing_token": token, "failures": 0}
-    rows = [_columns(request, 1) | more for request in requests]
-    conn.execute(insert(job_log).values(**began), rows)
+def insert_rows(
+    conn: Connection,
+    requests: Sequence[Claim],
+    status: Status,
+    each: Sequence[Mapping[str, Any]],
+    **values: Any,
+) -> list[int]:
+    """Log attempts with this status; their jobs, in order.
+
+    `each` has the values by which a row differs from its claim, `values` what all have, which may
+    be expressions of the database.
+    """
+    rows = [
+        {**_columns(r), "status": status.value, **own}
+        for r, own in zip(requests, each, strict=True)
+    ]
+    result = conn.execute(insert(job_log).values(**_times(status), **values), rows)
+    if len(rows) == 1:
+        key = result.inserted_primary_key
+        assert key is not None
+        return [int(key[0])]
     mine = [schedule_id(request) for request in requests]
     jobs: dict[str, int] = {}
     for part in chunks(mine):
@@ -35,22 +49,8 @@ def insert_first(conn: Connection, requests: Sequence[Claim], token: int) -> lis
     return [jobs[each] for each in mine]
 
 
-def insert_ended(
-    conn: Connection, request: Claim, status: Status, fields: Mapping[str, Any]
-) -> int:
-    """Log an attempt that nobody made, with what differs from its claim; its job."""
-    return insert_row(conn, request, status, 1, **fields)
-
-
-def insert_row(conn: Connection, request: Claim, status: Status, number: int, **fields: Any) -> int:
-    values = _columns(request, number) | _times(status) | {"status": status.value} | fields
-    key = conn.execute(insert(job_log).values(**values)).inserted_primary_key
-    assert key is not None
-    return int(key[0])
-
-
-def _columns(request: Claim, number: int) -> dict[str, Any]:
-    """What of a row is known without the database."""
+def _columns(request: Claim) -> dict[str, Any]:
+    """What of a window's first row is known without the database."""
     return {
         "job_name": request.table,
         "job_period": request.period_minutes,
@@ -60,8 +60,7 @@ def _columns(request: Claim, number: int) -> dict[str, Any]:
         "incremental_type": request.incremental_type,
         "project_name": request.project,
         "run_trigger": request.trigger.value,
-        "attempt_number": number,
-        "again": 1 if number > 1 else None,
+        **numbered(1),
         "owner": str(request.owner),
         "dagster_run_id": request.owner.dagster_run_id,
         "runtime_args": json.dumps(dict(request.runtime_args)) if request.runtime_args else None,
@@ -75,6 +74,11 @@ def _columns(request: Claim, number: int) -> dict[str, Any]:
         "job_run_id": request.job_run_id,
         "seen_until": int(request.seen_until.timestamp()) if request.seen_until else None,
     }
+
+
+def numbered(attempt_number: int) -> dict[str, int | None]:
+    """The columns that say the how manieth attempt at its window a row is."""
+    return {"attempt_number": attempt_number, "again": 1 if attempt_number > 1 else None}
 
 
 def _times(status: Status) -> dict[str, Any]:

@@ -6,9 +6,9 @@ functions are called in a transaction that has proved that the attempt is ours.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, insert, select, union_all, update
+from sqlalchemy import ColumnElement, Select, Update, bindparam, insert, select, union_all, update
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.errors import AttemptLostError
@@ -18,6 +18,8 @@ from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
 from logdriven_dagster.runlog.sql.texts import stored
 
+StepKey: TypeAlias = tuple[int, str]
+"""The key of a `step_log` row: job_id and step_id."""
 _EACH = (step_log.c.job_id == bindparam("job")) & (step_log.c.step_id == bindparam("step"))
 _DOING: Select[Any] = select(
     step_log.c.job_id,
@@ -27,7 +29,7 @@ _DOING: Select[Any] = select(
     utc_now().label("now"),
 )
 """How far a step is, and for how long it has been."""
-_UNENDED = [Status.RUNNING.value, Status.FAILURE.value]
+_RUNNING = Status.RUNNING.value
 _ERROR_LENGTH = 5000
 """Source: Sharp ETL, error texts are cut to 5,000 characters."""
 _COUNTS = tuple(field.name for field in fields(Counts))
@@ -48,84 +50,88 @@ def add(
     conn.execute(insert(step_log).values(**_fresh()), rows)
 
 
-def add_skipped(conn: Connection, job_id: int, step_ids: Sequence[str], reason: str) -> None:
-    """Log the steps of a window that was passed over on purpose, and why."""
+def add_skipped(
+    conn: Connection, jobs: Sequence[int], step_ids: Sequence[str], reason: str
+) -> None:
+    """Log the steps of windows that were passed over on purpose, and why."""
     skipped = {"status": Status.SKIPPED.value, "output": stored(reason, _OUTPUT_LENGTH)}
-    rows = [{"job_id": job_id, "step_id": step_id} | _fresh() | skipped for step_id in step_ids]
-    conn.execute(insert(step_log).values(rows))
+    rows = [{"job_id": job_id, "step_id": step_id} for job_id in jobs for step_id in step_ids]
+    conn.execute(insert(step_log).values(**_fresh() | skipped), rows)
 
 
-def start(conn: Connection, job_id: int, step_id: str) -> None:
-    """READY → RUNNING; one that is tried again begins anew. AttemptLostError if it has ended."""
+def start(conn: Connection, jobs: Sequence[int], step_id: str) -> None:
+    """READY → RUNNING in each job; one that is tried again begins anew.
+
+    AttemptLostError if it has ended in one of them.
+    """
     begun = _fresh() | {"status": Status.RUNNING.value, "error": None}
-    _move(conn, job_id, step_id, Status.RUNNING, begun)
+    mine = step_log.c.job_id.in_(jobs) & (step_log.c.step_id == step_id)
+    moved = update(step_log).where(mine, _may_become(Status.RUNNING)).values(**begun)
+    if conn.execute(moved).rowcount != len(jobs):
+        raise _changed((jobs[0], step_id))
 
 
-def stage(conn: Connection, job_id: int, step_id: str, state: str) -> None:
-    """The step's result is durable: whoever takes the attempt over need not do it again."""
-    _move(conn, job_id, step_id, Status.RUNNING, {"staged": state})
+def stage(conn: Connection, states: Mapping[StepKey, str]) -> None:
+    """Log that results are durable: whoever takes an attempt over need not do them again.
 
-
-def stage_all(conn: Connection, states: Sequence[tuple[int, str, str]]) -> None:
-    """Note that the results of steps of several attempts are durable: (job, step, state)."""
-    staged = update(step_log).where(_EACH, step_log.c.status == Status.RUNNING.value)
-    rows = [{"job": job, "step": step, "state": state} for job, step, state in states]
-    conn.execute(staged.values(staged=bindparam("state")), rows)
-
-
-def find(conn: Connection, job_id: int, step_id: str) -> Row[Any] | None:
-    """How a step is doing: (job_id, step_id, status, start_time, now)."""
-    return conn.execute(_DOING.where(_row(job_id, step_id))).first()
-
-
-def finish(conn: Connection, row: Row[Any], outcome: StepOutcome) -> None:
-    """How a step ended that `find` has found; AttemptLostError if it has ended before."""
-    ended = _columns(outcome) | {"end_time": utc_now(), "duration": _seconds_since_start(row)}
-    _move(conn, row.job_id, row.step_id, outcome.status, ended)
-
-
-def finish_all(conn: Connection, outcomes: Mapping[tuple[int, str], StepOutcome]) -> None:
-    """How the running steps of several attempts succeeded: (job, step) → how.
-
-    AttemptLostError if they are not these. What was staged is published.
+    AttemptLostError if one of the steps does not run.
     """
-    running: dict[tuple[int, str], int] = {}
-    for jobs in chunks(sorted({job for job, _ in outcomes})):
-        unended = step_log.c.job_id.in_(jobs) & step_log.c.status.in_(_UNENDED)
-        for row in conn.execute(_DOING.where(unended)):
-            running[row.job_id, row.step_id] = _seconds_since_start(row)
-    if running.keys() != outcomes.keys():
-        other = min(running.keys() ^ outcomes.keys())
-        raise AttemptLostError(f"step {other[1]} of job {other[0]}: somebody else changed it")
-    rows = [
-        {"job": job, "step": step, "duration": running[job, step], **_columns(outcome)}
-        for (job, step), outcome in outcomes.items()
-    ]
-    conn.execute(update(step_log).where(_EACH).values(end_time=utc_now(), staged=None), rows)
+    rows = [{"job": job, "step": step, "state": state} for (job, step), state in states.items()]
+    if rows:
+        staged = update(step_log).where(_EACH, step_log.c.status == _RUNNING)
+        _prove(conn, staged.values(staged=bindparam("state")), rows)
 
 
-def close_steps(conn: Connection, job_id: int, status: Status, reason: str | None = None) -> None:
-    """End the steps of an attempt that ended without them; no error of theirs hides the real one.
+def of_jobs(conn: Connection, jobs: Sequence[int]) -> dict[StepKey, Row[Any]]:
+    """The steps of attempts by the order of their beginning: (status, start_time, now)."""
+    found: dict[StepKey, Row[Any]] = {}
+    for part in chunks(jobs):
+        mine = _DOING.where(step_log.c.job_id.in_(part)).order_by(step_log.c.start_time)
+        found |= {(row.job_id, row.step_id): row for row in conn.execute(mine)}
+    return found
 
-    After a failure, steps whose turn had not come stay READY. Source: Kylin, later steps untouched.
+
+def finish(
+    conn: Connection, known: Mapping[StepKey, Row[Any]], outcomes: Mapping[StepKey, StepOutcome]
+) -> None:
+    """Log how steps ended, of those that `of_jobs` has found.
+
+    AttemptLostError if one of them has ended before.
     """
-    open_ones = [first.value for first in before(status)]
-    mine = (step_log.c.job_id == job_id) & step_log.c.status.in_(open_ones)
-    for row in conn.execute(_DOING.where(mine)).all():
-        ended = {
-            "status": status.value,
-            "end_time": utc_now(),
-            "duration": _seconds_since_start(row),
-            "error": None if reason is None else stored(reason, _ERROR_LENGTH),
-        }
-        conn.execute(update(step_log).where(mine, _row(job_id, row.step_id)).values(**ended))
+    for key, outcome in outcomes.items():
+        if key not in known or Status(known[key].status) not in before(outcome.status):
+            raise _changed(key)
+    _end(conn, known, {key: _columns(outcome) for key, outcome in outcomes.items()})
 
 
-def running(conn: Connection, job_id: int) -> Sequence[str]:
-    """The steps of an attempt that have begun and not ended, in the order of their beginning."""
-    mine = (step_log.c.job_id == job_id) & (step_log.c.status == Status.RUNNING.value)
-    query = select(step_log.c.step_id).where(mine).order_by(step_log.c.start_time)
-    return conn.execute(query).scalars().all()
+def close(
+    conn: Connection,
+    jobs: Sequence[int],
+    status: Status,
+    reason: str | None = None,
+    blamed: tuple[str, StepOutcome] | None = None,
+) -> None:
+    """End the open steps of attempts that ended with this status.
+
+    `blamed` is the step that is to blame, with how it ended; if it does not run, the first one that
+    does is blamed. No error of the others hides that. After a failure, steps whose turn had not
+    come stay READY. Source: Kylin, later steps untouched.
+    """
+    open_ones = {
+        key: row for key, row in of_jobs(conn, jobs).items() if Status(row.status) in before(status)
+    }
+    guilty: dict[StepKey, StepOutcome] = {}
+    if blamed is not None:
+        running = [key for key, row in open_ones.items() if row.status == _RUNNING]
+        first = {job: (job, step) for job, step in reversed(running)}
+        named = {job: (job, step) for job, step in running if step == blamed[0]}
+        guilty = dict.fromkeys((first | named).values(), blamed[1])
+    ended = {
+        "status": status.value,
+        "error": None if reason is None else stored(reason, _ERROR_LENGTH),
+    }
+    _end(conn, open_ones, {key: _columns(outcome) for key, outcome in guilty.items()})
+    _end(conn, open_ones, dict.fromkeys(open_ones.keys() - guilty.keys(), ended))
 
 
 def staged(conn: Connection, job_id: int) -> Mapping[str, str]:
@@ -157,15 +163,48 @@ def relied_on(conn: Connection, job_id: int, place: str) -> bool:
     return conn.execute(union_all(running, kept).limit(1)).first() is not None
 
 
-def forget_staged(conn: Connection, job_id: int) -> None:
-    """What the attempt staged is published, or about to be removed: nobody may rely on it."""
-    mine = (step_log.c.job_id == job_id) & step_log.c.staged.is_not(None)
+def forget_staged(conn: Connection, jobs: Sequence[int]) -> None:
+    """What attempts staged is about to be removed: nobody may rely on it."""
+    mine = step_log.c.job_id.in_(jobs) & step_log.c.staged.is_not(None)
     conn.execute(update(step_log).where(mine).values(staged=None))
 
 
+def _end(
+    conn: Connection, known: Mapping[StepKey, Row[Any]], ends: Mapping[StepKey, Mapping[str, Any]]
+) -> None:
+    """Write ends of steps, all with the same columns, guarded by the states that were read."""
+    rows = [
+        {"job": job, "step": step, "was": row.status, "duration": _seconds_since_start(row), **end}
+        for (job, step), end in ends.items()
+        for row in [known[job, step]]
+    ]
+    if rows:
+        ended = update(step_log).where(_EACH, step_log.c.status == bindparam("was"))
+        _prove(conn, ended.values(end_time=utc_now()), rows)
+
+
+def _prove(conn: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Execute an update for each step, or raise AttemptLostError if it hits fewer.
+
+    Some drivers do not count the rows of several: then only the attempt's own row proves it.
+    """
+    counts = len(rows) == 1 or conn.dialect.supports_sane_multi_rowcount
+    if conn.execute(statement, rows).rowcount != len(rows) and counts:
+        raise _changed((rows[0]["job"], rows[0]["step"]))
+
+
+def _changed(key: StepKey) -> AttemptLostError:
+    return AttemptLostError(f"step {key[1]} of job {key[0]}: somebody else ended it")
+
+
+def _may_become(status: Status) -> ColumnElement[bool]:
+    return step_log.c.status.in_([first.value for first in before(status)])
+
+
 def _columns(outcome: StepOutcome) -> dict[str, Any]:
-    """What of a step's end is known without the database."""
+    """What of a step's end is known without the database; what a success staged is published."""
     return {
+        **({"staged": None} if outcome.status is Status.SUCCESS else {}),
         "status": outcome.status.value,
         "output": stored(outcome.output, _OUTPUT_LENGTH),
         **{f"{name}_count": getattr(outcome.counts, name) for name in _COUNTS},
@@ -183,20 +222,6 @@ def _fresh() -> dict[str, Any]:
         "duration": 0,
         "output": "",
     }
-
-
-def _move(
-    conn: Connection, job_id: int, step_id: str, status: Status, values: Mapping[str, Any]
-) -> None:
-    allowed = step_log.c.status.in_([first.value for first in before(status)])
-    moved = update(step_log).where(_row(job_id, step_id), allowed).values(**values)
-    if conn.execute(moved).rowcount != 1:
-        what = f"step {step_id} of job {job_id}"
-        raise AttemptLostError(f"{what} cannot become {status.value}: somebody else ended it")
-
-
-def _row(job_id: int, step_id: str) -> ColumnElement[bool]:
-    return and_(step_log.c.job_id == job_id, step_log.c.step_id == step_id)
 
 
 def _seconds_since_start(row: Row[Any]) -> int:

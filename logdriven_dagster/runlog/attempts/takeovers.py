@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.model.attempts import Claim, Status, Trigger
 from logdriven_dagster.model.windows import Slice, range_text
 from logdriven_dagster.runlog.attempts import coverage, steps
-from logdriven_dagster.runlog.attempts.rows import insert_ended
+from logdriven_dagster.runlog.attempts.rows import insert_rows
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 
 STEP = "taken_over"
@@ -50,8 +50,8 @@ def take_over(conn: Connection, request: Claim, reason: str) -> None:
         if _is_known(conn, known):
             return
         fields |= {"latest": None, "job_schedule_id": known}
-    job_id = insert_ended(conn, request, Status.SUCCESS, fields)
-    steps.add_skipped(conn, job_id, [STEP], reason)
+    jobs = insert_rows(conn, [request], Status.SUCCESS, [fields])
+    steps.add_skipped(conn, jobs, [STEP], reason)
     coverage.cover(conn, request.table, Status.SUCCESS, window)
 
 

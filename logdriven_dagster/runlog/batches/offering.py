@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.model.attempts import Attempt, Status
 from logdriven_dagster.model.batches import BatchState, Route, marking_of
 from logdriven_dagster.model.windows import in_zone
-from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.schema.attempts import (
     batch,
     batch_archive,
@@ -78,8 +78,7 @@ def offer(conn: Connection, attempt: Attempt, marking: str, routes: Iterable[Rou
 
 def makes(conn: Connection, attempt: Attempt, number: int) -> None:
     """Note which batch a success of the attempt makes; AttemptLostError if it is not ours."""
-    held = update(job_log).where(leases.held(attempt)).values(target_batch_id=number)
-    leases.write_held(conn, attempt, held)
+    ATTEMPTS.write(conn, [attempt], {"target_batch_id": number})
     by = update(batch).where(batch.c.batch_id == number)
     conn.execute(by.values(source_job_id=attempt.job_id))
 

@@ -15,8 +15,9 @@ from logdriven_dagster.model.attempts import Owner, Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, Settled, TableLog
 from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import TimeWindow, in_zone
-from logdriven_dagster.runlog.attempts import coverage, failed_refreshes, leases
+from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
 from logdriven_dagster.runlog.history import recent, refreshes, slices, waiting
+from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, chunks
 from logdriven_dagster.runlog.sql.clock import since, utc_now
@@ -60,11 +61,11 @@ _NEWEST_DONE = _DONE_OF_TABLE.order_by(job_log.c.window_start.desc()).limit(bind
 _STILL_LATE = _DONE_OF_TABLE.where(job_log.c.seen_until > 0)
 """The finished windows of a table that had not seen all when they ran."""
 
-_OPEN = select(job_log, leases.is_expired(), utc_now().label("read_at")).where(
+_OPEN = select(job_log, is_expired(job_log), utc_now().label("read_at")).where(
     job_log.c.status.in_(coverage.OPEN), job_log.c.latest == 1
 )
 """The latest attempts that run or did not succeed."""
-_FAILED_REFRESHES = select(job_log, leases.is_expired(), utc_now().label("read_at")).where(
+_FAILED_REFRESHES = select(job_log, is_expired(job_log), utc_now().label("read_at")).where(
     job_log.c.failed_refresh == failed_refreshes.MARKED
 )
 

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.runlog.attempts import leases
 from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.schema.observations import job_run, job_run_step
 
@@ -49,7 +49,7 @@ def attempts_of(conn: Connection, job_run_id: int) -> list[dict[str, Any]]:
 
 
 def _runs(conn: Connection, ids: Sequence[int]) -> list[dict[str, Any]]:
-    query = select(job_run, leases.is_expired(job_run)).where(job_run.c.job_run_id.in_(ids))
+    query = select(job_run, is_expired(job_run)).where(job_run.c.job_run_id.in_(ids))
     found = {row.job_run_id: _plain(row) | {"steps": []} for row in conn.execute(query)}
     steps = select(job_run_step).where(job_run_step.c.job_run_id.in_(ids))
     for row in conn.execute(steps.order_by(job_run_step.c.exec_order)):

@@ -1,7 +1,7 @@
-"""The log of jobs: one row for each run, which is its lease, and one for each of its steps.
+"""The log of jobs: one leased row for each run, and one row for each of its steps.
 
-Sources: Kettle, `t_etl_kjb_log`, `t_etl_tbl_log` and their latest-status views; Kylin, job lock.
-The lease is ours: Kettle's rows of killed processes stay Running for ever.
+Source: Kettle, `t_etl_kjb_log`, `t_etl_tbl_log` and their latest-status views. The lease is ours:
+Kettle's rows of killed processes stay Running for ever.
 """
 
 import json
@@ -9,17 +9,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, insert, select, update
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.sql.dml import Update
 
-from logdriven_dagster.errors import AlreadyRunningError, AttemptLostError
+from logdriven_dagster.errors import AlreadyRunningError
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.job_runs import JobRequest, JobRun, RunStep, StepResult
-from logdriven_dagster.runlog.attempts import leases
+from logdriven_dagster.runlog.leases import LeasedRows, fresh_lease, next_token
 from logdriven_dagster.runlog.schema.definitions import job_definition
 from logdriven_dagster.runlog.schema.observations import job_run, job_run_step
-from logdriven_dagster.runlog.sql.clock import microseconds, utc_now
+from logdriven_dagster.runlog.sql.clock import utc_now
 from logdriven_dagster.runlog.sql.texts import stored
 
 _RUNNING, _READY, _SUCCESS = (s.value for s in (Status.RUNNING, Status.READY, Status.SUCCESS))
@@ -34,8 +33,8 @@ def start(conn: Connection, request: JobRequest) -> JobRun:
     another one is running; of two starts at once the unique index of `(job_code, running)` lets
     one through.
     """
-    for row in _running(conn, job_run.c.job_code == request.code):
-        if not (row.expired and _take_over_expired(conn, row, request.owner)):
+    for row in RUNS.found(conn, job_run.c.job_code == request.code):
+        if not (row.expired and RUNS.take_over(conn, row, request.owner)):
             raise AlreadyRunningError(
                 f"{request.job} is already running in run {row.job_run_id} of {row.owner}"
             )
@@ -56,21 +55,9 @@ def start(conn: Connection, request: JobRequest) -> JobRun:
     return JobRun(job_run_id, request, token)
 
 
-def renew(conn: Connection, run: JobRun) -> None:
-    """Move the expiry forward; AttemptLostError if the run was ended or taken over."""
-    lease = leases.lease_for(run.request.lease)
-    _write_held(conn, run, update(job_run).where(_held(run)).values(**lease))
-
-
-def verify(conn: Connection, run: JobRun) -> None:
-    """AttemptLostError if the run is not ours any more."""
-    if conn.execute(select(job_run.c.job_run_id).where(_held(run))).first() is None:
-        raise _lost(conn, run)
-
-
 def start_step(conn: Connection, run: JobRun, step: RunStep, failed_tries: int = 0) -> None:
     """A step runs, maybe once more; the failed tries are counted as they happen."""
-    renew(conn, run)
+    RUNS.renew(conn, [run])
     begun: dict[str, Any] = {"status": _RUNNING, "error_count": failed_tries}
     if not failed_tries:
         begun["begin_time"] = utc_now()
@@ -79,7 +66,7 @@ def start_step(conn: Connection, run: JobRun, step: RunStep, failed_tries: int =
 
 def end_step(conn: Connection, run: JobRun, step: RunStep, result: StepResult) -> None:
     """How a step ended."""
-    renew(conn, run)
+    RUNS.renew(conn, [run])
     ended = {
         "status": result.status.value,
         "end_time": utc_now(),
@@ -105,8 +92,7 @@ def finish(
     Steps that were running end with it; those whose turn had not come stay READY.
     """
     ended = _ended(status, error) | {"lease_expires_at": None}
-    ended["blocked"] = "\n".join(blocked) or None
-    _write_held(conn, run, update(job_run).where(_held(run)).values(**ended))
+    RUNS.write(conn, [run], {**ended, "blocked": "\n".join(blocked) or None})
     if status is not Status.SUCCESS:
         _close_steps(conn, run.job_run_id, status, error)
 
@@ -114,21 +100,9 @@ def finish(
 def living_owners(conn: Connection, code: str | None = None) -> list[tuple[int, Owner]]:
     """The runs that have not ended, of one job or all, with whoever owns them."""
     mine = [] if code is None else [job_run.c.job_code == code]
-    rows = _running(conn, *mine)
+    rows = RUNS.found(conn, *mine)
     owned = ((row.job_run_id, Owner.parse(row.owner, row.dagster_run_id)) for row in rows)
     return [(job_run_id, owner) for job_run_id, owner in owned if owner is not None]
-
-
-def bury(conn: Connection, job_run_id: int, owner: Owner) -> bool:
-    """End the run of a process that is known to be dead; False if it had ended already."""
-    mine = (job_run.c.job_run_id == job_run_id, job_run.c.owner == str(owner))
-    reason = f"taken over from {owner}: its process is gone"
-    return any(_end_other(conn, row, reason) for row in _running(conn, *mine))
-
-
-def bury_expired(conn: Connection, by: Owner) -> int:
-    """End every run whose lease is over, also of jobs that nobody runs any more; how many."""
-    return sum(_take_over_expired(conn, row, by) for row in _running(conn) if row.expired)
 
 
 def stopped_at(conn: Connection, code: str) -> RunStep | None:
@@ -146,57 +120,11 @@ def stopped_at(conn: Connection, code: str) -> RunStep | None:
     return None if row is None else RunStep(row.exec_order, row.step_id)
 
 
-def _running(conn: Connection, *conditions: ColumnElement[bool]) -> list[Row[Any]]:
-    query = select(job_run, leases.is_expired(job_run)).where(job_run.c.running == 1, *conditions)
-    return list(conn.execute(query).all())
-
-
-def _held(run: JobRun) -> ColumnElement[bool]:
-    return and_(
-        job_run.c.job_run_id == run.job_run_id,
-        job_run.c.status == _RUNNING,
-        job_run.c.fencing_token == run.fencing_token,
-    )
-
-
 def _step(run: JobRun, step: RunStep) -> ColumnElement[bool]:
     return and_(
         job_run_step.c.job_run_id == run.job_run_id,
         job_run_step.c.exec_order == step.exec_order,
     )
-
-
-def _write_held(conn: Connection, run: JobRun, statement: Update) -> None:
-    if conn.execute(statement).rowcount != 1:
-        raise _lost(conn, run)
-
-
-def _lost(conn: Connection, run: JobRun) -> AttemptLostError:
-    query = select(job_run.c.status).where(job_run.c.job_run_id == run.job_run_id)
-    status = conn.execute(query).scalar()
-    ended = f"is {status} in the run log" if status else "is gone from the run log"
-    return AttemptLostError(f"run {run.job_run_id} of {run.job} {ended}: somebody else ended it")
-
-
-def _take_over_expired(conn: Connection, row: Row[Any], by: Owner) -> bool:
-    reason = f"taken over from {row.owner} by {by}: its lease ran out"
-    return _end_other(conn, row, reason, leases.expired(job_run))
-
-
-def _end_other(
-    conn: Connection, row: Row[Any], reason: str, *conditions: ColumnElement[bool]
-) -> bool:
-    """End somebody else's run; False if it has ended, or been renewed, since it was read."""
-    ended = update(job_run).where(
-        job_run.c.job_run_id == row.job_run_id,
-        job_run.c.status == _RUNNING,
-        job_run.c.fencing_token == row.fencing_token,
-        *conditions,
-    )
-    if conn.execute(ended.values(**_ended(Status.FAILURE, reason))).rowcount != 1:
-        return False
-    _close_steps(conn, row.job_run_id, Status.FAILURE, reason)
-    return True
 
 
 def _ended(status: Status, error: str | None) -> dict[str, Any]:
@@ -218,7 +146,7 @@ def _next_token(conn: Connection, code: str) -> int:
     mine = job_run.c.job_code == code
     last = select(func.max(job_run.c.fencing_token)).where(mine).scalar_subquery()
     row = conn.execute(select(utc_now().label("now"), last.label("last"))).one()
-    return max(microseconds(row.now), (row.last or 0) + 1)
+    return next_token(row.now, row.last)
 
 
 def _insert(conn: Connection, request: JobRequest, token: int) -> int:
@@ -237,7 +165,7 @@ def _insert(conn: Connection, request: JobRequest, token: int) -> int:
         dagster_run_id=request.owner.dagster_run_id,
         running=1,
         fencing_token=token,
-        **leases.lease_for(request.lease),
+        **fresh_lease(request.lease),
     )
     key = conn.execute(row).inserted_primary_key
     assert key is not None
@@ -246,3 +174,13 @@ def _insert(conn: Connection, request: JobRequest, token: int) -> int:
 
 def _cut(error: str | None) -> str | None:
     return None if error is None else stored(error, _TEXT_LENGTH)
+
+
+RUNS = LeasedRows(
+    log=job_run,
+    key=job_run.c.job_run_id,
+    running=job_run.c.running == 1,
+    renewed={},
+    ended=_ended,
+    close_steps=_close_steps,
+)

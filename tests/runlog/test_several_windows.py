@@ -1,16 +1,24 @@
-"""Attempts of a stretch, written together: the same log as one by one, in a few statements."""
+"""Attempts at several windows, written at once: the log is that of one by one."""
 
 from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 
-from logdriven_dagster.errors import AttemptLostError
-from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Owner, Status, StepOutcome
-from logdriven_dagster.runlog.attempts import leases, together
-from logdriven_dagster.runlog.attempts import writes as attempts
+from logdriven_dagster.errors import AlreadyRunningError, AttemptLostError
+from logdriven_dagster.model.attempts import (
+    AttemptOutcome,
+    Counts,
+    Owner,
+    Status,
+    StepOutcome,
+    Trigger,
+)
+from logdriven_dagster.runlog import transitions
+from logdriven_dagster.runlog.attempts import claiming, ending, leases
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
-from tests.builders import day, days, end_step, hours
+from tests.builders import day, days, end_step, hours, stage_step
 from tests.patience import PATIENCE
 from tests.runlog.logbook import fail, request, rows, start, succeed, table_log
 
@@ -19,7 +27,9 @@ ENDED = AttemptOutcome(Status.SUCCESS, "app-1", "a.csv")
 
 
 def claim(log, *windows, **fields):
-    return log.write(lambda conn: together.claim(conn, [request(w, **fields) for w in windows]))
+    return log.write(
+        lambda conn: claiming.claim(conn, [request(w, **fields) for w in windows], Status.RUNNING)
+    )
 
 
 def outcome(n):
@@ -28,7 +38,7 @@ def outcome(n):
 
 def finish(log, attempts_, step="load"):
     outcomes = {(each.job_id, step): outcome(n) for n, each in enumerate(attempts_)}
-    log.write(lambda conn: together.succeed(conn, attempts_, outcomes, ENDED))
+    log.write(lambda conn: ending.succeed(conn, attempts_, ENDED, outcomes))
 
 
 def written(log, prefix):
@@ -48,16 +58,16 @@ def written(log, prefix):
 
 def test_the_log_is_the_same_as_one_by_one(log):
     mine = claim(log, *THREE, name="ods.together")
-    states = [(each.job_id, "load", "{}") for each in mine]
-    log.write(lambda conn: together.stage(conn, mine, states))
+    states = {(each.job_id, "load"): "{}" for each in mine}
+    log.write(lambda conn: transitions.stage(conn, mine, states))
     finish(log, mine)
     for n, window in enumerate(THREE):
         one = start(log, window, name="ods.alone")
 
         def end(conn, one=one, n=n):
-            attempts.stage_step(conn, one, "load", "{}")
+            stage_step(conn, one, "load", "{}")
             end_step(conn, one.job_id, "load", outcome(n))
-            attempts.finish(conn, one, ENDED)
+            ending.succeed(conn, [one], ENDED, {})
 
         log.write(end)
     assert written(log, "ods.together") == written(log, "ods.alone")
@@ -85,21 +95,32 @@ def test_each_window_has_a_lease_of_its_own_and_its_first_step_runs(log):
     mine = claim(log, *THREE, steps=("load", "sum"))
     assert [each.window for each in mine] == THREE
     for each in mine:
-        log.write(lambda conn, each=each: leases.verify(conn, each))
+        log.write(lambda conn, each=each: ATTEMPTS.verify(conn, [each]))
     states = rows(log, "SELECT step_id, status FROM step_log ORDER BY job_id, step_id")
     assert [tuple(row.values()) for row in states] == [("load", "RUNNING"), ("sum", "READY")] * 3
 
 
-def test_only_those_before_the_first_that_was_tried_are_claimed(log):
+def test_only_those_before_the_first_that_must_run_by_itself_are_claimed(log):
     fail(log, day(3))
     assert [each.window for each in claim(log, *THREE)] == THREE[:2]
-    succeed(log, day(1), name="ods.other")
-    assert claim(log, *THREE, name="ods.other") == []
+    fail(log, day(1), name="ods.other")
+    assert [each.window for each in claim(log, *THREE, name="ods.other")] == THREE[:1]
+
+
+def test_finished_windows_are_refreshed_in_one_pass_with_untried_ones(log):
+    succeed(log, day(1))
+    succeed(log, day(2))
+    mine = claim(log, *THREE, trigger=Trigger.REFRESH)
+    assert [(each.attempt_number, each.previous_id) for each in mine] == [(2, 1), (2, 2), (1, None)]
+    finish(log, mine)
+    assert table_log(log).finished == (days(1, 4),)
 
 
 def test_none_is_claimed_where_a_window_of_another_period_runs(log):
     start(log, hours(5, 6, of_day=2), owner=Owner("there", 1, 2))
-    assert claim(log, *THREE) == []
+    with pytest.raises(AlreadyRunningError):
+        claim(log, *THREE)
+    assert table_log(log).finished == ()
 
 
 def test_all_end_or_none(log):

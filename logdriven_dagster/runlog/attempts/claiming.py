@@ -1,0 +1,291 @@
+"""Claiming windows: their new latest rows of `job_log`, which are their leases."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import takewhile
+from typing import Any
+
+from sqlalchemy import and_, func, literal, select, true, update
+from sqlalchemy.engine import Connection, Row
+from sqlalchemy.exc import IntegrityError
+
+from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
+from logdriven_dagster.model.attempts import Attempt, Claim, OnRunning, Owner, Status, Trigger
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.runlog.attempts import coverage, failed_refreshes, leases, steps
+from logdriven_dagster.runlog.attempts.inheritance import looked_at, resumable
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
+from logdriven_dagster.runlog.attempts.rows import insert_rows, numbered, schedule_id
+from logdriven_dagster.runlog.leases import fresh_lease, is_expired, next_token
+from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
+from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.clock import utc_now
+
+_WITHOUT_REMAINS = (Status.SUCCESS.value, Status.SKIPPED.value, Status.DISCARDED.value)
+_KEPT = (Status.RUNNING.value, Status.SUCCESS.value, Status.SKIPPED.value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a window's attempts before say about its next one."""
+
+    number: int
+    token: int
+    failures: int
+    """How often it has failed in a row."""
+    standing: int | None
+    """The job that has finished the window."""
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        return {"fencing_token": self.token, **numbered(self.number)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What the log says of some windows, by `job_schedule_id`."""
+
+    now: datetime
+    latest: Mapping[str, Row[Any]]
+    """The latest rows; `expired` says that one is RUNNING without a lease."""
+    archived: Mapping[str, tuple[int, int]]
+    """The greatest attempt numbers and tokens of archived attempts."""
+
+    def of(self, request: Claim) -> Row[Any] | None:
+        return self.latest.get(schedule_id(request))
+
+
+def claim(
+    conn: Connection, requests: Sequence[Claim], first: Status = Status.READY
+) -> list[Attempt]:
+    """Start attempts at adjoining windows of a table, oldest first: their new latest rows, RUNNING.
+
+    The first step of each gets the status `first`, the others are READY. The oldest window is
+    claimed whatever an earlier attempt has left of it, and so are those behind it, up to the first
+    that an attempt has left in a state that needs care: that one must run by itself.
+
+    A running attempt whose lease is over is taken over: it ends as FAILURE, and the new attempt
+    gets what it had staged. AlreadyRunningError if another attempt is running (unless the request
+    replaces it), AlreadyDoneError if the latest one succeeded and the trigger is PENDING. Of two
+    claims at the same instant the unique index of `(job_schedule_id, latest)` lets one through.
+    """
+    _refuse_overlapping(conn, requests)
+    past = _past(conn, requests)
+    requests = _joined(requests, past)
+    replaced = [_make_way(conn, each, past.of(each)) for each in requests]
+    turns = [_turn(conn, each, past) for each in requests]
+    fields = [
+        {
+            "failures": turn.failures,
+            # Whoever has no definition does not say before it begins to publish either.
+            "standing": turn.standing if request.definition is not None else None,
+            **turn.columns,
+            **looked_at(request, past.of(request)),
+        }
+        for request, turn in zip(requests, turns, strict=True)
+    ]
+    try:
+        for request, turn in zip(requests, turns, strict=True):
+            _demote(conn, request, past.of(request), turn.standing)
+        jobs = insert_rows(conn, requests, Status.RUNNING, fields, **fresh_lease(requests[0].lease))
+    except IntegrityError:
+        raise _just_started(requests[0]) from None
+    steps.add(conn, jobs, requests[0].steps, first)
+    return [
+        replace(_attempt(conn, job_id, request, turn, past.of(request)), replaced=owner)
+        for job_id, request, turn, owner in zip(jobs, requests, turns, replaced, strict=True)
+    ]
+
+
+def skip(
+    conn: Connection, requests: Sequence[Claim], reason: str | None = None
+) -> list[TimeWindow]:
+    """Record windows as passed over on purpose; they are never lost, a refresh runs them.
+
+    A window that is running, done or skipped already stays as it is. The reason is the output of
+    its steps, which are SKIPPED with it. The windows that were recorded.
+    """
+    if not requests:
+        return []
+    past = _past(conn, requests)
+    chosen = [request for request in requests if _may_be_passed_over(conn, request, past)]
+    for request in chosen:
+        _demote(conn, request, past.of(request), None)
+        if past.of(request) is not None:
+            # It may have succeeded once, before somebody made it pending again.
+            coverage.carve(conn, request.table, Status.SUCCESS, request.window)
+    fields = [_turn(conn, request, past).columns | {"covered": 1} for request in chosen]
+    if not chosen:
+        return []
+    try:
+        jobs = insert_rows(conn, chosen, Status.SKIPPED, fields)
+    except IntegrityError:
+        raise _just_started(chosen[0]) from None
+    if reason is not None:
+        steps.add_skipped(conn, jobs, chosen[0].steps, reason)
+    for request in chosen:
+        coverage.cover(conn, request.table, Status.SKIPPED, request.window)
+    return [request.window for request in chosen]
+
+
+def _may_be_passed_over(conn: Connection, request: Claim, past: _Past) -> bool:
+    previous = past.of(request)
+    if previous is None:
+        return True
+    if previous.status in _KEPT and not previous.expired:
+        return False
+    if previous.expired:
+        ATTEMPTS.take_over(conn, previous, request.owner)
+    standing = failed_refreshes.standing_behind(conn, previous.job_id)
+    if standing is not None:  # it is finished, and only its refresh died
+        failed_refreshes.hide(conn, previous.job_id, standing)
+    return standing is None
+
+
+def _past(conn: Connection, requests: Sequence[Claim]) -> _Past:
+    latest: dict[str, Row[Any]] = {}
+    rows: list[Row[Any]] = []
+    log = job_log_archive
+    for part in chunks([schedule_id(request) for request in requests]):
+        newest = (job_log.c.job_schedule_id.in_(part)) & (job_log.c.latest == 1)
+        for row in conn.execute(select(job_log, is_expired(job_log)).where(newest)):
+            latest[row.job_schedule_id] = row
+        old = (
+            select(
+                log.c.job_schedule_id.label("window"),
+                func.max(log.c.attempt_number).label("number"),
+                func.max(log.c.fencing_token).label("token"),
+            )
+            .where(log.c.job_schedule_id.in_(part))
+            .group_by(log.c.job_schedule_id)
+            .subquery()
+        )
+        # With the moment in any case, also where nothing is archived.
+        one = select(literal(1).label("one")).subquery()
+        asked = select(utc_now().label("now"), old).select_from(one.outerjoin(old, true()))
+        rows += conn.execute(asked).all()
+    archived = {row.window: (row.number, row.token or 0) for row in rows if row.window}
+    return _Past(rows[0].now, latest, archived)
+
+
+def _joined(requests: Sequence[Claim], past: _Past) -> list[Claim]:
+    """The first request, with those behind it up to the first that must run by itself."""
+
+    def begins_anew(request: Claim) -> bool:
+        previous = past.of(request)
+        return previous is None or previous.status in _WITHOUT_REMAINS
+
+    anew = list(takewhile(begins_anew, requests))
+    return anew or list(requests[:1])
+
+
+def _make_way(conn: Connection, request: Claim, previous: Row[Any] | None) -> Owner | None:
+    """Refuse a window that is running or done; whose attempt was ended, if one was."""
+    if previous is None:
+        return None
+    what = f"{request.table} {request.window}"
+    if previous.expired:
+        if not ATTEMPTS.take_over(conn, previous, request.owner):
+            raise _just_started(request)
+        return None
+    if previous.status == Status.RUNNING.value:
+        if request.on_running is not OnRunning.REPLACE:
+            by = f"job {previous.job_id} of {previous.owner}"
+            raise AlreadyRunningError(f"{what} is already running in {by}")
+        if not leases.replace(conn, previous.job_id, request.owner):
+            raise _just_started(request)
+        return Owner.parse(previous.owner, previous.dagster_run_id)
+    done = previous.status == Status.SUCCESS.value and previous.covered != 0
+    if done and request.trigger is Trigger.PENDING:
+        raise AlreadyDoneError(f"{what} is done already, by job {previous.job_id}")
+    return None
+
+
+def _refuse_overlapping(conn: Connection, requests: Sequence[Claim]) -> None:
+    """Windows of a changed period may overlap: they do not run side by side.
+
+    Source: Kylin, where a merge and a build over one range met in production. On servers, two such
+    claims within the same milliseconds do not see each other; windows of one period always do.
+    """
+    first, last, mine = requests[0], requests[-1], set(map(schedule_id, requests))
+    overlapping = and_(
+        job_log.c.job_name == first.table,
+        job_log.c.window_start < int(last.window.end.timestamp()),
+        job_log.c.window_end > int(first.window.start.timestamp()),
+    )
+    for row in ATTEMPTS.found(conn, overlapping):
+        if row.job_schedule_id in mine:
+            continue
+        if not (row.expired and ATTEMPTS.take_over(conn, row, first.owner)):
+            what = f"job {row.job_id} of {row.owner} is running {row.job_schedule_id}"
+            raise AlreadyRunningError(f"{first.table} {first.window} overlaps with what {what}")
+
+
+def _turn(conn: Connection, request: Claim, past: _Past) -> _Turn:
+    """The number, token and failures of the next attempt at a window, and what stands of it."""
+    previous = past.of(request)
+    number, token = past.archived.get(schedule_id(request), (0, 0))
+    if previous is None and not number:
+        return _Turn(1, next_token(past.now, token), 0, None)
+    refresh = None
+    if previous is None:
+        _demote_archived(conn, request)
+        standing = failed_refreshes.standing_archived(conn, request)
+    elif previous.status in coverage.DONE and previous.covered != 0:
+        standing = previous.job_id
+    else:
+        standing = failed_refreshes.standing_behind(conn, previous.job_id)
+    if previous is None or standing == previous.job_id:
+        refresh = failed_refreshes.repeated(conn, schedule_id(request))
+    before = refresh or previous
+    if before is None:
+        return _Turn(number + 1, next_token(past.now, token), 0, standing)
+    failed = before.status == Status.FAILURE.value or (refresh is None and before.expired)
+    token = next_token(past.now, token, before.fencing_token)
+    return _Turn(before.attempt_number + 1, token, before.failures + 1 if failed else 0, standing)
+
+
+def _demote_archived(conn: Connection, request: Claim) -> None:
+    mine = job_log_archive.c.job_schedule_id == schedule_id(request)
+    conn.execute(update(job_log_archive).where(mine).values(latest=None))
+
+
+def _demote(
+    conn: Connection, request: Claim, previous: Row[Any] | None, standing: int | None
+) -> None:
+    """The attempt before is no longer the latest; as a refresh that changed nothing it is past."""
+    if previous is None:
+        return
+    demoted = update(job_log).where(
+        job_log.c.job_id == previous.job_id,
+        job_log.c.latest == 1,
+        job_log.c.status != Status.RUNNING.value,
+    )
+    values: dict[str, int | None] = {"latest": None}
+    if standing not in (None, previous.job_id):
+        values["failed_refresh"] = failed_refreshes.REPEATED
+    if conn.execute(demoted.values(**values)).rowcount != 1:
+        raise _just_started(request)
+
+
+def _attempt(
+    conn: Connection, job_id: int, request: Claim, turn: _Turn, previous: Row[Any] | None
+) -> Attempt:
+    begun = Attempt(job_id, request, turn.number, turn.token, standing=turn.standing)
+    if previous is None:
+        return begun
+    before = Status(previous.status)
+    anew = previous.status in _WITHOUT_REMAINS
+    return replace(
+        begun,
+        # A running one has just been taken over or replaced.
+        previous=Status.FAILURE if before is Status.RUNNING else before,
+        previous_id=previous.job_id,
+        staged={} if anew else resumable(conn, request, previous),
+    )
+
+
+def _just_started(request: Claim) -> AlreadyRunningError:
+    what = f"{request.table} {request.window}"
+    return AlreadyRunningError(f"{what} has just been started by another runner")

@@ -1,0 +1,79 @@
+"""How attempts end: their rows, their steps and what their windows cover, in one transaction."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.errors import AttemptLostError
+from logdriven_dagster.model.attempts import (
+    CURRENT_FILE_LENGTH,
+    Attempt,
+    AttemptOutcome,
+    Status,
+    StepOutcome,
+)
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.runlog.attempts import coverage, failed_refreshes, steps
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
+from logdriven_dagster.runlog.attempts.steps import StepKey
+from logdriven_dagster.runlog.sql.clock import utc_now
+from logdriven_dagster.runlog.sql.texts import stored
+
+_UNENDED = (Status.RUNNING.value, Status.FAILURE.value)
+
+
+def succeed(
+    conn: Connection,
+    attempts: Sequence[Attempt],
+    outcome: AttemptOutcome,
+    ended_steps: Mapping[StepKey, StepOutcome],
+) -> None:
+    """Log that attempts at adjoining windows succeeded, oldest first, with the steps that end now.
+
+    AttemptLostError if one of them is not ours any more, or another of their steps is not through.
+    """
+    empty = attempts[0].window.is_empty
+    ATTEMPTS.write(conn, attempts, _columns(outcome) | {"covered": int(not empty)})
+    known = steps.of_jobs(conn, [attempt.job_id for attempt in attempts])
+    for key, row in known.items():
+        if row.status in _UNENDED and key not in ended_steps:
+            raise AttemptLostError(f"step {key[1]} of job {key[0]} is {row.status}: not by us")
+    steps.finish(conn, known, ended_steps)
+    if not empty:
+        whole = TimeWindow(attempts[0].window.start, attempts[-1].window.end)
+        coverage.cover(conn, attempts[0].table, Status.SUCCESS, whole)
+
+
+def fail(
+    conn: Connection,
+    attempts: Sequence[Attempt],
+    outcome: AttemptOutcome,
+    blamed: tuple[str, StepOutcome] | None = None,
+) -> None:
+    """Log that attempts ended without success, with their open steps, one of which is to blame.
+
+    A window that was finished before, and of which nothing was published, is finished still.
+    AttemptLostError if one of them is not ours any more.
+    """
+    jobs = [attempt.job_id for attempt in attempts]
+    ATTEMPTS.write(conn, attempts, _columns(outcome) | {"covered": None})
+    steps.close(conn, jobs, outcome.status, blamed=blamed)
+    for attempt in attempts:
+        if attempt.standing is not None and outcome.published_nothing:
+            failed_refreshes.hide(conn, attempt.job_id, attempt.standing)
+    steps.forget_staged(conn, jobs)
+
+
+def _columns(outcome: AttemptOutcome) -> dict[str, Any]:
+    """The columns of attempts that ended so."""
+    files = outcome.current_file
+    return {
+        "status": outcome.status.value,
+        "job_end_time": utc_now(),
+        "last_update_time": utc_now(),
+        "application_id": outcome.application_id,
+        "current_file": None if files is None else stored(files, CURRENT_FILE_LENGTH),
+        "error_count": outcome.error_count,
+        "lease_expires_at": None,  # released; what somebody else ends keeps its expiry
+    }

@@ -1,0 +1,190 @@
+"""Leased rows: RUNNING, with an owner, a heartbeat, an expiry and a fencing token.
+
+An attempt at a window is such a row of `job_log`, a run of a job one of `job_run`. Every write of
+its holder is guarded by the token; whoever finds the lease over ends the row and goes on.
+
+Source: Kylin, distributed job lock: one lock for each segment, its owner readable, takeover when
+the owner is gone. The token is ours, since a lock alone cannot stop an owner that wakes up.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import ColumnElement, Table, and_, case, not_, or_, select, update
+from sqlalchemy.engine import Connection, Row
+
+from logdriven_dagster.errors import AttemptLostError
+from logdriven_dagster.model.attempts import Owner, Status
+from logdriven_dagster.runlog.sql.clock import (
+    microseconds,
+    not_in_future,
+    utc_from_now,
+    utc_now,
+)
+
+_RUNNING = Status.RUNNING.value
+
+
+class Leased(Protocol):
+    """Whoever holds a leased row: an attempt, or a run of a job. Its text is its name."""
+
+    @property
+    def row_id(self) -> int:
+        """The primary key of its row."""
+
+    @property
+    def fencing_token(self) -> int:
+        """Greater than that of any earlier holder."""
+
+    @property
+    def lease(self) -> timedelta:
+        """How long it may go without a heartbeat."""
+
+
+H = TypeVar("H", bound=Leased)
+
+
+@dataclass(frozen=True)
+class LeasedRows:
+    """The leased rows of one table of the log.
+
+    The functions for holders take several whose leases have one duration, and are all or nothing.
+    """
+
+    log: Table
+    key: ColumnElement[int]
+    running: ColumnElement[bool]
+    """The rows that somebody holds, by an index."""
+    renewed: Mapping[str, Any]
+    """What a heartbeat sets beside the lease."""
+    ended: Callable[[Status, str], Mapping[str, Any]]
+    """What is set in a row that somebody else ends, and why."""
+    close_steps: Callable[[Connection, int, Status, str], None]
+    """Ends the steps of such a row with it."""
+
+    def held(self, holders: Sequence[Leased]) -> ColumnElement[bool]:
+        """The rows of these holders while their leases are theirs.
+
+        The guard is the token, not the owner: one owner may hold a window twice. A row keeps its
+        token for ever.
+        """
+        return and_(
+            self.key.in_([holder.row_id for holder in holders]),
+            self.log.c.status == _RUNNING,
+            self.log.c.fencing_token.in_([holder.fencing_token for holder in holders]),
+        )
+
+    def renew(self, conn: Connection, holders: Sequence[Leased]) -> None:
+        """Move the expiry forward; AttemptLostError if a row was ended or taken over.
+
+        A lease that ran out unnoticed is still ours as long as nobody has taken it.
+        """
+        self.write(conn, holders, {**fresh_lease(holders[0].lease), **self.renewed})
+
+    def verify(self, conn: Connection, holders: Sequence[Leased]) -> None:
+        """AttemptLostError if one of the rows is not ours any more; changes nothing."""
+        self._refuse_lost(conn, holders, self.still_held(conn, holders))
+
+    def still_held(self, conn: Connection, holders: Sequence[Leased]) -> set[int]:
+        """The keys of those rows that are still ours."""
+        return set(conn.execute(select(self.key).where(self.held(holders))).scalars())
+
+    def write(self, conn: Connection, holders: Sequence[Leased], values: Mapping[str, Any]) -> None:
+        """Set the same values in all of the rows, or raise AttemptLostError."""
+        written = update(self.log).where(self.held(holders)).values(**values)
+        if conn.execute(written).rowcount != len(holders):
+            self._refuse_lost(conn, holders, self.still_held(conn, holders))
+
+    def lost(self, conn: Connection, holder: Leased) -> AttemptLostError:
+        """What became of a row that is not ours any more."""
+        status = conn.execute(select(self.log.c.status).where(self.key == holder.row_id)).scalar()
+        ended = f"is {status} in the run log" if status else "is gone from the run log"
+        what = f"{holder} {ended}: somebody else ended it"
+        return AttemptLostError(f"{what}; nothing more is published")
+
+    def _refuse_lost(self, conn: Connection, holders: Sequence[Leased], held: set[int]) -> None:
+        for holder in holders:
+            if holder.row_id not in held:
+                raise self.lost(conn, holder)
+
+    def found(self, conn: Connection, *conditions: ColumnElement[bool]) -> list[Row[Any]]:
+        """The rows that somebody holds; `expired` says that the lease of one is over."""
+        query = select(self.log, is_expired(self.log)).where(self.running, *conditions)
+        return list(conn.execute(query).all())
+
+    def take_over(self, conn: Connection, row: Row[Any], by: Owner | str) -> bool:
+        """End a row whose lease is over; False if it was renewed or ended meanwhile.
+
+        What an attempt had staged stays for whoever runs its window next.
+        """
+        reason = f"taken over from {row.owner} by {by}: its lease ran out"
+        return self.end(conn, row, Status.FAILURE, reason, expired(self.log))
+
+    def bury_expired(self, conn: Connection, by: Owner | str) -> list[int]:
+        """End every row whose lease is over, also of what nobody runs any more; their keys."""
+        over = self.found(conn, expired(self.log))
+        return [row._mapping[self.key] for row in over if self.take_over(conn, row, by)]
+
+    def bury(self, conn: Connection, row_id: int, owner: Owner) -> bool:
+        """End the row of a process that is known to be dead; False if it had ended already."""
+        mine = self.found(conn, self.key == row_id, self.log.c.owner == str(owner))
+        reason = f"taken over from {owner}: its process is gone"
+        return any(self.end(conn, row, Status.FAILURE, reason) for row in mine)
+
+    def end(
+        self,
+        conn: Connection,
+        row: Row[Any],
+        status: Status,
+        reason: str,
+        *conditions: ColumnElement[bool],
+    ) -> bool:
+        """End somebody else's row; False if it has ended, or been renewed, since it was read."""
+        row_id = row._mapping[self.key]
+        ended = update(self.log).where(
+            self.key == row_id,
+            self.log.c.status == _RUNNING,
+            self.log.c.fencing_token == row.fencing_token,
+            *conditions,
+        )
+        if conn.execute(ended.values(**self.ended(status, reason))).rowcount != 1:
+            return False
+        self.close_steps(conn, row_id, status, reason)
+        return True
+
+
+@cache
+def expired(log: Table) -> ColumnElement[bool]:
+    """Whether a RUNNING row's lease is over, by the database's clock; without an expiry it is.
+
+    A heartbeat in the future tells that the clock was set back. A holder that lives has renewed its
+    lease within seconds; one that is dead would otherwise hold it until the clock is there again.
+    """
+    return or_(
+        log.c.lease_expires_at.is_(None),
+        log.c.lease_expires_at < utc_now(),
+        not_(not_in_future(log.c.heartbeat_at)),
+    )
+
+
+@cache
+def is_expired(log: Table) -> ColumnElement[int]:
+    """A column `expired` for rows of a log: 1 for one that is RUNNING without a lease."""
+    over = (log.c.status == _RUNNING) & expired(log)
+    return case((over, 1), else_=0).label("expired")
+
+
+def fresh_lease(duration: timedelta) -> dict[str, ColumnElement[Any]]:
+    """The columns of a lease that begins, or begins anew, now."""
+    return {"heartbeat_at": utc_now(), "lease_expires_at": utc_from_now(duration)}
+
+
+def next_token(now: datetime, *earlier: int | None) -> int:
+    """A token greater than the earlier ones.
+
+    The clock makes it grow even where a run log starts anew beside old targets.
+    """
+    return max(microseconds(now), *((token or 0) + 1 for token in earlier))

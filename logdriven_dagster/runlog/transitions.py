@@ -1,0 +1,250 @@
+"""From a claim to an end: what attempts write to their rows, their steps and their batches.
+
+Each function is one transition, of one attempt or of several at adjoining windows of a table,
+oldest first, and proves once that they are ours: AttemptLostError if somebody else ended one.
+Source: Kylin, each transition is persisted before the next action.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.errors import LifeCycleError
+from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Claim, Status, StepOutcome
+from logdriven_dagster.model.batches import (
+    Intake,
+    Process,
+    Registry,
+    Taken,
+    marking_of,
+    recoverable,
+    union_of,
+)
+from logdriven_dagster.model.windows import Slice
+from logdriven_dagster.runlog.attempts import (
+    claiming,
+    ending,
+    failed_refreshes,
+    progress,
+    steps,
+)
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
+from logdriven_dagster.runlog.attempts.steps import StepKey
+from logdriven_dagster.runlog.batches import files, offering
+from logdriven_dagster.runlog.batches import taking as batches
+from logdriven_dagster.runlog.schema.attempts import step_log
+
+_GOOD_ENDS = (Status.SUCCESS, Status.SKIPPED)
+
+
+def claim(
+    conn: Connection,
+    registry: Registry,
+    claims: Sequence[Claim],
+    max_batches: int | None = None,
+    first: Status = Status.READY,
+) -> list[Attempt]:
+    """Start attempts and give them their batches; the first step of each gets the status `first`.
+
+    Maybe fewer than there are claims, see `claiming.claim`. The slice of a table with enqueuers
+    gets the first and last batch as its bounds. Nothing has changed if an error is raised and the
+    transaction is rolled back: LifeCycleError 101, 102, 103, 109, 110, 112, AlreadyRunningError
+    (104), AlreadyDoneError, EarlierWindowError.
+    """
+    table = claims[0].table
+    process = registry.parent(table)
+    for step in claims[0].steps:
+        process.sub(step)
+    attempts = claiming.claim(conn, claims, first)
+    succeeded = _refuse_running_steps(conn, attempts)
+    again = attempts[0].previous not in (None, Status.SUCCESS, Status.SKIPPED)
+    goes_on = recoverable(process, succeeded) if again else ()
+    if process.routes:
+        attempts = [take(conn, process, attempts[0], max_batches, goes_on)]
+    else:
+        made = bool(registry.consumers(table))
+        attempts = [
+            replace(
+                attempt,
+                taken=Taken(
+                    batches.take_none(conn, attempt).target_batch_id if made else None,
+                    last_recoverable_step=goes_on,
+                ),
+            )
+            for attempt in attempts
+        ]
+    if first is Status.RUNNING:
+        _start_batches(conn, registry, attempts, claims[0].steps[0])
+    return attempts
+
+
+def take(
+    conn: Connection,
+    process: Process,
+    attempt: Attempt,
+    max_batches: int | None,
+    goes_on: tuple[str, ...] = (),
+) -> Attempt:
+    """Give an attempt its batches, which are the bounds of its slice.
+
+    A table of files does so for itself, when it has looked for them.
+    """
+    chosen = batches.take(conn, process, attempt, max_batches)
+    taken = Taken(chosen.target_batch_id, _intakes(conn, process, chosen), goes_on)
+    assert isinstance(attempt.window, Slice)
+    low, high = taken.bounds
+    window = attempt.window.up_to(high, low)
+    bound = progress.bound(conn, attempt, window, has_more=chosen.has_more)
+    return replace(bound, taken=taken)
+
+
+def begin_step(
+    conn: Connection,
+    registry: Registry,
+    attempts: Sequence[Attempt],
+    step: str,
+    states: Mapping[StepKey, str] = {},
+) -> None:
+    """A step runs, maybe once more, and the results of those before it are durable."""
+    stage(conn, attempts, states)
+    steps.start(conn, [attempt.job_id for attempt in attempts], step)
+    _start_batches(conn, registry, attempts, step)
+
+
+def stage(conn: Connection, attempts: Sequence[Attempt], states: Mapping[StepKey, str]) -> None:
+    """The results of steps are durable, `step_log.staged`; the leases are renewed."""
+    ATTEMPTS.renew(conn, attempts)
+    steps.stage(conn, states)
+
+
+def end_steps(
+    conn: Connection,
+    registry: Registry,
+    attempts: Sequence[Attempt],
+    outcomes: Mapping[StepKey, StepOutcome],
+) -> None:
+    """Steps end, or are passed over, before their attempts do."""
+    ATTEMPTS.renew(conn, attempts)
+    steps.finish(conn, steps.of_jobs(conn, [attempt.job_id for attempt in attempts]), outcomes)
+    if not registry.exchanges(attempts[0].table):
+        return
+    mine = {attempt.job_id: attempt for attempt in attempts}
+    for (job_id, step), outcome in outcomes.items():
+        end = batches.processed if outcome.status in _GOOD_ENDS else batches.failed
+        end(conn, mine[job_id], step)
+
+
+def succeed(
+    conn: Connection,
+    registry: Registry,
+    attempts: Sequence[Attempt],
+    outcome: AttemptOutcome,
+    ended_steps: Mapping[StepKey, StepOutcome] = {},
+    *,
+    marking: str | None = None,
+) -> list[int]:
+    """End attempts as SUCCESS with their last steps; the batches that they hand to consumers.
+
+    In one transaction: what an attempt took is processed and archived, and what it has made is
+    queued under a marking: by default the union of what it took, or the dates of its window. A
+    slice in which there was nothing makes no batch.
+    """
+    process = registry.parent(attempts[0].table)
+    exchanging = attempts if registry.exchanges(process.table) else ()
+    markings = {}
+    for attempt in exchanging:
+        markings[attempt.job_id] = (
+            marking
+            or union_of(batches.markings(conn, attempt))
+            or marking_of(attempt.window, process.zone, attempt.claim.now)
+        )
+        batches.processed(conn, attempt)
+    ending.succeed(conn, attempts, outcome, ended_steps)
+    made = []
+    for attempt in exchanging:
+        if not attempt.window.is_empty:
+            consumers = registry.consumers(process.table)
+            offered = offering.offer(conn, attempt, markings[attempt.job_id], consumers)
+            made += [] if offered is None else [offered]
+        batches.archive(conn, attempt)
+    return made
+
+
+def fail(
+    conn: Connection,
+    registry: Registry,
+    attempts: Sequence[Attempt],
+    outcome: AttemptOutcome,
+    blamed: tuple[str, StepOutcome] | None = None,
+) -> None:
+    """End attempts as FAILURE or DISCARDED; their batches stay queued for the next ones.
+
+    Those of a refresh whose window is finished all the same do not.
+    """
+    if registry.exchanges(attempts[0].table):
+        for attempt in attempts:
+            if attempt.was_finished and outcome.published_nothing:
+                batches.give_back(conn, attempt.job_id)
+            else:
+                batches.failed(conn, attempt)
+    ending.fail(conn, attempts, outcome, blamed)
+
+
+def leave_standing(conn: Connection, job_id: int) -> None:
+    """Of an attempt that somebody else has just ended: if it had changed nothing, what was stands.
+
+    Nobody goes on with it then, and batches that it took again leave the queue.
+    """
+    standing = failed_refreshes.standing_behind(conn, job_id)
+    if standing is not None:
+        batches.give_back(conn, job_id)
+        steps.forget_staged(conn, [job_id])
+        failed_refreshes.hide(conn, job_id, standing)
+
+
+def _start_batches(
+    conn: Connection, registry: Registry, attempts: Sequence[Attempt], step: str
+) -> None:
+    if registry.exchanges(attempts[0].table):
+        for attempt in attempts:
+            batches.start(conn, attempt, step)
+
+
+def _intakes(conn: Connection, process: Process, chosen: batches.Chosen) -> tuple[Intake, ...]:
+    by_batch: dict[int, list[Any]] = {}
+    for item in files.files_of_batches(conn, [batch.batch_id for batch in chosen.batches]):
+        by_batch.setdefault(item.batch_id, []).append(item)
+    intakes = []
+    for sub in process.steps:
+        mine = tuple(batch for batch in chosen.batches if batch.step == sub.step)
+        brought = tuple(item for batch in mine for item in by_batch.get(batch.batch_id, ()))
+        intakes += [Intake(sub.step, mine, brought)] if mine else []
+    return tuple(intakes)
+
+
+def _refuse_running_steps(conn: Connection, attempts: Sequence[Attempt]) -> set[str]:
+    """LifeCycleError 110 if a step of an attempt before is RUNNING; the steps that it had done.
+
+    Only people who change the log by hand leave it so.
+    """
+    before = [a.previous_id for a in attempts if a.previous_id is not None]
+    if not before:
+        return set()
+    rows = conn.execute(select(step_log).where(step_log.c.job_id.in_(before))).all()
+    for attempt in attempts:
+        mine = [row for row in rows if row.job_id == attempt.previous_id]
+        running = [row.step_id for row in mine if row.status == Status.RUNNING.value]
+        if running and attempt.previous is not None:
+            what = f"{', '.join(running)} of job {attempt.previous_id}"
+            ended = f"which is {attempt.previous.value}; set it to FAILURE in step_log"
+            raise LifeCycleError(110, f"{what}, {ended}")
+    done = Status.SUCCESS.value
+    first = attempts[0].previous_id
+    return {
+        row.step_id
+        for row in rows
+        if row.job_id == first and (row.status == done or row.staged is not None)
+    }
