@@ -14,7 +14,6 @@ import typer
 from logdriven_dagster.cli.commands import audit as audit_commands
 from logdriven_dagster.cli.commands import definitions as definition_commands
 from logdriven_dagster.cli.commands import exchange as exchange_commands
-from logdriven_dagster.cli.commands import graph as graph_commands
 from logdriven_dagster.cli.commands import imports as import_commands
 from logdriven_dagster.cli.commands import jobs as job_commands
 from logdriven_dagster.cli.commands import lineage as lineage_commands
@@ -27,7 +26,6 @@ from logdriven_dagster.cli.commands import run as run_commands
 from logdriven_dagster.cli.commands import spark as spark_commands
 from logdriven_dagster.cli.commands import ui as ui_commands
 from logdriven_dagster.cli.commands import upkeep as upkeep_commands
-from logdriven_dagster.cli.commands import upkeep_files
 from logdriven_dagster.cli.options import GlobalNowOption, GlobalProjectOption
 from logdriven_dagster.errors import (
     AttemptLostError,
@@ -86,7 +84,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "report": report_commands.report,
         "audit": audit_commands.audit,
         "quality": quality_commands.quality,
-        "graph": graph_commands.graph,
+        "graph": plan_commands.graph,
         "lineage": lineage_commands.lineage,
         "properties": lineage_commands.properties,
     },
@@ -116,7 +114,7 @@ for _panel, _commands in _COMMANDS.items():
 _database.command()(log_commands.upgrade)
 app.add_typer(job_commands.app, name="job", rich_help_panel="Running")
 app.add_typer(spark_commands.app, name="spark", rich_help_panel="Running")
-app.add_typer(upkeep_files.app, name="upkeep", rich_help_panel="Upkeep")
+app.add_typer(upkeep_commands.app, name="upkeep", rich_help_panel="Upkeep")
 app.add_typer(_database, name="db", rich_help_panel="Upkeep")
 
 

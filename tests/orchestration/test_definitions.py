@@ -92,14 +92,15 @@ def test_loading_imports_no_spark(world: World) -> None:
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
-def test_a_thousand_tables_load_in_seconds(world: World) -> None:
+def test_a_thousand_tables_are_a_thousand_assets(world: World) -> None:
     tables = [{**EVENTS, "table": f"ods.t{n}", "checks": []} for n in range(1000)]
     for n, table in enumerate(tables):
         step = EVENTS["steps"][0]
         table["steps"] = [{**step, "target": {"type": "iceberg", "name": f"ods.t{n}"}}]
     project = world.write(*tables).project
-    with within(10):
-        build_definitions(project).get_repository_def()
+    with within(60):  # `benchmarks.loading` measures it
+        repository = build_definitions(project).get_repository_def()
+    assert len(repository.asset_graph.get_all_asset_keys()) == 1000
 
 
 def specs(definitions: Definitions) -> dict:

@@ -1,4 +1,4 @@
-"""`plan` and `status`: what the run log leaves to do, and where every table stands."""
+"""`plan`, `status` and `graph`: what is left to do, where tables stand, what waits for what."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -232,3 +232,26 @@ def _cell(value: object) -> str:
             return brief(value)
         case _:
             return str(value) or "–"
+
+
+def graph(
+    job: Annotated[
+        str | None, typer.Argument(metavar="JOB", help="With its relations; all tables by default.")
+    ] = None,
+    *,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what waits for what as Mermaid text; conditions and delays are nodes of their own."""
+    from logdriven_dagster.cli.shown.rendering import print_json, print_line
+    from logdriven_dagster.config.derived.graph import graph_of, mermaid
+    from logdriven_dagster.config.derived.relations import project_of_job
+
+    loaded = project_of_job(open_in_force(project).project, job)
+    found = graph_of(loaded.tables, loaded.select([job] if job else []))
+    if not as_json:
+        print_line(mermaid(found))
+        return
+    nodes = [{"id": n.id, "kind": n.kind.value, "label": n.label} for n in found.nodes]
+    edges = [{"from": e.start, "to": e.end, "waits": e.waits} for e in found.edges]
+    print_json({"nodes": nodes, "edges": edges})

@@ -1,0 +1,42 @@
+"""ARCHITECTURE.md draws the house as it is: every room, with the sentence that the room has."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "logdriven_dagster"
+MOST = 16
+"""As many modules and rooms a room may hold beside its `__init__`."""
+ROOMS = sorted(
+    path.parent
+    for path in PACKAGE.glob("*/**/__init__.py")
+    if not {"migrations", "examples"} & set(path.relative_to(PACKAGE).parts)
+)
+
+
+def name(room: Path) -> str:
+    return ".".join(room.relative_to(PACKAGE).parts)
+
+
+def sentence(room: Path) -> str:
+    """The first line of what a room says of itself."""
+    said = ast.get_docstring(ast.parse((room / "__init__.py").read_text()))
+    assert said, f"{name(room)} says nothing of itself"
+    return said.splitlines()[0]
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=name)
+def test_the_picture_holds_each_room_with_its_sentence(room: Path):
+    assert f"| `{name(room)}` | {sentence(room)} |" in (ROOT / "ARCHITECTURE.md").read_text()
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=name)
+def test_a_room_holds_no_more_than_one_can_look_over(room: Path):
+    inside = [
+        path
+        for path in room.iterdir()
+        if (path.suffix == ".py" and path.name != "__init__.py") or (path / "__init__.py").is_file()
+    ]
+    assert len(inside) <= MOST
