@@ -1,0 +1,1 @@
+"""Tables as Dagster shows and runs them: assets, partitions, jobs, sensors. The only Dagster."""
