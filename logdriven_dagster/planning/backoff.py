@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.backoff import back_off
 from logdriven_dagster.model.logs import OpenWindow
 
 LONGEST = timedelta(hours=1)
@@ -17,5 +18,4 @@ def resting(item: OpenWindow, first: timedelta) -> timedelta:
     """
     if item.failures == 0 or item.quiet_for is None or item.status is Status.DISCARDED:
         return timedelta(0)
-    doublings: int = 2 ** min(item.failures - 1, 16)
-    return max(min(first * doublings, LONGEST) - item.quiet_for, timedelta(0))
+    return max(back_off(item.failures, first, LONGEST) - item.quiet_for, timedelta(0))

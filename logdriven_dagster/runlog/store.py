@@ -1,6 +1,5 @@
 """Opening the run log: engine, transactions, schema."""
 
-import itertools
 import logging
 import random
 import time
@@ -23,6 +22,7 @@ from logdriven_dagster.config.driver_errors import driver_words
 from logdriven_dagster.config.secrets import redact, remember
 from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.model.backoff import back_off
 from logdriven_dagster.runlog.schema.version import HEAD, VERSION_TABLE
 
 _DATABASES = ("sqlite", "postgresql", "mysql", "mariadb")
@@ -35,6 +35,8 @@ _MYSQL_AWAY = {1053, 2002, 2003, 2006, 2013, 2055}
 _WRITES = "logdriven_writes"
 _BUSY_SECONDS = 60
 _ANSWER_SECONDS = 2
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 3.0
+"""Seconds between two tries."""
 _FROZEN_SECONDS = 5.0
 """A transaction that takes longer may have been ended by the server."""
 
@@ -103,7 +105,10 @@ class RunLog:
 
     def _again(self, once: Callable[[], T]) -> T:
         until: float | None = None
-        for pause in _pauses():
+        failures = 0
+        while True:
+            failures += 1
+            pause = back_off(failures, _FIRST_PAUSE, _LONGEST_PAUSE)
             try:
                 return once()
             except UndoneError:
@@ -116,7 +121,6 @@ class RunLog:
                 if time.monotonic() + pause > until:
                     raise
                 time.sleep(pause)
-        raise AssertionError("the pauses never end")
 
     def _write_once(self, work: Callable[[Connection], T]) -> T:
         commits, began = False, time.monotonic()
@@ -188,12 +192,6 @@ class UndoneError(RunLogError):
 
 class OvertakenError(UndoneError):
     """Another transaction wrote the same first; `write` does the work again, on what is there."""
-
-
-def _pauses() -> Iterator[float]:
-    """Seconds before the next try, from a twentieth to three."""
-    yield from (0.05 * 2**n for n in range(6))
-    yield from itertools.repeat(3.0)
 
 
 def _is_unreachable(error: SQLAlchemyError) -> bool:

@@ -30,6 +30,7 @@ from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.jobs.standard import bury_dead_runs
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.backoff import back_off
 from logdriven_dagster.orchestration.assets.keys import asset_key
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.jobs.catch_up import (
@@ -163,7 +164,7 @@ class Pause:
     def next(self, now: datetime, interval: timedelta) -> str:
         """The cursor after a request: the pause before another one of the same doubles."""
         requests = self.requests + 1
-        pause = min(interval * 2 ** min(requests, 20), _LONGEST_PAUSE)
+        pause = back_off(requests + 1, interval, _LONGEST_PAUSE)
         return json.dumps(asdict(Pause(self.windows, requests, (now + pause).timestamp())))
 
 
