@@ -17,6 +17,7 @@ from sqlalchemy.exc import (
     OperationalError,
     SQLAlchemyError,
 )
+from sqlalchemy.pool import QueuePool
 
 from logdriven_dagster.config.driver_errors import driver_words
 from logdriven_dagster.config.secrets import redact, remember
@@ -264,12 +265,17 @@ def _no_place(url: URL) -> RunLogError:
 
 
 def _sqlite_engine(url: URL) -> Engine:
-    if url.database and url.database != ":memory:":
+    arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS}
+    if not url.database or url.database == ":memory:":
+        # What is in memory is there for one connection, so all threads take turns with it.
+        one = {"poolclass": QueuePool, "pool_size": 1, "max_overflow": 0}
+        engine = create_engine(url, connect_args=arguments | {"check_same_thread": False}, **one)
+    else:
         try:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunLogError(f"the run log's folder cannot be made: {error}") from None
-    engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+        engine = create_engine(url, connect_args=arguments)
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:

@@ -1,0 +1,130 @@
+r"""Tests of projects without Dagster: a project in a folder, a run log in memory, real Spark.
+
+    from logdriven_dagster.testing import Sandbox
+
+    def test_an_order_arrives_once(tmp_path):
+        sandbox = Sandbox(tmp_path, copy_of="shop")
+        sandbox.write("data/orders.csv", "id,at\n1,2022-01-01 10:00")
+        sandbox.run("ods.orders", now="2022-01-02")
+        assert sandbox.statuses("ods.orders") == {"[2022-01-01, 2022-01-02)": "SUCCESS"}
+        assert sandbox.rows("ods.orders") == [{"id": 1, ...}]
+
+Spark, the targets and the log are real. Only the log's place differs: it is gone with the process.
+"""
+
+import shutil
+import textwrap
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.execution.events import WindowEvent
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.history import logs
+from logdriven_dagster.runlog.sql.windows import window_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MOST_ATTEMPTS = 1000
+
+
+def memory_run_log() -> RunLog:
+    """An empty run log that lives in the memory of this process. Its transactions take turns."""
+    return RunLog.open("sqlite://")
+
+
+class Sandbox:
+    """A project in a folder of its own, with a run log in memory.
+
+    Files are read anew by each call, so that a test can change them between two runs.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        copy_of: Path | str | None = None,
+        run_log: RunLog | None = None,
+        spark: "Callable[[], SparkSession] | None" = None,
+    ) -> None:
+        """`copy_of` is a project folder to begin with; without one an empty project is written.
+
+        `spark` gives the session to use, such as a test session's own; by default the project's is
+        started, or reused. The log of the project's own files is never opened.
+        """
+        self.folder = Path(folder)
+        self.run_log = run_log or memory_run_log()
+        self._spark = spark
+        if copy_of is not None:
+            hidden = shutil.ignore_patterns(".logdriven", "warehouse")
+            shutil.copytree(copy_of, self.folder, ignore=hidden, dirs_exist_ok=True)
+        elif not (self.folder / "logdriven.yaml").exists():
+            self.write("logdriven.yaml", "project: sandbox")
+
+    def write(self, path: str, text: str | Mapping[str, Any]) -> None:
+        """Write a file below the folder: a text, its indentation removed, or values as YAML."""
+        if not isinstance(text, str):
+            import yaml
+
+            text = yaml.safe_dump(dict(text), sort_keys=False, allow_unicode=True)
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(text).strip() + "\n", encoding="utf-8")
+
+    @property
+    def project(self) -> Project:
+        """The project as its files are now; InvalidProjectError names every mistake in them."""
+        return load_project(self.folder)
+
+    @property
+    def runner(self) -> Runner:
+        """A runner of the project as its files are now."""
+        return open_runner(self.project, spark=self._spark, run_log=self.run_log)
+
+    def run(self, *tables: str, now: datetime | str, **options: Any) -> list[WindowEvent]:
+        """Catch up at a moment of data time; `options` are those of `Runner.catch_up`.
+
+        Without tables all run. A text is a moment by the project's clocks, such as `2022-01-05` or
+        `2022-01-05 14:00`. A window that fails is an event and raises nothing.
+        """
+        return list(self.runner.catch_up(self._moment(now), tables or None, **options))
+
+    def refresh(
+        self, table: str, start: datetime | str, end: datetime | str, *, now: datetime | str
+    ) -> list[WindowEvent]:
+        """Run the windows of a range again; RefusedError for one that may not run yet."""
+        span = TimeWindow(self._moment(start), self._moment(end))
+        return list(self.runner.refresh(table, span, self._moment(now)))
+
+    def log(self, table: str | None = None) -> list[dict[str, Any]]:
+        """The attempts with their steps, oldest first; names are those of the log's columns."""
+        with self.run_log.read() as conn:
+            return logs.attempts(conn, table, limit=_MOST_ATTEMPTS)[::-1]
+
+    def statuses(self, table: str) -> dict[str, str]:
+        """Window → the status of its latest attempt, oldest window first."""
+        config = self.project.table(table)
+        latest = {window_of(config, row): row["status"] for row in self.log(table)}
+        return {str(window): latest[window] for window in sorted(latest, key=lambda w: w.start)}
+
+    def rows(
+        self, table: str, start: datetime | str | None = None, end: datetime | str | None = None
+    ) -> list[dict[str, Any]]:
+        """The published rows of a table, or those of the windows of a range, in no fixed order."""
+        window = None
+        if start is not None and end is not None:
+            window = TimeWindow(self._moment(start), self._moment(end))
+        found = self.runner.engine.read(table, window).collect()
+        return [row.asDict(recursive=True) for row in found]
+
+    def _moment(self, moment: datetime | str) -> datetime:
+        if isinstance(moment, str):
+            moment = datetime.fromisoformat(moment)
+        zone = self.project.zone
+        return moment.astimezone(zone) if moment.tzinfo else moment.replace(tzinfo=zone)
