@@ -1,5 +1,6 @@
 """What places the rows of a result in the window that they belong to."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.steps import StepConfig, Target
@@ -8,11 +9,12 @@ from logdriven_dagster.config.sql.window_keys import keys_of_source
 from logdriven_dagster.engine.queries.instants import instant, lies_within
 from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
+from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX, window_index
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
 _MOMENTS = ("timestamp", "timestamp_ntz", "date")
@@ -43,24 +45,42 @@ def chosen_by_source(
 
 
 def placed(
-    frame: "DataFrame", target: Target, window: TimeWindow, *, chosen: bool = False
+    frame: "DataFrame", target: Target, windows: Sequence[TimeWindow], *, chosen: bool = False
 ) -> "DataFrame":
-    """The frame with what places its rows in the window, refusing rows that lie outside.
+    """The frame with what places its rows, refusing rows that lie outside of all windows.
 
-    `chosen` says that none can, by `chosen_by_source`.
+    Rows of several windows, which adjoin each other, get the number of theirs as WINDOW_INDEX.
+    `chosen` says that no row can lie outside, by `chosen_by_source`.
     """
     from pyspark.sql import functions as sf
 
-    name = target.window_column
+    name, several = target.window_column, len(windows) > 1
     if name is not None and not (chosen and name in frame.columns):
-        if name.lower() not in (column.lower() for column in frame.columns):
-            raise TerminalStepError(f"the result has no column {name}, the window_column")
-        value = quoted(name)
-        inside = lies_within(value, window)
-        shown = f"coalesce(cast({value} AS STRING), 'NULL')"
-        outside = f"concat('{plain(name)} = ', {shown}, ' lies outside the window {window}')"
-        checked = f"CASE WHEN {inside} THEN {value} ELSE raise_error({outside}) END"
-        frame = frame.withColumn(name, sf.expr(checked))
+        whole = TimeWindow(windows[0].start, windows[-1].end) if several else windows[0]
+        frame = frame.withColumn(name, _within(frame, name, whole))
+    if several:
+        assert name is not None  # `config.sql.stretching` lets no other target come here
+        value = sf.col(quoted(name))
+        kind = frame.select(value).dtypes[0][1]
+        frame = frame.withColumn(WINDOW_INDEX, window_index(value, kind, windows))
     if window_column(target) == WINDOW_START:
-        frame = frame.withColumn(WINDOW_START, instant(window.start))
+        starts = [instant(window.start) for window in windows]
+        if several:
+            start = sf.element_at(sf.array(*starts), sf.col(WINDOW_INDEX) + 1)
+        else:
+            (start,) = starts
+        frame = frame.withColumn(WINDOW_START, start)
     return frame
+
+
+def _within(frame: "DataFrame", name: str, window: TimeWindow) -> "Column":
+    """The values of a column, with an error for one that lies outside the window."""
+    from pyspark.sql import functions as sf
+
+    if name.lower() not in (column.lower() for column in frame.columns):
+        raise TerminalStepError(f"the result has no column {name}, the window_column")
+    value = quoted(name)
+    shown = f"coalesce(cast({value} AS STRING), 'NULL')"
+    outside = f"concat('{plain(name)} = ', {shown}, ' lies outside the window {window}')"
+    inside = lies_within(value, window)
+    return sf.expr(f"CASE WHEN {inside} THEN {value} ELSE raise_error({outside}) END")

@@ -10,10 +10,7 @@ from datetime import date, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.steps import Target
 from logdriven_dagster.engine.queries.instants import instant
-from logdriven_dagster.engine.queries.placing import placed
-from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -24,30 +21,6 @@ WINDOW_INDEX = "_window_index"
 """The column that divides a stretch into its windows, counted from 0; no file holds it."""
 
 _MICROSECONDS = 1_000_000
-
-
-def placed_in_windows(
-    frame: "DataFrame", target: Target, windows: Sequence[TimeWindow], *, chosen: bool = False
-) -> "DataFrame":
-    """The frame with what places its rows, refusing rows that lie outside of all windows.
-
-    Rows of several windows get the number of theirs. `chosen` says that none can lie outside.
-    """
-    from pyspark.sql import functions as sf
-
-    if len(windows) == 1:
-        return placed(frame, target, windows[0], chosen=chosen)
-    assert target.window_column is not None  # `config.sql.stretching` lets no other target come
-    whole = TimeWindow(windows[0].start, windows[-1].end)
-    frame = placed(frame, target, whole, chosen=chosen)
-    value = sf.col(f"`{target.window_column}`")
-    kind = frame.select(value).dtypes[0][1]
-    frame = frame.withColumn(WINDOW_INDEX, window_index(value, kind, windows))
-    if window_column(target) == WINDOW_START:
-        starts = sf.array(*(instant(window.start) for window in windows))
-        number = sf.col(WINDOW_INDEX) + 1
-        frame = frame.withColumn(WINDOW_START, sf.element_at(starts, number))
-    return frame
 
 
 def window_index(value: "Column", kind: str, windows: Sequence[TimeWindow]) -> "Column":

@@ -18,9 +18,9 @@ from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.quality.checks import refuse_violations
 from logdriven_dagster.engine.quality.inspected_store import InspectedStore
 from logdriven_dagster.engine.quality.inspector import Inspector
+from logdriven_dagster.engine.queries.placing import placed
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.queries.views import Views
-from logdriven_dagster.engine.queries.window_index import placed_in_windows
 from logdriven_dagster.engine.sources.files.arrivals import refuse_changed
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.staging import in_few_files
@@ -216,7 +216,7 @@ class WindowSession:
         )
 
     def _finished(self, frame: "DataFrame", target: Target, *, chosen: bool = False) -> "DataFrame":
-        return in_few_files(placed_in_windows(frame, target, self._windows, chosen=chosen))
+        return in_few_files(placed(frame, target, self._windows, chosen=chosen))
 
     def _keep(self, step: StepConfig, keeper: Store, staged: tuple[StagedRows, ...]) -> None:
         """Remember what is staged, and let later steps and checks see it."""
