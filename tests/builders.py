@@ -1,11 +1,14 @@
 """Builders that hide the noise of tests: tables, windows and logs in one word each."""
 
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from sqlalchemy.engine import Connection
 
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import (
     Attempt,
@@ -29,6 +32,11 @@ def table(name: str = "ods.t", *, zone: str = "UTC", **fields: Any) -> TableConf
     """A daily table from 2022-01-01 with one step, unless told otherwise."""
     values = {"table": name, "period": 1440, "default_start": "2022-01-01", "steps": [STEP]}
     return TableConfig.model_validate(values | fields, context={"zone": ZoneInfo(zone)})
+
+
+def warehouse(project: Project) -> Path:
+    """The folder of a project's warehouse, to look into it."""
+    return Path(as_path(project.warehouse))
 
 
 def at(text: str, zone: str = "UTC") -> datetime:

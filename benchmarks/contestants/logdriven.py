@@ -109,11 +109,12 @@ def written(task: Task, target: str) -> Written:
     if target == "jdbc":
         return Written(table="our_orders")
     from logdriven_dagster.config import load_project
+    from logdriven_dagster.config.locations import as_path
 
     project = load_project(task.state)
     if target == "iceberg":
         return Written(_iceberg_files(project))
-    return Written(_pointed_files(project.warehouse.joinpath(*TABLE.split("."))))
+    return Written(_pointed_files(Path(as_path(project.warehouse), *TABLE.split("."))))
 
 
 def _pointed_files(folder: Path) -> tuple[Path, ...]:

@@ -19,7 +19,7 @@ from logdriven_dagster.config.connections import (
     kafka_settings,
     open_connection,
 )
-from logdriven_dagster.config.models.fields import local_folder
+from logdriven_dagster.config.locations import as_path, local_folder, location_of
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.project import ConnectionConfig, ProjectConfig
 from logdriven_dagster.config.models.steps import Option, StepConfig
@@ -69,24 +69,24 @@ class Project:
             raise UsageError(f"run_log: {error}") from None
 
     @cached_property
-    def warehouse(self) -> Path:
-        """The folder below which tables are stored; UsageError for a URL from the environment."""
+    def warehouse(self) -> str:
+        """The location below which tables are stored; UsageError for a URL from the environment."""
         try:
             folder = local_folder(self._resolved("warehouse", self.config.warehouse))
         except ValueError as error:
             raise UsageError(f"warehouse: {error}") from None
-        return (self.root / folder).resolve()
+        return location_of((self.root / folder).resolve())
 
     @property
-    def staging(self) -> Path:
-        """The folder for rows that are on their way: looked at again, or meant for elsewhere."""
-        return self.warehouse / "_staging"
+    def staging(self) -> str:
+        """The location of rows that are on their way: looked at again, or meant for elsewhere."""
+        return f"{self.warehouse}/_staging"
 
     @cached_property
     def catalog_url(self) -> URL:
         """The Iceberg catalog's URL; by default an SQLite file in the warehouse."""
         try:
-            text = self.config.catalog or f"sqlite:///{self.warehouse / 'catalog.db'}"
+            text = self.config.catalog or f"sqlite:///{as_path(self.warehouse)}/catalog.db"
             return database_url(text, self.root)
         except UsageError as error:
             raise UsageError(f"catalog: {error}") from None

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.engine import spark_session
-from logdriven_dagster.engine.targets.garbage import Garbage, find_garbage
+from logdriven_dagster.engine.storage.garbage import Garbage
+from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.engine.targets.iceberg import upkeep as iceberg_upkeep
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import Owner, Status
@@ -147,7 +147,7 @@ def archive_log(project: Project, run_log: RunLog, age: timedelta) -> Iterator[i
 def _in_use(run_log: RunLog) -> Callable[[int, str], bool]:
     """Whether an attempt needs what a job staged: one that runs, or may go on with its steps."""
 
-    def in_use(job_id: int, location: str) -> bool:
-        return run_log.ask(lambda conn: steps.relied_on(conn, job_id, Path(location).name))
+    def in_use(job_id: int, name: str) -> bool:
+        return run_log.ask(lambda conn: steps.relied_on(conn, job_id, name))
 
     return in_use

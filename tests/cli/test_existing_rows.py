@@ -11,7 +11,7 @@ import yaml
 from logdriven_dagster.config import load_project
 from logdriven_dagster.engine.targets import existing_rows
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
-from tests.builders import day
+from tests.builders import day, warehouse
 from tests.cli.shop_log import ShopLog
 
 NAME = "ods.items"
@@ -91,7 +91,7 @@ def test_nothing_is_told_of_a_table_without_rows_or_of_none_at_all(shop, logdriv
         assert told(logdriven) == ""
     into(shop, {"type": "iceberg"})
     assert told(logdriven) == ""
-    assert not load_project(shop).warehouse.exists()
+    assert not warehouse(load_project(shop)).exists()
 
 
 def test_nothing_is_told_once_a_window_has_been_published(shop, logdriven, filled):

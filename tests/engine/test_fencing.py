@@ -1,10 +1,12 @@
 """Publication under a fencing token: a runner that was shut out changes nothing. Checklist Y15."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.engine import Engine, WindowSession
 from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.errors import AttemptLostError
@@ -127,6 +129,23 @@ def test_another_process_goes_on_with_what_was_staged(fenced: Lab):
         session.fence()
         (restored,) = session.restore(step, [staged.state]) or ()
         assert (restored.counts, restored.columns) == (staged.counts, staged.columns)
+        session.publish("step_1", held)
+    assert fenced.rows("ods.t") == [(1, "dead")]
+
+
+@pytest.mark.parametrize("fenced", ["parquet", "iceberg upsert"], indirect=True)
+def test_what_a_log_names_by_its_path_is_taken_over_too(fenced: Lab):
+    """So did those of before locations were URLs."""
+    fenced.run("ods.t", day(1), variables={"who": "first"})
+    step = fenced.project.table("ods.t").steps[0]
+    with attempt(fenced, "dead") as session:
+        staged = stage(fenced, session)
+    state = json.loads(staged.state)
+    state["rows"]["location"] = as_path(state["rows"]["location"])
+    assert json.dumps(state) != staged.state
+    with attempt(fenced, "successor") as session:
+        session.fence()
+        assert session.restore(step, [json.dumps(state)]) is not None
         session.publish("step_1", held)
     assert fenced.rows("ods.t") == [(1, "dead")]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine.storage import staging
+from logdriven_dagster.engine.targets import staged_files
 from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.engine.targets.iceberg import compaction as iceberg_compaction
 from logdriven_dagster.engine.targets.iceberg import upkeep as iceberg_upkeep
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
-from tests.builders import day, days
+from tests.builders import day, days, warehouse
 from tests.engine.laboratory import Lab, held
 
 NOW = timedelta(seconds=-60)
@@ -42,7 +42,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def crowded(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """Every window of every table is written in as many files as the query has partitions."""
-    monkeypatch.setattr(staging, "_SMALL_BYTES", -1)
+    monkeypatch.setattr(staged_files, "_SMALL_BYTES", -1)
     return lab
 
 
@@ -179,7 +179,7 @@ def after(work: Callable[..., Any]) -> Callable[..., Any]:
 
 POINTS = {
     "before it writes": ("run_action", killed),
-    "when all is written": ("parquet_rows", killed),
+    "when all is written": ("data_files", killed),
     "before it commits": ("_commit", killed),
     "when it has committed": ("_commit", after(iceberg_compaction._commit)),
 }
@@ -193,7 +193,7 @@ def test_a_killed_compaction_loses_and_doubles_nothing(crowded: Lab, point: str)
     rows = everything(crowded)
     name, death = POINTS[point]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iceberg_compaction, "remove_folder", lambda _: None)  # the dead do not tidy
+        patch.setattr(iceberg_compaction, "remove", lambda _: None)  # the dead do not tidy
         patch.setattr(iceberg_compaction, name, death)
         with pytest.raises(KilledError):
             compact(crowded)
@@ -208,14 +208,14 @@ def test_what_a_dead_compaction_left_is_garbage_after_an_hour(crowded: Lab, monk
     make(crowded)
     run(crowded, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iceberg_compaction, "remove_folder", lambda _: None)
+        patch.setattr(iceberg_compaction, "remove", lambda _: None)
         patch.setattr(iceberg_compaction, "_commit", killed)
         with pytest.raises(KilledError):
             compact(crowded)
-    folder = crowded.project.warehouse / "ods/t/data/0-compacted"
+    folder = warehouse(crowded.project) / "ods/t/data/0-compacted"
     clean(crowded)
     assert folder.exists()
-    monkeypatch.setattr("logdriven_dagster.engine.targets.garbage._REWRITTEN_WITHIN", NOW)
+    monkeypatch.setattr("logdriven_dagster.engine.storage.garbage._REWRITTEN_WITHIN", NOW)
     clean(crowded)
     assert not folder.exists()
 
@@ -238,7 +238,7 @@ def test_a_window_published_beside_a_compaction_waits_for_the_next_one(
     assert ("1 windows changed meanwhile" in done.text) == (n != 3)
     assert {writer for d, _, writer in who(crowded) if d == n} == {"meanwhile"}
     assert len(who(crowded)) == (12 if n != 3 else 18)
-    folders = crowded.project.warehouse.glob("ods/t/data/0-*")
+    folders = warehouse(crowded.project).glob("ods/t/data/0-*")
     assert len(list(folders)) == (1 if n != 3 else 2)
 
 
@@ -304,14 +304,14 @@ def test_snapshots_go_with_the_files_that_only_they_name(lab: Lab):
     make(lab)
     for writer in ("first", "second", "third"):
         run(lab, 1, writer)
-    old = {path.name for path in lab.project.warehouse.glob("ods/t/data/*")}
+    old = {path.name for path in warehouse(lab.project).glob("ods/t/data/*")}
     options = Expiry()
     wanted = iceberg_upkeep.expirable(lab.project, "ods.t", NOW, options, lambda: ())
     done = expire(lab)
     assert done.text == "2 of 3 snapshots removed"
     assert (wanted.files, wanted.bytes) == (done.files, done.bytes)
     assert len(table(lab).snapshots()) == 1
-    assert len(list(lab.project.warehouse.glob("ods/t/data/*"))) == len(old) - 2
+    assert len(list(warehouse(lab.project).glob("ods/t/data/*"))) == len(old) - 2
     assert {writer for *_, writer in who(lab)} == {"third"}
     assert expire(lab).text == "no old snapshots"
     assert list(find_garbage(lab.project, lambda *_: False, NOW)) == []

@@ -17,7 +17,7 @@ from logdriven_dagster.execution.upkeep import discard
 from logdriven_dagster.execution.window.chain import Chain
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.runlog.store import RunLog, UnreachableError
-from tests.builders import day
+from tests.builders import day, warehouse
 from tests.execution.conftest import NOW
 
 EXPIRE = (
@@ -239,7 +239,7 @@ def test_a_discarded_attempt_publishes_nothing_and_cleans_up_y06_y12(world, afte
     (step,) = world.log()[0]["steps"]
     assert step["status"] == "DISCARDED"
     assert step["error"].startswith("discarded by ")
-    data = world.runner.project.warehouse / "ods" / "numbers" / "data"
+    data = warehouse(world.runner.project) / "ods" / "numbers" / "data"
     assert list(data.iterdir()) == []
     assert ended(world.catch_up(tables=["ods.numbers"], max_windows=1), WindowSucceeded)
 

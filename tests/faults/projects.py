@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.engine.targets.files.pointers import Pointers
 from logdriven_dagster.engine.targets.files.table import files_folder
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
@@ -162,12 +163,12 @@ def _tuples(table: Any) -> Rows:
     return [tuple(row.values()) for row in table.select(shown).to_pylist()]
 
 
-def _pointed(folder: Path, zone: ZoneInfo) -> Iterator[tuple[Any, ...]]:
+def _pointed(folder: str, zone: ZoneInfo) -> Iterator[tuple[Any, ...]]:
     from pyarrow.parquet import read_table
 
     for pointer in Pointers(folder, zone).current().values():
         for name in pointer.files:
-            yield from _tuples(read_table(folder / "data" / pointer.folder / name))
+            yield from _tuples(read_table(Path(as_path(folder), "data", pointer.folder, name)))
 
 
 def make_scenario(

@@ -6,7 +6,7 @@ from typing import Any
 
 from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.runlog.observed.quality import newest
-from tests.builders import day
+from tests.builders import day, warehouse
 from tests.kafka.conftest import peer, topic
 from tests.kafka.peer import Peer
 from tests.kafka.test_target import messages
@@ -57,7 +57,7 @@ def test_what_a_killed_runner_staged_to_be_looked_at_is_found_as_garbage(orders:
     step = orders.project.table("ods.orders").steps[0]
     with orders.session("ods.orders", day(1)) as session:
         session.stage(step)  # and then nothing more
-    leftover = orders.project.warehouse / "_staging/ods.orders/7-step_1__rows"
+    leftover = warehouse(orders.project) / "_staging/ods.orders/7-step_1__rows"
     leftover.mkdir(parents=True)
     found = find_garbage(orders.project, lambda *_: False, timedelta(0))
     places = {item.location.partition("/warehouse/")[2].split("/")[0:2][-1] for item in found}
@@ -69,4 +69,4 @@ def test_a_window_that_was_discarded_leaves_no_rejected_rows(orders: Orders):
     with orders.session("ods.orders", DAY) as session:
         session.stage(orders.project.table("ods.orders").steps[0])
         session.discard()
-    assert not list(orders.project.warehouse.rglob("*.parquet"))
+    assert not list(warehouse(orders.project).rglob("*.parquet"))

@@ -5,7 +5,7 @@ import pytest
 from logdriven_dagster.config.models.rules import BUILT_IN
 from logdriven_dagster.engine.quality.rules import CONDITIONS
 from logdriven_dagster.errors import TerminalStepError
-from tests.builders import day
+from tests.builders import day, warehouse
 from tests.quality.orders import DAY, Orders
 
 ID = {"id": ["id"]}
@@ -276,7 +276,7 @@ def test_nothing_is_left_of_rows_that_were_staged_to_be_looked_at(orders: Orders
     orders.given((1, 10, "DE"))
     rule = {"rule": "any", "sql": "SELECT id FROM rows WHERE amount > 100"}
     orders.check({**ID, "keep_rejected": True, "rows": [rule]})
-    assert not list((orders.project.warehouse / "_staging").rglob("*.parquet"))
+    assert not list((warehouse(orders.project) / "_staging").rglob("*.parquet"))
 
 
 def test_an_empty_source_is_perfectly_good(orders: Orders):

@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic import BaseModel as PydanticModel
 from pydantic.json_schema import WithJsonSchema
 
+from logdriven_dagster.config.locations import local_folder
 from logdriven_dagster.config.yaml.reading import shown
 from logdriven_dagster.model import offsets
 from logdriven_dagster.model.periods import Period, Unit
@@ -234,18 +235,5 @@ ZoneField = Annotated[
     PlainSerializer(str),
     WithJsonSchema({"type": "string", "description": "an IANA time zone, such as Europe/Berlin"}),
 ]
-
-
-def local_folder(text: str) -> str:
-    """The folder that a path or `file:` URL names; ValueError for a URL of another file system."""
-    if text.startswith("file:"):
-        return text.removeprefix("file:").replace("//", "/")
-    if url := re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", text):
-        raise ValueError(
-            f"must be a folder of this machine, also of a file system mounted on it;"
-            f" {url[1]}:// is not supported"
-        )
-    return text
-
 
 LocalFolder: TypeAlias = Annotated[str, AfterValidator(local_folder)]

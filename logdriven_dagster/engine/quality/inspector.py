@@ -23,7 +23,7 @@ from logdriven_dagster.engine.quality.flags import Flags, column, flag, true_of
 from logdriven_dagster.engine.queries.transforms import arguments, load_function
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.spark.actions import run_action
-from logdriven_dagster.engine.storage.staging import remove_folder
+from logdriven_dagster.engine.storage.locations import remove, storage_of
 from logdriven_dagster.engine.targets.staged_files import stage_files, staged_frame
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.quality import KEPT_IDS, QualityReport, RuleResult
@@ -87,7 +87,7 @@ class Inspector:
     """What the parameters of a Python rule can name, beside `rows`."""
     code: Path
     """The folder of the table's file."""
-    staging: Path
+    staging: str
     """Where rows are staged that are needed more than once."""
     staged: bool
     """Whether they are; true for what looks at the rows as a whole in any case."""
@@ -114,7 +114,7 @@ class Inspector:
             yield self._divided(flagged, names, found, staged.source_rows)
         finally:
             for folder in folders:
-                remove_folder(folder)
+                remove(folder)
 
     def _refuse_unknown_columns(self, frame: "DataFrame") -> None:
         there = {name.lower() for name in frame.columns}
@@ -235,5 +235,9 @@ class Inspector:
 
 def _hash(files: Sequence[str]) -> str:
     """Hash the content of all files, whatever their names. Source: BDRE, hash of the good file."""
-    hashes = [sha256(Path(file.removeprefix("file://")).read_bytes()).digest() for file in files]
-    return sha256(b"".join(sorted(hashes))).hexdigest()
+    return sha256(b"".join(sorted(map(_digest, files)))).hexdigest()
+
+
+def _digest(location: str) -> bytes:
+    with storage_of(location).open(location) as file:
+        return sha256(file.read()).digest()

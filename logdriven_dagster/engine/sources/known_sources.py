@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from logdriven_dagster.config.locations import as_path, location_of
 from logdriven_dagster.engine.spark.modes import mode_of
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class KnownSources:
 
 def fingerprint(path: str) -> Fingerprint | None:
     """Size and time of a local file, or of all in a folder; None if not known, or it takes long."""
-    text = path.removeprefix("file://") if path.startswith("file:///") else path
+    text = as_path(location_of(path))
     if ":" in text or _PATTERN & set(text):
         return None
     try:

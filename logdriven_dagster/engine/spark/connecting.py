@@ -8,6 +8,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact, resolve
 from logdriven_dagster.engine.spark.classic import internals
@@ -47,8 +48,8 @@ def remote_url(project: Project) -> str | None:
     if not (project.config.spark.shared_files or _is_this_machine(urlsplit(url).hostname or "")):
         raise UsageError(
             f"spark.remote: {urlsplit(url).hostname} is another machine, but the warehouse "
-            f"{project.warehouse} is a folder of this one; where the server sees the project and "
-            "the warehouse under the same paths, say so with spark.shared_files: true"
+            f"{as_path(project.warehouse)} is a folder of this one; where the server sees the "
+            "project and the warehouse under the same paths, say so with spark.shared_files: true"
         )
     return url
 

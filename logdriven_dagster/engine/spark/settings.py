@@ -125,7 +125,7 @@ def _defaults(project: Project) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(max(_cores(), 2)),
         # Of finished queries only the last one is looked at; the default keeps 1,000 plans alive.
         "spark.sql.ui.retainedExecutions": "50",
-        "spark.sql.warehouse.dir": str(project.warehouse / "spark"),
+        "spark.sql.warehouse.dir": f"{project.warehouse}/spark",
         "spark.sql.catalogImplementation": "in-memory",
         **(_closed_doors() if _ONE_JVM.fullmatch(project.config.spark.master) else {}),
     }

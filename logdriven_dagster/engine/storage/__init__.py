@@ -1,1 +1,1 @@
-"""Where bytes live: folders that attempts stage files in, and the files in them."""
+"""Where bytes live: what is asked of a file system, and the folders that jobs stage rows in."""

@@ -1,14 +1,10 @@
-"""Folders and files below a target's own, and how Spark reads them."""
+"""Folders that jobs stage rows in, and how Spark reads the files there."""
 
-import os
-import shutil
+import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.fields import local_folder
-from logdriven_dagster.engine.spark.modes import mode_of
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.engine.storage.locations import storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,53 +13,13 @@ if TYPE_CHECKING:
 UPKEEP = 0
 """The job that stages rows which are there already; the run log counts from 1."""
 
-_SMALL_BYTES = 4 * 1024 * 1024
+STAGED = re.compile(r"(\d+)-.+")
+"""The names of staging folders, which begin with the job."""
 
 
-def in_few_files(frame: "DataFrame") -> "DataFrame":
-    """The frame in one task if all that it reads is small, since each task writes a file.
-
-    Thousands of windows would otherwise leave as many files as cores, times thousands.
-    """
-    size = mode_of(frame.sparkSession).estimated_bytes(frame)
-    return frame.coalesce(1) if size < _SMALL_BYTES else frame
-
-
-def new_folder(parent: Path, job_id: int, what: str) -> Path:
-    """A new empty folder `<job_id>-<what>`.
-
-    A run log that started anew counts its jobs from 1 again, so the name may be taken by published
-    rows; then a number makes it unique.
-    """
-    parent.mkdir(parents=True, exist_ok=True)
-    name = f"{job_id}-{what}"
-    for number in range(1, 10_000):
-        folder = parent / (name if number == 1 else f"{name}.{number}")
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        return folder
-    raise TerminalStepError(f"{parent} is full of folders named {name}")
-
-
-def local_path(text: str, field: str) -> Path:
-    """The folder of a target; TerminalStepError for a URL of another file system."""
-    try:
-        text = local_folder(text)
-    except ValueError as error:
-        raise TerminalStepError(f"{field}: {error}") from None
-    return Path(os.path.normpath(text))
-
-
-def data_files(folder: Path) -> list[Path]:
-    """The files that Spark wrote into a folder."""
-    return sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._")
-
-
-def remove_folder(folder: str | Path) -> None:
-    """Delete a folder that nobody needs any more; one that is gone already is fine."""
-    shutil.rmtree(folder, ignore_errors=True)
+def staging_folder(parent: str, job_id: int, what: str) -> str:
+    """A new empty folder below `parent` for what a job writes."""
+    return storage_of(parent).new_folder(parent, f"{job_id}-{what}")
 
 
 def read_files(

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logdriven_dagster.config.derived.needs import Need
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.models.steps import (
     FileTarget,
     IcebergTarget,
@@ -80,7 +81,9 @@ def _in_folder(project: Project, table: str, target: FileTarget) -> Iterator[Exi
     if other:
         keep = target.existing_rows == "keep"
         then = "it stays there unread" if keep else "the first window will be refused"
-        yield ExistingRows((table,), f"{folder} holds {other}, which no window wrote: {then}")
+        yield ExistingRows(
+            (table,), f"{as_path(folder)} holds {other}, which no window wrote: {then}"
+        )
 
 
 def _in_databases(project: Project, places: dict[Need, _Targets]) -> Iterator[ExistingRows]:

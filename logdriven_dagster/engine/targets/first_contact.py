@@ -6,12 +6,12 @@ beside rows that were kept, see the right thing. Where a window replaces rows by
 column of theirs, or all of them, nobody has to decide.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.steps import IcebergTarget, JdbcTarget
 from logdriven_dagster.engine.databases.tables import column_of
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
+from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.targets.iceberg.files import (
     is_partitioned_by,
     matching_files,
@@ -89,12 +89,12 @@ def unknown_files(table: "pyiceberg.table.Table") -> "list[DataFile]":
     return matching_files(table)
 
 
-def file_of_others(folder: Path) -> str | None:
+def file_of_others(folder: str) -> str | None:
     """The name of a file that others have put into a folder before the first window."""
-    if not folder.is_dir() or (folder / "_windows").exists():
+    names = storage_of(folder).names(folder)
+    if "_windows" in names:
         return None
-    names = {path.name for path in folder.iterdir() if path.name[0] not in "._"}
-    return min(names - {"data"}, default=None)
+    return next((name for name in names if name[0] not in "._" and name != "data"), None)
 
 
 def stay_beside(target: IcebergTarget | JdbcTarget) -> bool:

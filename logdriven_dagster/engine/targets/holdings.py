@@ -15,6 +15,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.connections import database, spark_type
 from logdriven_dagster.engine.databases.tables import reflected
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, columns_of, merged
+from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.targets.files.pointers import Pointers, total
 from logdriven_dagster.engine.targets.files.table import files_folder, visible
 from logdriven_dagster.engine.targets.iceberg.catalog import load_existing, open_catalog, total_rows
@@ -44,7 +45,7 @@ def holdings(project: Project, table: TableConfig) -> Holdings:
 
 
 def _of_iceberg(project: Project, table: str, target: IcebergTarget) -> Holdings:
-    if not project.warehouse.is_dir():
+    if not storage_of(project.warehouse).exists(project.warehouse):
         return Holdings()  # to ask the catalog would make it
     found = load_existing(open_catalog(project), identifier(target.name or table))
     if found is None:

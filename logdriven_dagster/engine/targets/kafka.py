@@ -10,7 +10,6 @@ drop what they have seen.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.steps import KafkaTarget
@@ -22,7 +21,7 @@ from logdriven_dagster.engine.kafka.clients import (
 )
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform, ddl
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.staging import remove_folder
+from logdriven_dagster.engine.storage.locations import remove, storage_of
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
 from logdriven_dagster.engine.targets.store import Place, StagedRows
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
@@ -51,7 +50,7 @@ class KafkaTopic:
 
     def __init__(self, place: Place, table: str, target: KafkaTarget) -> None:
         self._place, self._table, self._target = place, table, target
-        self._staging = place.project.staging / table
+        self._staging = f"{place.project.staging}/{table}"
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write Parquet files into the warehouse; refuse columns that no message has."""
@@ -145,7 +144,7 @@ class KafkaTopic:
     def discard(self, staged: Sequence[StagedRows]) -> None:
         """Remove the staging folder."""
         (rows,) = staged
-        remove_folder(rows.location)
+        remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Nothing: a topic is read by offsets, which a table's name does not give."""
@@ -171,10 +170,10 @@ def _own_headers(run: WindowRun) -> list[tuple[str, bytes]]:
     return [(f"logdriven-{name}", value.encode()) for name, value in own.items()]
 
 
-def _rows(path: str) -> Iterator[dict[str, Any]]:
+def _rows(location: str) -> Iterator[dict[str, Any]]:
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(Path(path.removeprefix("file://"))) as file:
+    with storage_of(location).open(location) as stream, ParquetFile(stream) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE):
             yield from batch.to_pylist()
 

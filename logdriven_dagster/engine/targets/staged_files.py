@@ -4,18 +4,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
 from logdriven_dagster.engine.spark.metrics import QueryCounts, counted
-from logdriven_dagster.engine.storage.staging import (
-    data_files,
-    new_folder,
-    read_files,
-    remove_folder,
-)
-from logdriven_dagster.engine.targets.iceberg.files import location, parquet_rows
+from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.engine.storage.locations import data_files, remove, storage_of
+from logdriven_dagster.engine.storage.staging import read_files, staging_folder
+from logdriven_dagster.engine.storage.storage import FOOTERS
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.model.runs import WindowRun, whole_run
 
@@ -24,10 +20,21 @@ if TYPE_CHECKING:
     from pyspark.sql.readwriter import DataFrameWriter
     from pyspark.sql.types import StructType
 
+_SMALL_BYTES = 4 * 1024 * 1024
+
+
+def in_few_files(frame: "DataFrame") -> "DataFrame":
+    """The frame in one task if all that it reads is small, since each task writes a file.
+
+    Thousands of windows would otherwise leave as many files as cores, times thousands.
+    """
+    size = mode_of(frame.sparkSession).estimated_bytes(frame)
+    return frame.coalesce(1) if size < _SMALL_BYTES else frame
+
 
 def stage_files(
     frame: "DataFrame",
-    parent: Path,
+    parent: str,
     runs: Sequence[WindowRun],
     *,
     form: str = "parquet",
@@ -42,13 +49,13 @@ def stage_files(
     several = len(runs) > 1
     schema = (frame.drop(WINDOW_INDEX) if several else frame).schema
     writer = frame.write.format(form).mode("append").options(**(options or {}))
-    folders: list[Path] = []
+    folders: list[str] = []
     try:
         if several:
             counts = _write_divided(frame, writer, parent, runs, folders)
         else:
             folders.append(_folder_of(runs[0], parent))
-            save = partial(writer.save, str(folders[0]))
+            save = partial(writer.save, folders[0])
             counts = counted(frame.sparkSession, runs[0].label, save)
         pairs = zip(runs, folders, strict=True)
         staged = tuple(_staged(run, folder, form, schema, counts) for run, folder in pairs)
@@ -57,7 +64,7 @@ def stage_files(
         check(staged)
     except BaseException:
         for folder in folders:
-            remove_folder(folder)
+            remove(folder)
         raise
     return staged
 
@@ -65,45 +72,43 @@ def stage_files(
 def _write_divided(
     frame: "DataFrame",
     writer: "DataFrameWriter",
-    parent: Path,
+    parent: str,
     runs: Sequence[WindowRun],
-    folders: list[Path],
+    folders: list[str],
 ) -> QueryCounts:
     """Let Spark divide the rows by the number of their window, and give each window its folder."""
     whole = whole_run(runs).at(f"{runs[0].step_id}__stretch")
     divided = _folder_of(whole, parent)
     try:
-        save = partial(writer.partitionBy(WINDOW_INDEX).save, str(divided))
+        save = partial(writer.partitionBy(WINDOW_INDEX).save, divided)
         counts = counted(frame.sparkSession, whole.label, save)
         for number, run in enumerate(runs):
             folders.append(_folder_of(run, parent))
-            part = divided / f"{WINDOW_INDEX}={number}"
-            if part.is_dir():
-                part.rename(folders[-1])
+            storage_of(parent).move_folder(f"{divided}/{WINDOW_INDEX}={number}", folders[-1])
     finally:
-        remove_folder(divided)
+        remove(divided)
     return counts
 
 
-def _folder_of(run: WindowRun, parent: Path) -> Path:
-    return new_folder(parent, run.job_id, run.step_id)
+def _folder_of(run: WindowRun, parent: str) -> str:
+    return staging_folder(parent, run.job_id, run.step_id)
 
 
 def _staged(
-    run: WindowRun, folder: Path, form: str, schema: "StructType", counts: QueryCounts
+    run: WindowRun, folder: str, form: str, schema: "StructType", counts: QueryCounts
 ) -> StagedRows:
     """The rows of one window: exactly as many as footers tell, else what the writer counted."""
     files, rows = data_files(folder), counts.written
     if form in FOOTERS:
-        found = {path: FOOTERS[form](path) for path in files}
-        files, rows = [path for path in files if found[path]], sum(found.values())
+        found = {file: storage_of(file).rows(file, form) for file in files}
+        files, rows = [file for file in files if found[file]], sum(found.values())
     return StagedRows(
         run=run,
-        location=str(folder),
+        location=folder,
         schema=schema,
         source_rows=None,
         rows=rows,
-        files=tuple(location(path) for path in files) if rows != 0 else (),
+        files=tuple(files) if rows != 0 else (),
         staged_by=run.fencing_token,
         query=counts,
     )
@@ -120,30 +125,25 @@ def staged_frame(
     return read_files(spark, form, files, staged[0].schema, options)
 
 
-def are_whole(staged: StagedRows, parent: Path, form: str = "parquet") -> bool:
+def are_whole(staged: StagedRows, parent: str, form: str = "parquet") -> bool:
     """Whether all staged files lie below `parent` and, where footers tell, have all their rows."""
-    folder = Path(staged.location)
-    files = [Path(path.removeprefix("file://")) for path in staged.files]
-    if not _is_below(folder, files, parent):
+    storage, folder = storage_of(parent), staged.location
+    if not storage.is_below(folder, parent):
         return False
-    if not folder.is_dir() or not all(file.is_file() for file in files):
+    if not all(storage.is_below(file, folder) for file in staged.files):
+        return False
+    if not all(map(storage.exists, [folder, *staged.files])):
         return False
     try:
-        return form not in FOOTERS or sum(map(FOOTERS[form], files)) == staged.rows
+        found = [storage.rows(file, form) for file in staged.files if form in FOOTERS]
     except (OSError, ValueError):
         return False
-
-
-def _is_below(folder: Path, files: Sequence[Path], parent: Path) -> bool:
-    """Whether what the log says of a staging folder is about one below `parent`, links resolved."""
-    folder, parent = folder.resolve(), parent.resolve()
-    inside = folder != parent and folder.is_relative_to(parent)
-    return inside and all(file.resolve().is_relative_to(folder) for file in files)
+    return form not in FOOTERS or sum(found) == staged.rows
 
 
 @contextmanager
 def kept_for_a_while(
-    frame: "DataFrame", parent: Path, run: WindowRun
+    frame: "DataFrame", parent: str, run: WindowRun
 ) -> "Iterator[tuple[DataFrame, StagedRows]]":
     """The rows from files of their own, for writers that take several queries.
 
@@ -153,14 +153,4 @@ def kept_for_a_while(
     try:
         yield staged_frame(frame.sparkSession, [kept]), kept
     finally:
-        remove_folder(kept.location)
-
-
-def _orc_rows(path: Path) -> int:
-    from pyarrow.orc import ORCFile
-
-    return int(ORCFile(str(path)).nrows)
-
-
-FOOTERS: dict[str, Callable[[Path], int]] = {"parquet": parquet_rows, "orc": _orc_rows}
-"""Formats whose files say how many rows they hold."""
+        remove(kept.location)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from zoneinfo import ZoneInfo
 
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.sources.known_sources import KnownSources
@@ -78,7 +79,7 @@ class StagedRows:
     def output(self) -> str:
         """What `step_log.output` says of them."""
         unknown = "" if self.source_rows is not None else f"; {_UNCOUNTED}"
-        return f"staged {self.rows} rows in {self.location}{unknown}"
+        return f"staged {self.rows} rows in {as_path(self.location)}{unknown}"
 
     def state(self) -> dict[str, Any]:
         """What another process needs to take them over, as JSON values."""

@@ -23,9 +23,8 @@ from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.sources.files.arrivals import refuse_changed
 from logdriven_dagster.engine.spark.actions import run_action
-from logdriven_dagster.engine.storage.staging import in_few_files
 from logdriven_dagster.engine.targets.rejected import rejected_target
-from logdriven_dagster.engine.targets.staged_files import kept_for_a_while
+from logdriven_dagster.engine.targets.staged_files import in_few_files, kept_for_a_while
 from logdriven_dagster.engine.targets.store import Place, StagedRows, Store
 from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.engine.window.read_counts import ReadCounts
@@ -201,7 +200,7 @@ class WindowSession:
         frame = made.frame
         ready = frame if step.quality else self._finished(frame, target, chosen=made.chosen)
         if self._results.is_watched and not keeper.stages_in_one_query:
-            folder = self._place.project.staging / self._whole.table
+            folder = f"{self._place.project.staging}/{self._whole.table}"
             with kept_for_a_while(ready, folder, runs[0]) as (ready, kept):
                 (rows,) = keeper.stage(ready, runs)
             staged: tuple[StagedRows, ...] = (replace(rows, source_rows=kept.source_rows),)
@@ -243,7 +242,7 @@ class WindowSession:
             self._views,
             self._results.values,
             project.files[table].parent,
-            project.staging / table,
+            f"{project.staging}/{table}",
             staged=quality.keep_rejected or not keeper.stages_in_one_query,
         )
         return InspectedStore(

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -39,6 +38,7 @@ from logdriven_dagster.engine.spark.processes import started_at
 from logdriven_dagster.engine.spark.server import state as server_state
 from logdriven_dagster.engine.spark.server.state import Server, is_open
 from logdriven_dagster.engine.spark.settings import launch_settings
+from logdriven_dagster.engine.storage.locations import folder_for_a_while
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.private_files import private_file
 
@@ -173,7 +173,7 @@ def _wait_for(process: psutil.Popen, port: int, log: Path) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _warm(server: Server, staging: Path) -> Server:
+def _warm(server: Server, staging: str) -> Server:
     """Let a new server do what every window does, until its classes are loaded and compiled.
 
     It writes where windows are staged, since the executors of a cluster share no other folder.
@@ -184,8 +184,7 @@ def _warm(server: Server, staging: Path) -> Server:
     mode, mark = ConnectMode(), Mark("warm up", "logdriven-warm-up")
     try:
         mode.mark(session, mark)
-        staging.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix="warm-up-", dir=staging) as folder:
+        with folder_for_a_while(staging, "warm-up") as folder:
             for n in range(_WARM_UPS):
                 rows = session.sql(_WARM_UP)
                 rows.write.parquet(f"{folder}/{n}")

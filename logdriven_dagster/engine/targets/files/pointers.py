@@ -1,22 +1,23 @@
 """The pointer files of a target of plain files: which folder holds which window's rows.
 
-A pointer `_windows/<data_range_start>.<fencing token>.json` is never changed, only replaced: an
-attempt puts it up twice at most, as a fence and as its publication. Of a window's pointers the one
-with the greatest token counts, so that an attempt that was shut out can write what it likes: nobody
-looks at it. The one before stays until the next, for readers that have listed the folder at an
-unlucky moment. Pointers without a token were written by version 0.1.
+A pointer `_windows/<data_range_start>.<fencing token>.<edition>.json` is never changed, nor is its
+name ever given to another one: an attempt puts up the first edition as a fence and the next one as
+its publication. Of a window's pointers the one with the greatest token counts, so that an attempt
+that was shut out can write what it likes: nobody looks at it. The one before stays until the next,
+for readers that have listed the folder at an unlucky moment.
 """
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from logdriven_dagster.config.locations import as_path
+from logdriven_dagster.engine.storage.locations import storage_of
+from logdriven_dagster.engine.storage.storage import DRAFT
 from logdriven_dagster.errors import TransientStepError
 from logdriven_dagster.model.windows import TimeWindow, parse_range_text
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 ALL = "all"
 """The name of the only pointer of a target that is replaced as a whole."""
 
-_NAME = re.compile(r"([^.]+)(?:\.(\d+))?\.json")
+_NAME = re.compile(r"([^.]+)(?:\.\d+)*\.json")
 _LISTINGS = 20
 
 
@@ -49,6 +50,8 @@ class Pointer:
     fencing_token: int = 0
     fences: str | None = None
     """The newest `data_range_start` for which a fence was put up under this name."""
+    edition: int = 1
+    """Which one it is of those that the attempt with this token has put up under this name."""
 
     def window(self, zone: ZoneInfo) -> TimeWindow:
         """The published window."""
@@ -60,10 +63,11 @@ class Pointer:
 
         return StructType.fromJson(json.loads(self.columns))
 
-    def rank(self, zone: ZoneInfo) -> tuple[float, int]:
+    def rank(self, zone: ZoneInfo) -> tuple[float, int, int]:
         """What decides between two pointers of one name: the newer window, then the token."""
         texts = filter(None, (self.data_range_start, self.fences))
-        return max(moment(text, zone) for text in texts), self.fencing_token
+        newest = max(moment(text, zone) for text in texts)
+        return newest, self.fencing_token, self.edition
 
 
 def total(pointers: Iterable[Pointer]) -> int | None:
@@ -75,8 +79,9 @@ def total(pointers: Iterable[Pointer]) -> int | None:
 class Pointers:
     """The pointer files of one target; `zone` is the project's."""
 
-    def __init__(self, folder: Path, zone: ZoneInfo) -> None:
-        self._folder, self._zone = folder / "_windows", zone
+    def __init__(self, folder: str, zone: ZoneInfo) -> None:
+        self._folder, self._zone = f"{folder}/_windows", zone
+        self._storage = storage_of(folder)
 
     def current(self) -> dict[str, Pointer]:
         """Name → the pointer that counts, fences before the first publication included."""
@@ -87,68 +92,74 @@ class Pointers:
                 newest[name] = pointer
         return newest
 
-    def put(self, name: str, pointer: Pointer) -> None:
-        """Write a pointer; the rename is the moment at which it counts."""
-        path = self._folder / f"{name}.{pointer.fencing_token}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}.draft")
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(asdict(pointer), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+    def put(self, name: str, pointer: Pointer, old: Pointer | None) -> Pointer:
+        """Put up a pointer in place of the old one that counts, and give it back as it is there.
+
+        TransientStepError if the same attempt has put up another one since the old one was read.
+        """
+        again = old is not None and old.fencing_token == pointer.fencing_token
+        pointer = replace(pointer, edition=old.edition + 1 if old and again else 1)
+        place = f"{self._folder}/{name}.{pointer.fencing_token}.{pointer.edition}.json"
+        content = json.dumps(asdict(pointer), indent=1).encode()
+        if not self._storage.put_if_absent(place, content):
+            raise TransientStepError(f"another writer has just put up {as_path(place)}")
+        return pointer
 
     def forget(self, name: str, keep: int) -> None:
         """Remove a name's pointers but the `keep` newest."""
-        for path in self._by_rank(name).get(name, [])[keep:]:
-            Path(path).unlink(missing_ok=True)
+        for location in self._by_rank(name).get(name, [])[keep:]:
+            self._storage.remove(location)
 
     def folders(self) -> set[str]:
         """The folders that any pointer names, for readers of now or of a moment ago."""
         named = [p for _, _, pointer in self._listed() for p in (pointer.folder, pointer.previous)]
         return {folder for folder in named if folder}
 
-    def superseded(self) -> list[Path]:
-        """The pointers that nobody looks at any more; the last one before each is kept."""
-        return [Path(path) for paths in self._by_rank().values() for path in paths[2:]]
+    def leftovers(self) -> list[str]:
+        """What nobody looks at any more: drafts, and pointers but the last one before each."""
+        drafts = [name for name in self._storage.names(self._folder) if name.endswith(DRAFT)]
+        superseded = [place for places in self._by_rank().values() for place in places[2:]]
+        return [*superseded, *(f"{self._folder}/{name}" for name in drafts)]
 
     def _by_rank(self, only: str | None = None) -> dict[str, list[str]]:
-        """Name → its pointers, the one that counts first; of all names, or of one."""
-        found: dict[str, list[tuple[tuple[float, int], str]]] = {}
-        for name, path, pointer in self._listed():
+        """Name → where its pointers are, the one that counts first; of all names, or of one."""
+        found: dict[str, list[tuple[tuple[float, int, int], str]]] = {}
+        for name, location, pointer in self._listed():
             if only in (None, name):
-                found.setdefault(name, []).append((pointer.rank(self._zone), path))
+                found.setdefault(name, []).append((pointer.rank(self._zone), location))
         return {
-            name: [path for _, path in sorted(paths, reverse=True)] for name, paths in found.items()
+            name: [location for _, location in sorted(ranked, reverse=True)]
+            for name, ranked in found.items()
         }
 
     def place(self, name: str) -> str:
         """Where people find the pointers of a name."""
-        return f"{self._folder}/{name}.*json"
+        return f"{as_path(self._folder)}/{name}.*json"
 
     def _listed(self) -> Iterator[tuple[str, str, Pointer]]:
         for _ in range(_LISTINGS):
             try:
                 yield from list(self._read())
             except FileNotFoundError:
-                continue  # a pointer was replaced since the listing, so the listing is out of date
+                continue  # a pointer was removed since the listing, so the listing is out of date
             return
-        raise TransientStepError(f"{self._folder} changes faster than it can be read")
+        raise TransientStepError(f"{as_path(self._folder)} changes faster than it can be read")
 
     def _read(self) -> Iterator[tuple[str, str, Pointer]]:
-        for entry in os.scandir(self._folder) if self._folder.is_dir() else ():
-            if match := _NAME.fullmatch(entry.name):
-                yield match[1], entry.path, _pointer(entry.path, entry.inode())
+        for file, version in self._storage.versions(self._folder).items():
+            if match := _NAME.fullmatch(file):
+                location = f"{self._folder}/{file}"
+                yield match[1], location, _pointer(location, version)
 
 
 @lru_cache(maxsize=100_000)
-def _pointer(path: str, _inode: int) -> Pointer:
-    """The pointer in a file of this identity, read once: a table may have thousands.
+def _pointer(location: str, _version: int) -> Pointer:
+    """The pointer in this version of a file, read once: a table may have thousands.
 
-    What replaces a file is there beside it before, so its number is another one; the listing tells
-    it, and no file is looked at by itself.
+    The listing tells the version, so no file is looked at by itself.
     """
-    values = json.loads(Path(path).read_text(encoding="utf-8"))
+    with storage_of(location).open(location) as file:
+        values = json.load(file)
     return replace(Pointer(**values), files=tuple(values["files"]))
 
 

@@ -9,22 +9,22 @@ readers that hold its pointer.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from logdriven_dagster.config.locations import as_path, local_folder, location_of
 from logdriven_dagster.config.models.steps import FileTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.schemas import conform, merged
 from logdriven_dagster.engine.sources.files.records import NOTHING
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.staging import local_path, read_files, remove_folder
+from logdriven_dagster.engine.storage.locations import name_of, remove
+from logdriven_dagster.engine.storage.staging import read_files
+from logdriven_dagster.engine.storage.storage import FOOTERS
 from logdriven_dagster.engine.targets.files.limits import storable
 from logdriven_dagster.engine.targets.files.pointers import ALL, Pointer, Pointers, moment, total
 from logdriven_dagster.engine.targets.first_contact import file_of_others
-from logdriven_dagster.engine.targets.iceberg.files import location
 from logdriven_dagster.engine.targets.staged_files import (
-    FOOTERS,
     are_whole,
     stage_files,
     staged_frame,
@@ -77,7 +77,7 @@ class WindowFiles:
     def __init__(self, place: Place, table: str, target: FileTarget) -> None:
         self._place, self._table, self._target = place, table, target
         self._folder = files_folder(place.project, table, target)
-        self._data = self._folder / "data"
+        self._data = f"{self._folder}/data"
         self._zone = place.project.zone
         self._pointers = Pointers(self._folder, self._zone)
         given = option_texts(target.options)
@@ -102,9 +102,9 @@ class WindowFiles:
         """TerminalStepError if others have put something there before the first window."""
         if self._target.existing_rows == "refuse" and (other := file_of_others(self._folder)):
             raise TerminalStepError(
-                f"{self._table}: {self._folder} holds {other}, which no window wrote, and which no "
-                "reader of this table would see. Move it away, write another `path` in the target, "
-                "or `existing_rows: keep` to leave it there unread"
+                f"{self._table}: {as_path(self._folder)} holds {other}, which no window wrote, and "
+                "which no reader of this table would see. Move it away, write another `path` in "
+                "the target, or `existing_rows: keep` to leave it there unread"
             )
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
@@ -130,17 +130,16 @@ class WindowFiles:
     ) -> Published:
         run, window = staged.run, staged.run.window
         name = self._name(window)
-        done = Published(run.step_id, str(self._folder), None, staged.rows)
+        done = Published(run.step_id, as_path(self._folder), None, staged.rows)
         old = pointers.get(name)
         self._refuse_superseded(old, run)
-        if old is not None and old.folder == Path(staged.location).name:
+        if old is not None and old.folder == name_of(staged.location):
             return replace(done, table_rows=total(pointers.values()))
         if name == ALL and old and old.folder and is_newer(old.data_range_start, window):
             return replace(done, rows=0, table_rows=old.rows)
         self._refuse_larger(pointers, name, window)
         verify()
-        new = _pointer_to(staged, old)
-        self._pointers.put(name, new)
+        new = self._pointers.put(name, _pointer_to(staged, old), old)
         self._forget(pointers, name, window)
         pointers[name] = new
         return replace(done, table_rows=total(pointers.values()))
@@ -164,7 +163,7 @@ class WindowFiles:
             kept = replace(old, fences=max(texts, key=lambda text: moment(text, self._zone)))
         fence = replace(kept, fencing_token=run.fencing_token)
         if fence != old:
-            self._pointers.put(name, fence)
+            self._pointers.put(name, fence, old)
             self._pointers.forget(name, keep=2)
 
     def _refuse_superseded(self, old: Pointer | None, run: WindowRun) -> None:
@@ -179,7 +178,7 @@ class WindowFiles:
         if old := pointers.get(name):
             self._pointers.forget(name, keep=2)
             if old.previous:
-                remove_folder(self._data / old.previous)
+                remove(f"{self._data}/{old.previous}")
         for other, pointer in list(pointers.items()):
             if other != name and (name == ALL or window.contains(pointer.window(self._zone))):
                 self._pointers.forget(other, keep=0)
@@ -201,8 +200,8 @@ class WindowFiles:
         """Remove the staging folders, unless a pointer names them."""
         named = self._pointers.folders()
         for rows in staged:
-            if Path(rows.location).name not in named:
-                remove_folder(rows.location)
+            if name_of(rows.location) not in named:
+                remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """The files that the pointers of these windows name."""
@@ -211,7 +210,7 @@ class WindowFiles:
             raise NotPublishedError(f"{self._table} was never published, so it cannot be read")
         schema = merged([pointer.schema() for pointer in _distinct(pointers)], self._table)
         files = [
-            location(self._data / pointer.folder / name)
+            f"{self._data}/{pointer.folder}/{name}"
             for pointer in visible(pointers, self._zone)
             if window is None or window.contains(pointer.window(self._zone))
             for name in pointer.files
@@ -245,10 +244,14 @@ def visible(pointers: Mapping[str, Pointer], zone: ZoneInfo) -> list[Pointer]:
     return [pointers[name] for name, held in windows.items() if held in kept]
 
 
-def files_folder(project: Project, table: str, target: FileTarget) -> Path:
-    """The folder of a target; TerminalStepError for a URL of another file system."""
-    default = project.warehouse.joinpath(*table.split("."))
-    return local_path(project.path(target.path) if target.path else str(default), "target.path")
+def files_folder(project: Project, table: str, target: FileTarget) -> str:
+    """The location of a target; TerminalStepError for a URL of another file system."""
+    if not target.path:
+        return "/".join([project.warehouse, *table.split(".")])
+    try:
+        return location_of(local_folder(project.path(target.path)))
+    except ValueError as error:
+        raise TerminalStepError(f"target.path: {error}") from None
 
 
 def _pointer_to(staged: StagedRows, old: Pointer | None) -> Pointer:
@@ -256,8 +259,8 @@ def _pointer_to(staged: StagedRows, old: Pointer | None) -> Pointer:
     return Pointer(
         range_text(run.window.start),
         range_text(run.window.end),
-        Path(staged.location).name,
-        tuple(path.rsplit("/", 1)[-1] for path in staged.files),
+        name_of(staged.location),
+        tuple(map(name_of, staged.files)),
         run.job_id,
         run.step_id,
         staged.rows,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.engine.failures import database_named, name_database
-from logdriven_dagster.engine.targets.iceberg.files import location
+from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.targets.iceberg.history import indispensable
 from logdriven_dagster.engine.targets.iceberg.schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.targets.jdbc.creation import create
@@ -41,12 +41,12 @@ def open_catalog(project: Project) -> Any:
     """
     from logdriven_dagster.engine.targets.iceberg.clock import OrderedCatalog
 
-    project.warehouse.mkdir(parents=True, exist_ok=True)
+    storage_of(project.warehouse).make_folder(project.warehouse)
     url = project.catalog_url
     own = {name: str(value) for name, value in limits(url).items()}
     properties = {
         "uri": url.update_query_dict(own).render_as_string(hide_password=False),
-        "warehouse": location(project.warehouse),
+        "warehouse": project.warehouse,
         "pool_pre_ping": "true",
     }
     name = f"the Iceberg catalog {url.render_as_string(hide_password=True)}"

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from math import ceil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.steps import IcebergTarget
@@ -16,19 +15,12 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.engine.queries.schemas import window_column
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.staging import (
-    UPKEEP,
-    data_files,
-    new_folder,
-    read_files,
-    remove_folder,
-)
+from logdriven_dagster.engine.storage.locations import data_files, remove, storage_of
+from logdriven_dagster.engine.storage.staging import UPKEEP, read_files, staging_folder
 from logdriven_dagster.engine.targets.iceberg.files import (
     all_within,
     is_partitioned_by,
-    location,
     matching_files,
-    parquet_rows,
     within,
 )
 from logdriven_dagster.engine.targets.iceberg.schema import spark_schema
@@ -70,7 +62,7 @@ class Rewritten:
     """New files with the rows of old ones, which no snapshot names yet."""
 
     replaced: SmallFiles
-    folder: Path
+    folder: str
     files: tuple[str, ...]
 
 
@@ -151,7 +143,7 @@ def rewrite(
     load: "Callable[[], Table | None]",
     groups: list[SmallFiles],
     target: IcebergTarget,
-    parent: Path,
+    parent: str,
 ) -> list[Rewritten]:
     """Write the rows of each group into a new folder below `parent`, where no reader looks.
 
@@ -164,19 +156,19 @@ def rewrite(
             table = load()
             if table is None or not group.paths <= _current(table):
                 continue
-            folder = new_folder(parent, UPKEEP, "compacted")
+            folder = staging_folder(parent, UPKEEP, "compacted")
             done.append(Rewritten(group, folder, ()))
             try:
                 files = _written(spark, table, group, target, folder)
             except Exception:
                 if group.paths <= _current(table.refresh()):
                     raise
-                remove_folder(done.pop().folder)  # expired while they were read
+                remove(done.pop().folder)  # expired while they were read
                 continue
             done[-1] = Rewritten(group, folder, files)
     except BaseException:
         for item in done:
-            remove_folder(item.folder)
+            remove(item.folder)
         raise
     return done
 
@@ -186,18 +178,18 @@ def _current(table: "Table") -> set[str]:
 
 
 def _written(
-    spark: "SparkSession", table: "Table", group: SmallFiles, target: IcebergTarget, folder: Path
+    spark: "SparkSession", table: "Table", group: SmallFiles, target: IcebergTarget, folder: str
 ) -> tuple[str, ...]:
     paths = sorted(group.paths)
     frame = read_files(spark, "parquet", paths, spark_schema(table.schema()))
     options = option_texts(target.options)
     writer = _in_files(frame, group.wanted, target).write.mode("append").options(**options)
     label = f"{'.'.join(table.name())}: compact {len(paths)} files"
-    run_action(spark, label, lambda: writer.parquet(str(folder)))
-    rows = {path: parquet_rows(path) for path in data_files(folder)}
+    run_action(spark, label, lambda: writer.parquet(folder))
+    rows = {file: storage_of(file).rows(file, "parquet") for file in data_files(folder)}
     if sum(rows.values()) != group.rows:
         raise TransientStepError(f"{label}: {sum(rows.values())} of {group.rows} rows were written")
-    return tuple(location(path) for path, count in rows.items() if count)
+    return tuple(file for file, count in rows.items() if count)
 
 
 def _in_files(frame: "DataFrame", number: int, target: IcebergTarget) -> "DataFrame":
@@ -218,10 +210,10 @@ def commit(load: "Callable[[], Table | None]", rewritten: list[Rewritten]) -> li
         if not kept or _commit(table, kept):
             for item in rewritten:
                 if item not in kept:
-                    remove_folder(item.folder)
+                    remove(item.folder)
             return kept
     for item in rewritten:
-        remove_folder(item.folder)
+        remove(item.folder)
     return []
 
 

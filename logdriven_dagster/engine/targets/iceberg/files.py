@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.errors import TerminalStepError
@@ -13,18 +12,6 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
-
-
-def location(path: Path) -> str:
-    """A path as PyIceberg and Spark both read it: a URL without any escapes."""
-    return f"file://{path}"
-
-
-def parquet_rows(path: Path) -> int:
-    """The rows of a Parquet file, from its footer."""
-    from pyarrow.parquet import read_metadata
-
-    return int(read_metadata(path).num_rows)
 
 
 def matching_files(

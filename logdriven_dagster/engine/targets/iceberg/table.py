@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.steps import IcebergTarget
@@ -23,7 +22,8 @@ from logdriven_dagster.engine.queries.schemas import (
     window_column,
 )
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.staging import read_files, remove_folder
+from logdriven_dagster.engine.storage.locations import remove
+from logdriven_dagster.engine.storage.staging import read_files
 from logdriven_dagster.engine.targets.first_contact import files_of_others
 from logdriven_dagster.engine.targets.iceberg.catalog import (
     PROPERTIES,
@@ -36,7 +36,6 @@ from logdriven_dagster.engine.targets.iceberg.files import (
     all_within,
     bound_text,
     is_partitioned_by,
-    location,
     matching_files,
     one_of,
     within,
@@ -86,9 +85,9 @@ def identifier(name: str) -> tuple[str, ...]:
     return parts if len(parts) > 1 else ("default", *parts)
 
 
-def table_folder(project: Project, name: str) -> Path:
+def table_folder(project: Project, name: str) -> str:
     """Where the files of a table are."""
-    return Path(project.warehouse, *identifier(name))
+    return "/".join([project.warehouse, *identifier(name)])
 
 
 class IcebergTable:
@@ -120,7 +119,7 @@ class IcebergTable:
         frame = given_columns(fitting, frame) if self._target.mode == "upsert" else fitting
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
         options, check = option_texts(self._target.options), self._refuse_duplicates
-        return stage_files(frame, self._folder / "data", runs, options=options, check=check)
+        return stage_files(frame, f"{self._folder}/data", runs, options=options, check=check)
 
     def _refuse_duplicates(self, staged: Sequence[StagedRows]) -> None:
         if self._target.mode == "upsert":
@@ -132,7 +131,7 @@ class IcebergTable:
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether all staged files are there and whole."""
-        return are_whole(staged, self._folder / "data")
+        return are_whole(staged, f"{self._folder}/data")
 
     def publish(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
@@ -246,7 +245,7 @@ class IcebergTable:
             named = {file.file_path for file in matching_files(table)}
         for rows in staged:
             if not named & set(rows.files):
-                remove_folder(rows.location)
+                remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """The current snapshot; of `window` only the files that can hold its rows are opened."""
@@ -308,7 +307,7 @@ class IcebergTable:
             self._catalog.create_table(
                 self._identifier,
                 iceberg_schema(schema),
-                location=location(self._folder),
+                location=self._folder,
                 partition_spec=self._layout(schema),
                 properties=PROPERTIES,
             )

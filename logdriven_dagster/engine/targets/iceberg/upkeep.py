@@ -8,15 +8,14 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import datetime, timedelta, timezone
 from functools import partial, reduce
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.steps import IcebergTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.spark.session import fresh_session
-from logdriven_dagster.engine.storage.staging import remove_folder
-from logdriven_dagster.engine.targets.garbage import STAGED, named_files
+from logdriven_dagster.engine.storage.locations import folder_of, name_of, storage_of
+from logdriven_dagster.engine.storage.staging import STAGED
 from logdriven_dagster.engine.targets.iceberg.catalog import (
     load_existing,
     open_catalog,
@@ -29,6 +28,7 @@ from logdriven_dagster.engine.targets.iceberg.compaction import (
     rewrite,
     small_files,
 )
+from logdriven_dagster.engine.targets.iceberg.garbage import named_files
 from logdriven_dagster.engine.targets.iceberg.history import indispensable, of_windows
 from logdriven_dagster.engine.targets.iceberg.table import identifier, table_folder
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
@@ -113,7 +113,7 @@ def compact_files(
     """
 
     def compact(target: IcebergTarget, table: "Table", load: Load) -> Upkept:
-        folder = table_folder(project, target.name or table_name) / "data"
+        folder = table_folder(project, target.name or table_name) + "/data"
         groups = small_files(table, project.table(table_name), target, options)
         done: list[Rewritten] = []
         with fresh_session(spark, project) as session:
@@ -185,7 +185,7 @@ def _expired(
     return [old.snapshot_id for old in replaced if old.snapshot_id not in kept]
 
 
-def _only_of(table: "Table", expired: Collection[int]) -> set[Path]:
+def _only_of(table: "Table", expired: Collection[int]) -> set[str]:
     """The files that no other snapshots name."""
     if not expired:
         return set()
@@ -195,11 +195,18 @@ def _only_of(table: "Table", expired: Collection[int]) -> set[Path]:
 
 
 def _expiry(
-    table_name: str, table: "Table", old: Collection[int], files: Collection[Path], verb: str
+    table_name: str, table: "Table", old: Collection[int], files: Collection[str], verb: str
 ) -> Upkept:
-    size = sum(path.stat().st_size for path in files if path.exists())
+    size = sum(map(_size, files))
     text = f"{len(old)} of {len(table.metadata.snapshots)} snapshots {verb}"
     return Upkept(text if old else "no old snapshots", 0, len(files), size, table_name)
+
+
+def _size(location: str) -> int:
+    try:
+        return storage_of(location).weight(location).bytes
+    except FileNotFoundError:
+        return 0
 
 
 def _compaction(table_name: str, groups: Collection[SmallFiles], became: str) -> Upkept:
@@ -209,12 +216,13 @@ def _compaction(table_name: str, groups: Collection[SmallFiles], became: str) ->
     return Upkept(text, rows, files, size, table_name)
 
 
-def _remove(table: "Table", files: Collection[Path]) -> None:
+def _remove(table: "Table", files: Collection[str]) -> None:
     """Remove files, and the staging folders that no snapshot names any more."""
     named = named_files(table, table.metadata.snapshots).all
-    needed = {path.parent for path in named}
-    for path in files:
-        if path not in named:
-            path.unlink(missing_ok=True)
-        if path.parent not in needed and STAGED.fullmatch(path.parent.name):
-            remove_folder(path.parent)
+    needed = {folder_of(location) for location in named}
+    for location in files:
+        storage, folder = storage_of(location), folder_of(location)
+        if location not in named:
+            storage.remove(location)
+        if folder not in needed and STAGED.fullmatch(name_of(folder)):
+            storage.remove(folder)

@@ -8,25 +8,19 @@ the result lacks keep their values.
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from logdriven_dagster.config.locations import location_of
 from logdriven_dagster.engine.queries.instants import instant
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform
 from logdriven_dagster.engine.spark.actions import run_action
-from logdriven_dagster.engine.storage.staging import (
-    data_files,
-    new_folder,
-    read_files,
-    remove_folder,
-)
+from logdriven_dagster.engine.storage.locations import data_files, folder_of, remove, storage_of
+from logdriven_dagster.engine.storage.staging import read_files, staging_folder
 from logdriven_dagster.engine.targets.iceberg.files import (
     between,
-    location,
     matching_files,
-    parquet_rows,
 )
 from logdriven_dagster.engine.targets.iceberg.schema import spark_schema
 from logdriven_dagster.engine.targets.store import StagedRows
@@ -92,17 +86,18 @@ def merge(
         winners = winners.join(columns, list(key), "left")
     merged = survivors.unionByName(winners)
     run = staged.run
-    folder = new_folder(Path(staged.location).parent, run.job_id, run.step_id)
+    folder = staging_folder(location_of(folder_of(staged.location)), run.job_id, run.step_id)
     try:
         run_action(
             spark,
             f"{run.label}: merge",
-            lambda: merged.write.mode("append").parquet(str(folder)),
+            lambda: merged.write.mode("append").parquet(folder),
         )
     except BaseException:
-        remove_folder(folder)
+        remove(folder)
         raise
-    added = tuple(location(path) for path in data_files(folder) if parquet_rows(path))
+    written = data_files(folder)
+    added = tuple(file for file in written if storage_of(file).rows(file, "parquet"))
     return hit.files, added, done
 
 
@@ -127,16 +122,12 @@ def _hit(new: "DataFrame", table: "Table", key: tuple[str, ...], staged: StagedR
     )
     counts = keys.groupBy("files", "newer").count()
     rows = run_action(spark, label, counts.collect)
-    paths = {_plain(unquote(path)) for row in rows for path in row.files}
+    paths = {location_of(unquote(path)) for row in rows for path in row.files}
     return Hit(
-        [file for file in candidates if _plain(file.file_path) in paths],
+        [file for file in candidates if location_of(file.file_path) in paths],
         sum(row["count"] for row in rows if not row.newer),
         sum(row["count"] for row in rows if row.newer),
     )
-
-
-def _plain(path: str) -> str:
-    return path.removeprefix("file:").lstrip("/")
 
 
 def _key_range(

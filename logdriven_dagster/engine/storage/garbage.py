@@ -1,0 +1,73 @@
+"""What neither readers nor running attempts need any more, as every kind of target tells of it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import partial
+
+from logdriven_dagster.config.locations import as_path
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.storage.locations import name_of, storage_of
+from logdriven_dagster.engine.storage.staging import STAGED, UPKEEP
+
+InUse = Callable[[int, str], bool]
+"""Whether an attempt needs what the job of this number staged in a folder or table of this name."""
+
+_REWRITTEN_WITHIN = timedelta(hours=1)
+"""A file that is being compacted was written to not longer ago than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """Something to remove."""
+
+    table: str
+    kind: str
+    """`rows` (a staging folder or table, or files that were replaced), `metadata`, `pointer`."""
+    location: str
+    """As people write it."""
+    bytes: int | None
+    """None in a database."""
+    modified: datetime | None
+    """None in a database, where only the run log says what is in use."""
+    remove: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Search:
+    """One look for garbage: whose, what is in use, and from when on files are too young."""
+
+    project: Project
+    in_use: InUse
+    before: datetime
+
+    def old(self, table: str, kind: str, location: str) -> Iterator[Garbage]:
+        """A file or folder, if it is old enough; one that is gone meanwhile is no garbage."""
+        storage = storage_of(location)
+        try:
+            size, modified = storage.weight(location)
+        except FileNotFoundError:
+            return
+        if modified < self.before:
+            remove = partial(storage.remove, location)
+            yield Garbage(table, kind, as_path(location), size, modified, remove)
+
+    def idle(self, folder: str) -> list[str]:
+        """The staging folders below a folder that no running attempt needs.
+
+        Whoever asks looks at what is published *afterwards*: an attempt that publishes and ends
+        meanwhile is in use first, and published then.
+        """
+        names = storage_of(folder).names(folder)
+        staged = [(f"{folder}/{name}", STAGED.fullmatch(name)) for name in names]
+        return [e for e, match in staged if match and not self._needs(int(match[1]), e)]
+
+    def _needs(self, job_id: int, folder: str) -> bool:
+        """Whether an attempt needs a folder; upkeep's are told by their age, whatever is asked."""
+        if job_id != UPKEEP:
+            return self.in_use(job_id, name_of(folder))
+        try:
+            modified = storage_of(folder).weight(folder).modified
+        except FileNotFoundError:
+            return True  # somebody works there
+        return modified > datetime.now(timezone.utc) - _REWRITTEN_WITHIN

@@ -1,0 +1,21 @@
+"""Folders that no pointer names, and pointers that nobody looks at."""
+
+from collections.abc import Iterator
+
+from logdriven_dagster.config.models.steps import FileTarget
+from logdriven_dagster.engine.storage.garbage import Garbage, Search
+from logdriven_dagster.engine.storage.locations import name_of
+from logdriven_dagster.engine.targets.files.pointers import Pointers
+from logdriven_dagster.engine.targets.files.table import files_folder
+
+
+def leftovers(search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
+    """The garbage of one target."""
+    folder = files_folder(search.project, table, target)
+    idle, pointers = search.idle(f"{folder}/data"), Pointers(folder, search.project.zone)
+    needed = pointers.folders()
+    for staged in idle:
+        if name_of(staged) not in needed:
+            yield from search.old(table, "rows", staged)
+    for pointer in pointers.leftovers():
+        yield from search.old(table, "pointer", pointer)

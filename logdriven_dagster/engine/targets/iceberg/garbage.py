@@ -1,0 +1,74 @@
+"""Files in the folder of an Iceberg table that no snapshot names."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.config.models.steps import IcebergTarget
+from logdriven_dagster.engine.storage.garbage import Garbage, Search
+from logdriven_dagster.engine.storage.locations import folder_of, storage_of
+from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
+from logdriven_dagster.engine.targets.iceberg.table import identifier, table_folder
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+
+def leftovers(search: Search, table: str, target: IcebergTarget) -> Iterator[Garbage]:
+    """The garbage of one target."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    name = target.name or table
+    folder = table_folder(search.project, name)
+    idle, known = search.idle(f"{folder}/data"), _files(f"{folder}/metadata")
+    files = {staged: _files(staged, ".parquet") for staged in idle}
+    try:
+        found = open_catalog(search.project).load_table(identifier(name))
+        named = named_files(found, found.metadata.snapshots)
+    except NoSuchTableError:
+        named = Named(set(), set(known))
+    needed = {folder_of(location) for location in named.data}
+    for staged in idle:
+        for location in files[staged] if staged in needed else [staged]:
+            if location not in named.data:
+                yield from search.old(table, "rows", location)
+    for location in known:
+        if location not in named.metadata:
+            yield from search.old(table, "metadata", location)
+
+
+def _files(folder: str, ending: str = "") -> list[str]:
+    names = storage_of(folder).names(folder)
+    return [f"{folder}/{name}" for name in names if name.endswith(ending)]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The files that a table names."""
+
+    data: set[str]
+    metadata: set[str]
+
+    @property
+    def all(self) -> set[str]:
+        return self.data | self.metadata
+
+
+def named_files(table: "Table", snapshots: "Sequence[Snapshot]") -> Named:
+    """The data files and metadata files that these snapshots of the table name."""
+    locations = [table.metadata_location]
+    locations += [entry.metadata_file for entry in table.metadata.metadata_log]
+    statistics = [*table.metadata.statistics, *table.metadata.partition_statistics]
+    locations += [file.statistics_path for file in statistics]
+    manifests: dict[str, Any] = {}
+    for snapshot in snapshots:
+        locations.append(snapshot.manifest_list)
+        manifests |= {manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)}
+    files = {
+        entry.data_file.file_path
+        for manifest in manifests.values()
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    }
+    return Named(set(map(location_of, files)), set(map(location_of, [*locations, *manifests])))

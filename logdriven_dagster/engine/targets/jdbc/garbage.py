@@ -1,0 +1,36 @@
+"""Staging tables that no attempt needs."""
+
+import re
+from collections.abc import Callable, Iterator
+
+from logdriven_dagster.config.models.steps import JdbcTarget
+from logdriven_dagster.engine.databases.connections import database
+from logdriven_dagster.engine.storage.garbage import Garbage, Search
+from logdriven_dagster.engine.targets.jdbc.table import staging_prefix
+
+_STAGING_TABLE = re.compile(r"(.+)(__staging_(\d+)_[0-9a-f]{6})")
+
+
+def leftovers(search: Search, table: str, target: JdbcTarget) -> Iterator[Garbage]:
+    """The garbage of one target."""
+    from sqlalchemy import inspect
+
+    schema, _, name = target.table.rpartition(".")
+    with database(search.project.connection(target.connection)) as engine:
+        for found in sorted(inspect(engine).get_table_names(schema or None)):
+            match = _STAGING_TABLE.fullmatch(found)
+            if not match or staging_prefix(name, match[2]) != match[1]:
+                continue
+            if not search.in_use(int(match[3]), found):
+                yield Garbage(table, "rows", found, None, None, _dropper(search, target, found))
+
+
+def _dropper(search: Search, target: JdbcTarget, name: str) -> Callable[[], None]:
+    def drop() -> None:
+        from sqlalchemy import MetaData, Table
+
+        schema = target.table.rpartition(".")[0] or None
+        with database(search.project.connection(target.connection)) as engine:
+            Table(name, MetaData(), schema=schema).drop(engine, checkfirst=True)
+
+    return drop
