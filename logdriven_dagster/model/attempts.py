@@ -21,7 +21,8 @@ class Status(str, Enum):
     DISCARDED = "DISCARDED"
     """Stopped on purpose: interrupted, terminated, or discarded by an operator."""
     SKIPPED = "SKIPPED"
-    """Passed over on purpose (`latest_only`): recorded, so never lost."""
+    """Passed over on purpose, by `latest_only`, a condition that does not apply, or an empty step
+    before: recorded, so never lost."""
 
 
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
@@ -57,7 +58,7 @@ class OnRunning(str, Enum):
 
 
 class Trigger(str, Enum):
-    """Why an attempt exists, `job_log.trigger`."""
+    """Why an attempt exists, `job_log.run_trigger`."""
 
     PENDING = "pending"
     """The window was unfinished."""

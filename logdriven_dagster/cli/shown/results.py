@@ -194,6 +194,8 @@ class Tally:
                 self.running.pop(event.attempt.job_id, None)
             case NeedUnmet():
                 self.unmet.append(event)
+            case WindowRefused() | WindowSkipped():
+                pass
         if result := window_result(event):
             self.results.append(result)
 

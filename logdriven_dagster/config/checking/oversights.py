@@ -17,6 +17,7 @@ from logdriven_dagster.config.models.steps import (
     FilesSource,
     JdbcSource,
     JdbcTarget,
+    KafkaSource,
     Source,
     StepConfig,
 )
@@ -122,6 +123,8 @@ def _texts(source: Source | None) -> Iterator[tuple[str, str]]:
             yield "table", table
         case CatalogSource(name=name):
             yield "name", name
+        case JdbcSource() | KafkaSource() | None:
+            return
 
 
 def _statements_of(step: StepConfig) -> Iterator[tuple[Location, str, str]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from logdriven_dagster.config.models.jobs import MaintenanceJob
 from logdriven_dagster.config.models.steps import (
     CatalogSource,
+    FilesSource,
     FileTarget,
     IcebergTarget,
     JdbcSource,
@@ -75,7 +76,7 @@ def _of_source(source: Source) -> Iterator[tuple[str, str]]:
             yield from (("topic", topic) for topic in source.topics)
         case CatalogSource():
             yield "source", source.name
-        case _:
+        case FilesSource():
             yield "source", source.path
 
 

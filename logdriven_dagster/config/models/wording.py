@@ -177,6 +177,8 @@ def _wording(
         case "invalid_key":
             name = shown(given)
             return location, f"the name {name} must be text", f'write "{name}" in quotes'
+        case _:
+            pass
     expected = list(dict.fromkeys(_expected(each, of, field) for each, of in group))
     if "a number" in expected and "a whole number" in expected:
         expected.remove("a whole number")

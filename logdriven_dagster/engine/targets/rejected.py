@@ -4,6 +4,7 @@ from logdriven_dagster.config.models.steps import (
     FileTarget,
     IcebergTarget,
     JdbcTarget,
+    KafkaTarget,
     StepConfig,
     Target,
 )
@@ -34,5 +35,5 @@ def rejected_target(table: str, step: StepConfig) -> tuple[str, Target] | None:
             named = target.table + REJECTED
             update = {**plain, "key": (), "pre_sql": (), "table": named}
             return table, target.model_copy(update=update)
-        case _:
+        case KafkaTarget():
             return table, FileTarget.model_validate({"type": "parquet", "mode": mode})

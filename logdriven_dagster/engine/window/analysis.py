@@ -214,5 +214,5 @@ def _some_window(table: TableConfig) -> TimeWindow:
             return Slice.nth(0, "0", "1", zone, Along.KEYS)
         case Along.OFFSETS:
             return Slice.nth(0, "{}", "{}", zone, Along.OFFSETS)
-        case _:
+        case Along.BATCHES:
             return Slice.nth(0, "1", "1", zone)

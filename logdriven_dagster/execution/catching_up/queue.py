@@ -14,6 +14,7 @@ from logdriven_dagster.execution.events import (
     WindowSetBack,
     WindowSkipped,
     WindowStarted,
+    WindowSucceeded,
 )
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import TableLog
@@ -115,22 +116,19 @@ class CatchUpQueue:
 
     def seen(self, event: WindowEvent) -> None:
         """Learn from what happened."""
+        if isinstance(event, (WindowStarted, WindowRefused, WindowSkipped, NeedUnmet)):
+            return
+        attempt = event.attempt
+        window = (attempt.table, attempt.window.start)
+        self._taken.discard(window)
         match event:
-            case WindowStarted() | WindowRefused() | WindowSkipped() | NeedUnmet():
-                return
-            case WindowSetBack(attempt=attempt):
-                self._taken.discard((attempt.table, attempt.window.start))
-                self._alone.add((attempt.table, attempt.window.start))
-            case WindowFailed(attempt=attempt, stands=False) | WindowLost(attempt=attempt) if (
-                self._ordered(attempt.table)
-            ):
-                self._taken.discard((attempt.table, attempt.window.start))
+            case WindowSetBack():
+                self._alone.add(window)
+            case WindowFailed(stands=False) | WindowLost() if self._ordered(attempt.table):
                 self._failures.setdefault(attempt.table, attempt.window)
                 self._close(attempt.table)
-            case _:
-                attempt = event.attempt
-                self._taken.discard((attempt.table, attempt.window.start))
-                self._aside.add((attempt.table, attempt.window.start))
+            case WindowSucceeded() | WindowFailed() | WindowLost():
+                self._aside.add(window)
                 if self._takes_one(attempt.table):
                     self._close(attempt.table)
         self._reload(attempt.table)

@@ -6,10 +6,14 @@ from typing import TypeAlias
 
 from logdriven_dagster.errors import NotDueError
 from logdriven_dagster.execution.events import (
+    NeedUnmet,
     WindowEvent,
     WindowFailed,
     WindowLost,
+    WindowRefused,
     WindowSetBack,
+    WindowSkipped,
+    WindowStarted,
     WindowSucceeded,
 )
 from logdriven_dagster.execution.window.orders import Order
@@ -53,6 +57,8 @@ class Refreshing:
                     ended.add(event.attempt.window.key)
                 case WindowSetBack(attempt=attempt):
                     self.alone.add(attempt.window.key)
+                case WindowStarted() | WindowRefused() | WindowSkipped() | NeedUnmet():
+                    pass
             yield event
 
     def _together(self) -> list[Order]:

@@ -276,17 +276,17 @@ def _versions(kind: Kind, history: ExportedHistory) -> Iterator[Version]:
             except ValueError as error:
                 raise UsageError(f"{history.name}, version {item.version}: {error}") from None
         yield Version(
-            kind,
-            history.name,
-            history.code,
-            item.version,
-            item.operation,
-            item.operator,
-            item.time,
-            item.reason,
-            canonical(item.content.told),
-            item.file_digest,
-            item.columns,
+            kind=kind,
+            name=history.name,
+            code=history.code,
+            version=item.version,
+            operation=item.operation,
+            operator=item.operator,
+            time=item.time,
+            reason=item.reason,
+            content=canonical(item.content.told),
+            file_digest=item.file_digest,
+            columns=item.columns,
         )
 
 

@@ -31,8 +31,14 @@ from logdriven_dagster.execution.events import (
     JobEvent,
     JobStarted,
     NeedUnmet,
+    WindowEvent,
     WindowFailed,
     WindowLost,
+    WindowRefused,
+    WindowSetBack,
+    WindowSkipped,
+    WindowStarted,
+    WindowSucceeded,
 )
 from logdriven_dagster.execution.jobs.maintenance import Maintenance, steps_to_run
 from logdriven_dagster.execution.notifications.rules import of_job_run
@@ -117,15 +123,15 @@ def _start(
         steps = steps_to_run(job, arguments, stopped=stopped)
     given = {**project.config.variables, **job.parameters, **arguments.overrides}
     request = JobRequest(
-        job.job,
-        code,
-        job.type,
-        project.name,
-        owner,
-        arguments.trigger,
-        told(given),
-        steps,
-        project.config.lease,
+        job=job.job,
+        code=code,
+        type=job.type,
+        project=project.name,
+        owner=owner,
+        trigger=arguments.trigger,
+        parameters=told(given),
+        steps=steps,
+        lease=project.config.lease,
     )
     return job_runs.start(conn, request)
 
@@ -226,7 +232,7 @@ class _Execution:
                 found[name] = "it is offline, only people start it"
         return found
 
-    def _note(self, event: object) -> None:
+    def _note(self, event: WindowEvent) -> None:
         match event:
             case WindowFailed(attempt=attempt, step_id=step, error=error):
                 text = f"{attempt.table} {attempt.window}: step {step} failed: {error}"
@@ -235,6 +241,10 @@ class _Execution:
                 self.failures.append(redact(str(reason)))
             case NeedUnmet(reason=unmet, tables=tables):
                 self.failures.append(f"{unmet}; not begun: {', '.join(tables)}")
+            case WindowStarted() | WindowSucceeded() | WindowSetBack():
+                pass
+            case WindowRefused() | WindowSkipped():
+                pass
 
     def _go_on(self) -> None:
         """Between two windows: whether the run is still ours, and has time left."""

@@ -163,18 +163,18 @@ def _lines(tables: Iterable[TableWindows]) -> list[TableLine]:
     longest = max(spent.values(), default=0) or 1
     return [
         TableLine(
-            table.table,
-            len(table.by_start),
-            table.count("SUCCESS"),
-            table.count("FAILURE"),
-            len(table.attempts),
-            _sum(table.attempts, "source_count"),
-            _sum(table.attempts, "success_count"),
-            spent[table.table],
-            table.median,
-            table.slowest,
-            spent[table.table] / longest,
-            _types(table.attempts),
+            table=table.table,
+            windows=len(table.by_start),
+            succeeded=table.count("SUCCESS"),
+            failed=table.count("FAILURE"),
+            attempts=len(table.attempts),
+            read=_sum(table.attempts, "source_count"),
+            written=_sum(table.attempts, "success_count"),
+            seconds=spent[table.table],
+            median=table.median,
+            slowest=table.slowest,
+            share=spent[table.table] / longest,
+            flow=_types(table.attempts),
         )
         for table in every
     ]

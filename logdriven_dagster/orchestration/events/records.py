@@ -61,7 +61,7 @@ def _told(
             return DagsterEventType.ASSET_MATERIALIZATION, StepMaterializationData(event)
         case AssetObservation():
             return DagsterEventType.ASSET_OBSERVATION, AssetObservationData(event)
-        case _:
+        case AssetCheckEvaluation():
             return DagsterEventType.ASSET_CHECK_EVALUATION, event
 
 

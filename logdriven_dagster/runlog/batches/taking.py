@@ -156,14 +156,14 @@ def _batch_of(row: Row[Any]) -> Batch:
     """A row of the queue as a value."""
     span = None if row.window_start is None else (row.window_start, row.window_end)
     return Batch(
-        row.queue_id,
-        row.source_batch_id,
-        row.step_id,
-        row.source_job_name,
-        row.source_job_id,
-        row.batch_marking or "",
-        span,
-        row.target_batch_id,
+        queue_id=row.queue_id,
+        batch_id=row.source_batch_id,
+        step=row.step_id,
+        source=row.source_job_name,
+        source_job_id=row.source_job_id,
+        marking=row.batch_marking or "",
+        span=span,
+        target_batch_id=row.target_batch_id,
     )
 
 

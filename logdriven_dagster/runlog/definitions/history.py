@@ -178,17 +178,17 @@ def _version(kind: Kind, row: Row[Any]) -> Version:
     columns = {str(name): row._mapping[name] for name in row._mapping if name not in _COMMON}
     moment: datetime = row.operation_time
     return Version(
-        kind,
-        row.name,
-        row.code,
-        row.version,
-        Operation(row.operation),
-        row.operator,
-        f"{moment.isoformat(timespec='microseconds')}Z",
-        row.reason,
-        row.content,
-        row.file_digest,
-        columns,
+        kind=kind,
+        name=row.name,
+        code=row.code,
+        version=row.version,
+        operation=Operation(row.operation),
+        operator=row.operator,
+        time=f"{moment.isoformat(timespec='microseconds')}Z",
+        reason=row.reason,
+        content=row.content,
+        file_digest=row.file_digest,
+        columns=columns,
     )
 
 

@@ -101,16 +101,16 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
         finished = without(union(covered.get((name, _DONE), [])), holes)
         skipped = without(union(covered.get((name, _SKIPPED), [])), union(holes, finished))
         found[name] = TableLog(
-            tuple(finished),
-            tuple(skipped),
-            tuple(opened.get(name, ())),
-            tuple(hidden.get(name, ())),
-            settled.get(name, ()),
-            tuple(stale.get(name, ())),
-            last.get(name),
-            queue.queued,
-            queue.unmarked,
-            tuple(lately.get(name, ())),
+            finished=tuple(finished),
+            skipped=tuple(skipped),
+            open=tuple(opened.get(name, ())),
+            failed_refreshes=tuple(hidden.get(name, ())),
+            settled=settled.get(name, ()),
+            stale=tuple(stale.get(name, ())),
+            last=last.get(name),
+            queued=queue.queued,
+            unmarked=queue.unmarked,
+            recent=tuple(lately.get(name, ())),
         )
     return found
 
@@ -146,14 +146,14 @@ def _open_window(row: Any, table: TableConfig, error: str | None) -> OpenWindow:
     is_running = status is Status.RUNNING
     seen = row.heartbeat_at if is_running else row.job_end_time
     return OpenWindow(
-        window,
-        row.job_id,
-        status,
-        Owner.parse(row.owner, row.dagster_run_id) if is_running else None,
-        error,
-        bool(row.expired),
-        row.failures + (1 if status is Status.FAILURE else 0),
-        since(seen or row.last_update_time, row.read_at),
+        window=window,
+        job_id=row.job_id,
+        status=status,
+        owner=Owner.parse(row.owner, row.dagster_run_id) if is_running else None,
+        error=error,
+        expired=bool(row.expired),
+        failures=row.failures + (1 if status is Status.FAILURE else 0),
+        quiet_for=since(seen or row.last_update_time, row.read_at),
         stands=row.standing is not None,
     )
 
