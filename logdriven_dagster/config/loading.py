@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from logdriven_dagster.config.checking.oversights import oversights
 from logdriven_dagster.config.checking.plain_secrets import plain_secrets
-from logdriven_dagster.config.checking.project import Found, mistakes
+from logdriven_dagster.config.checking.project import ValidConfigs, mistakes
 from logdriven_dagster.config.derived.running_order import running_order
 from logdriven_dagster.config.models.code_files import misplaced_files
 from logdriven_dagster.config.models.jobs import JobConfig, job_model
@@ -88,10 +88,10 @@ def read_sources(root: Path | str) -> ProjectFiles:
 def build_project(sources: ProjectFiles) -> Project:
     """The project that the documents make up; InvalidProjectError holds every mistake."""
     building = _Building(sources, list(sources.errors), set(_unread_tables(sources)))
-    tables: Found[TableConfig] = building.found(
+    tables: ValidConfigs[TableConfig] = building.found(
         "table", ((document, TableConfig) for document in sources.tables)
     )
-    jobs: Found[JobConfig] = building.found(
+    jobs: ValidConfigs[JobConfig] = building.found(
         "job", ((document, job_model(document.values)) for document in sources.jobs)
     )
     building.errors.sort(key=lambda error: (error.path != sources.main.path, str(error.path)))
@@ -131,9 +131,9 @@ class _Building:
 
     def found(
         self, kind: str, documents: "Iterable[tuple[Document, type[_Config]]]"
-    ) -> "Found[_Config]":
+    ) -> "ValidConfigs[_Config]":
         """The valid ones by name. Names of tables differ by more than case."""
-        found: Found[_Config] = Found()
+        found: ValidConfigs[_Config] = ValidConfigs()
         names: dict[str, str] = {}
         for document, model in documents:
             zone = self.sources.config.timezone

@@ -20,7 +20,7 @@ from logdriven_dagster.errors import LogdrivenError, UsageError
 from logdriven_dagster.examples.demo import say
 from logdriven_dagster.examples.mock_kafka import MockKafka, running
 from logdriven_dagster.examples.rounds import prepare, run, show_log, show_query
-from logdriven_dagster.examples.view_history import Round, View, rounds
+from logdriven_dagster.examples.view_history import View, ViewRound, rounds
 
 EXAMPLE = Path(__file__).parent / "page_views"
 TOPIC = "logdriven_page_views"
@@ -109,7 +109,7 @@ def make_topic(settings: dict[str, str]) -> None:
         raise UsageError(f"Kafka: {error.args[0].str()}") from None
 
 
-def send(settings: dict[str, str], done: Round) -> None:
+def send(settings: dict[str, str], done: ViewRound) -> None:
     """Produce a round's messages, a visitor's always to the same partition."""
     from confluent_kafka import Producer
 
@@ -122,13 +122,13 @@ def send(settings: dict[str, str], done: Round) -> None:
         raise UsageError(f"Kafka did not take {left} messages")
 
 
-def late(first: Round, second: Round) -> int:
+def late(first: ViewRound, second: ViewRound) -> int:
     """How many views of the second round belong to hours that the first one counted."""
     counted = first.now.replace(minute=0)
     return sum(view.at < counted for view in second.views)
 
 
-def compare(engine: sa.Engine, views: list[View], last: Round) -> int:
+def compare(engine: sa.Engine, views: list[View], last: ViewRound) -> int:
     """0 if the figures hold every view of the hours that are over, else 1."""
     happened = sum(view.at < last.now.replace(minute=0) for view in views)
     with engine.connect() as conn:

@@ -20,7 +20,7 @@ from logdriven_dagster.errors import LogdrivenError, UsageError
 from logdriven_dagster.examples.demo import say
 from logdriven_dagster.examples.private_postgres import private_postgres
 from logdriven_dagster.examples.rounds import prepare, run, show_log, show_query
-from logdriven_dagster.examples.shop_history import Round, rounds
+from logdriven_dagster.examples.shop_history import OrderRound, rounds
 
 EXAMPLE = Path(__file__).parent / "order_system"
 SCHEMA = "logdriven_example"
@@ -98,7 +98,7 @@ def open_shop(project: Project) -> sa.Engine:
     return engine
 
 
-def change(engine: sa.Engine, done: Round) -> None:
+def change(engine: sa.Engine, done: OrderRound) -> None:
     """What the shop does in a round; PostgreSQL numbers the orders."""
     orders = [
         {"customer": o.customer, "amount": o.amount, "created_at": o.created_at}

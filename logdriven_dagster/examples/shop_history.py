@@ -16,7 +16,7 @@ _FIRST_CUSTOMERS, _NEW_CUSTOMERS_A_DAY = 40, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ShopOrder:
     """A row of `orders`; never changed once it is there."""
 
     id: int
@@ -37,21 +37,21 @@ class Customer:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class OrderRound:
     """What was committed before a moment, after the round before, in this order."""
 
     now: datetime
     """When the project runs."""
-    orders: tuple[Order, ...]
+    orders: tuple[ShopOrder, ...]
     customers: tuple[Customer, ...]
     """New rows, and new versions of rows."""
 
 
-def rounds() -> tuple[Round, Round]:
+def rounds() -> tuple[OrderRound, OrderRound]:
     """Monday to Wednesday; and Thursday and Friday, with all that came late."""
     chance = random.Random(2026)  # noqa: S311 - the same history every time
-    first_orders: list[Order] = []
-    second_orders: list[Order] = []
+    first_orders: list[ShopOrder] = []
+    second_orders: list[ShopOrder] = []
     known = [_customer(n, _march(1, 9 * 60 + n)) for n in range(1, _FIRST_CUSTOMERS + 1)]
     for day in (2, 3, 4):
         first_orders += _orders_of(day, len(first_orders), len(known), chance)
@@ -60,23 +60,23 @@ def rounds() -> tuple[Round, Round]:
         second_orders += _orders_of(day, len(first_orders) + len(second_orders), len(known), chance)
     second_orders += _late_orders(len(first_orders) + len(second_orders), chance)
     return (
-        Round(_march(5, 30), tuple(first_orders), tuple(known)),
-        Round(_march(7, 30), tuple(second_orders), tuple(_changes(known))),
+        OrderRound(_march(5, 30), tuple(first_orders), tuple(known)),
+        OrderRound(_march(7, 30), tuple(second_orders), tuple(_changes(known))),
     )
 
 
-def _orders_of(day: int, before: int, customers: int, chance: random.Random) -> Iterator[Order]:
+def _orders_of(day: int, before: int, customers: int, chance: random.Random) -> Iterator[ShopOrder]:
     """A day's orders, from customers who were there when it began."""
     minutes = sorted(chance.randrange(24 * 60) for _ in range(_ORDERS_A_DAY))
     for n, minute in enumerate(minutes, before + 1):
-        yield Order(n, chance.randint(1, customers), _amount(chance), _march(day, minute))
+        yield ShopOrder(n, chance.randint(1, customers), _amount(chance), _march(day, minute))
 
 
-def _late_orders(before: int, chance: random.Random) -> Iterator[Order]:
+def _late_orders(before: int, chance: random.Random) -> Iterator[ShopOrder]:
     """From the market stall: placed on Tuesday and Wednesday, typed in on Friday."""
     for n in range(before + 1, before + 1 + _LATE_ORDERS):
         moment = _march(3 + n % 2, 8 * 60 + chance.randrange(600))
-        yield Order(n, chance.randint(1, _FIRST_CUSTOMERS), _amount(chance), moment)
+        yield ShopOrder(n, chance.randint(1, _FIRST_CUSTOMERS), _amount(chance), moment)
 
 
 def _registered(day: int, before: int) -> Iterator[Customer]:

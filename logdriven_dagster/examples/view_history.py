@@ -34,7 +34,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class ViewRound:
     """What arrived before a moment, after the round before, in that order."""
 
     now: datetime
@@ -49,14 +49,14 @@ class Round:
                 yield view.visitor, "<html>502 Bad Gateway</html>", view.arrived
 
 
-def rounds() -> tuple[Round, Round]:
+def rounds() -> tuple[ViewRound, ViewRound]:
     """A morning from six o'clock: what arrived until 10:20, and what did until 12:20."""
     chance = random.Random(2026)  # noqa: S311 - the same history every time
     first, second = (_START + timedelta(hours=n, minutes=20) for n in (4, 6))
     views = sorted(_views(second, chance), key=lambda view: view.arrived)
     return (
-        Round(first, tuple(view for view in views if view.arrived < first)),
-        Round(second, tuple(view for view in views if first <= view.arrived < second)),
+        ViewRound(first, tuple(view for view in views if view.arrived < first)),
+        ViewRound(second, tuple(view for view in views if first <= view.arrived < second)),
     )
 
 

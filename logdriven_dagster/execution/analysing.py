@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.loading import build_project
 from logdriven_dagster.config.project_files import ProjectFiles
-from logdriven_dagster.config.sql.query_mistakes import Place
+from logdriven_dagster.config.sql.query_mistakes import TextPlace
 from logdriven_dagster.engine.window.analysis import Analysed, analyse
 from logdriven_dagster.errors import ConfigError
 
@@ -42,7 +42,7 @@ def analysis_of(
         field, step = item.location[-1:], item.location[1:2]
         file = table.steps[int(step[0])].sql_file if field == ("sql_file",) else None
         path = document.path.parent / file if file else None
-        return Place(document, item.location, path).error(item.text)
+        return TextPlace(document, item.location, path).error(item.text)
 
     return Analysis(
         tuple(error(item) for item in found if item.is_mistake),

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from logdriven_dagster.errors import AttemptLostError, RefusedError, UnmetNeedError
 from logdriven_dagster.model.attempts import Attempt, Status
-from logdriven_dagster.model.job_runs import JobRun, RunStep, StepResult
+from logdriven_dagster.model.job_runs import JobRun, JobStepResult, RunStep
 from logdriven_dagster.model.lineage import QueryLineage
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.model.windows import TimeWindow
@@ -136,7 +136,7 @@ class StepEnded:
     """A step has succeeded, or failed for good, which ends the run."""
 
     step: RunStep
-    result: StepResult
+    result: JobStepResult
     seconds: float
 
 

@@ -15,6 +15,10 @@ _KEPT_BY_STUBS = frozenset(
 )
 
 
+class UntranslatableError(ValueError):
+    """What was found has no counterpart here; the text says what it does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Remark:
     """Something in the original that people must look at themselves."""
@@ -27,7 +31,7 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DraftFile:
     """One file that is to be written below the project folder."""
 
     path: PurePosixPath
@@ -48,19 +52,19 @@ class Draft:
             return (str(name),)
         return tuple(str(name).replace("${each.name}", item["name"]) for item in items)
 
-    def stub(self, reason: str) -> "Draft":
+    def stub(self, reason: str) -> "DraftFile":
         """The table with a step that fails with the reason, which no schedule starts."""
         kept = {name: value for name, value in self.values.items() if name in _KEPT_BY_STUBS}
         step = {"step": "load", "sql": stub_query(reason), "target": {"type": "iceberg"}}
         values = {**kept, "release_state": "offline", "steps": [step]}
-        return Draft(self.path, values, self.origin, {"steps.load": [f"TODO: {reason}"]})
+        return DraftFile(self.path, values, self.origin, {"steps.load": [f"TODO: {reason}"]})
 
 
 @dataclass(slots=True)
 class Translation:
     """All drafts of an import, what was not translated, and what was but wants a look."""
 
-    drafts: list[Draft] = field(default_factory=list)
+    drafts: list[DraftFile] = field(default_factory=list)
     untranslated: list[Remark] = field(default_factory=list)
     notes: list[Remark] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)

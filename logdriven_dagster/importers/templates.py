@@ -5,12 +5,14 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
-from logdriven_dagster.importers.drafts import Draft, Values
+from logdriven_dagster.importers.drafts import DraftFile, Values
 
 _Place: TypeAlias = tuple[str | int, ...]
 
 
-def template(path: PurePosixPath, layer: str, drafts: Sequence[Draft], origin: str) -> Draft:
+def template(
+    path: PurePosixPath, layer: str, drafts: Sequence[DraftFile], origin: str
+) -> DraftFile:
     """One file for all drafts: what they share stands in it, what differs in its items.
 
     An item has every field that any of them has; null is a field that it does without.
@@ -31,7 +33,7 @@ def template(path: PurePosixPath, layer: str, drafts: Sequence[Draft], origin: s
         for item, value in zip(items, given, strict=True):
             item[name] = value
         _put(values, place, f"${{each.{name}}}")
-    return Draft(path, values, origin)
+    return DraftFile(path, values, origin)
 
 
 def _leaves(value: Any, place: _Place) -> Iterator[tuple[_Place, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from logdriven_dagster.config.loading import load_project
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.errors import ConfigError, InvalidProjectError, UsageError
-from logdriven_dagster.importers.drafts import Draft, Translation, Values
+from logdriven_dagster.importers.drafts import DraftFile, Translation, Values
 from logdriven_dagster.importers.yaml_text import yaml_text
 
 
@@ -55,7 +55,7 @@ def prepared(project: Project, translation: Translation) -> Writing:
     drafts = _without_defined(project, translation)
     stubs: set[PurePosixPath] = set()
     while broken := _broken(project.root, drafts):
-        kept: list[Draft] = []
+        kept: list[DraftFile] = []
         gone: set[str] = set()
         for draft in drafts:
             error = broken.get(Path(draft.path))
@@ -91,7 +91,7 @@ def _content(path: Path) -> str | None:
         return None
 
 
-def _without_defined(project: Project, translation: Translation) -> list[Draft]:
+def _without_defined(project: Project, translation: Translation) -> list[DraftFile]:
     """The drafts whose tables no other file of the project defines."""
     files = {name.lower(): path for name, path in project.files.items()}
     kept = []
@@ -106,7 +106,9 @@ def _without_defined(project: Project, translation: Translation) -> list[Draft]:
     return kept
 
 
-def _without(gone: set[str], drafts: Iterable[Draft], translation: Translation) -> Iterator[Draft]:
+def _without(
+    gone: set[str], drafts: Iterable[DraftFile], translation: Translation
+) -> Iterator[DraftFile]:
     """The drafts without tables that are not written: jobs do not run them, nobody waits for them.
 
     A table that would have waited is left to people.
@@ -132,7 +134,7 @@ def _awaited(values: Values) -> list[str]:
     return [each["table"] for each in values.get("depends_on", ())]
 
 
-def _broken(root: Path, drafts: Sequence[Draft]) -> dict[Path, ConfigError]:
+def _broken(root: Path, drafts: Sequence[DraftFile]) -> dict[Path, ConfigError]:
     """The drafts that a copy of the project refuses, each with its first error.
 
     InvalidProjectError if the copy refuses files of the project itself.
@@ -148,7 +150,7 @@ def _broken(root: Path, drafts: Sequence[Draft]) -> dict[Path, ConfigError]:
 
 
 def _by_draft(
-    root: Path, copy: Path, drafts: Sequence[Draft], errors: Iterable[ConfigError]
+    root: Path, copy: Path, drafts: Sequence[DraftFile], errors: Iterable[ConfigError]
 ) -> dict[Path, ConfigError]:
     ours = {Path(draft.path) for draft in drafts}
     found: dict[Path, ConfigError] = {}
@@ -165,7 +167,7 @@ def _by_draft(
     return found
 
 
-def _copy(root: Path, copy: Path, drafts: Iterable[Draft]) -> None:
+def _copy(root: Path, copy: Path, drafts: Iterable[DraftFile]) -> None:
     shutil.copyfile(root / PROJECT_FILE, copy / PROJECT_FILE)
     for folder in ("tables", "jobs"):
         if (root / folder).is_dir():

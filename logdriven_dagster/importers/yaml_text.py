@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import yaml
 
-from logdriven_dagster.importers.drafts import Draft
+from logdriven_dagster.importers.drafts import DraftFile
 
 _WIDTH = 98
 
@@ -29,7 +29,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def yaml_text(draft: Draft) -> str:
+def yaml_text(draft: DraftFile) -> str:
     """The text of a draft's file; the same values make the same text."""
     lines = [*_comment(draft.origin)]
     for name, value in draft.values.items():
@@ -45,7 +45,7 @@ def block(text: str) -> str:
     return textwrap.dedent(text).strip() + ("\n" if "\n" in text.strip() else "")
 
 
-def _steps(draft: Draft, steps: Iterable[dict[str, object]]) -> Iterator[str]:
+def _steps(draft: DraftFile, steps: Iterable[dict[str, object]]) -> Iterator[str]:
     yield "steps:"
     for step in steps:
         for line in _comment(*draft.comments.get(f"steps.{step.get('step')}", ())):

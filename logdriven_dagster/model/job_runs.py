@@ -64,7 +64,7 @@ class JobRun:
 
 
 @dataclass(frozen=True, slots=True)
-class StepResult:
+class JobStepResult:
     """How a step of a maintenance job ended."""
 
     status: Status

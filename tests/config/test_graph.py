@@ -1,6 +1,6 @@
 """Conditions and delays are shown as nodes. Source: DolphinScheduler, 3.2 Frontend."""
 
-from logdriven_dagster.config.derived.graph import Edge, Node, NodeKind, graph_of, mermaid
+from logdriven_dagster.config.derived.graph import Edge, GraphNode, NodeKind, graph_of, mermaid
 from logdriven_dagster.config.derived.relations import tables_of_job
 from logdriven_dagster.config.models.jobs import StandardJob
 from tests.builders import table
@@ -20,8 +20,8 @@ def graph(*relations, selected=("a", "b", "c")):
 def test_a_condition_and_a_delay_are_stored_in_the_relation_and_shown_as_nodes_d16():
     shown = graph({"from": "b", "to": "c", "condition": "failure", "delay": "30 min"})
     assert shown.nodes[3:] == (
-        Node("n0", NodeKind.CONDITION, "on failure"),
-        Node("n1", NodeKind.DELAY, "after 30 min"),
+        GraphNode("n0", NodeKind.CONDITION, "on failure"),
+        GraphNode("n1", NodeKind.DELAY, "after 30 min"),
     )
     assert [(edge.start, edge.end) for edge in shown.edges] == [
         ("t0", "t1"),

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.examples.shop_history import ZONE, Order, rounds
+from logdriven_dagster.examples.shop_history import ZONE, ShopOrder, rounds
 from tests.examples.conftest import Example, run_example
 
 FIRST, SECOND = rounds()
 ORDERS = [*FIRST.orders, *SECOND.orders]
 
 
-def day_of(order: Order) -> str:
+def day_of(order: ShopOrder) -> str:
     return str(order.created_at.astimezone(ZONE).date())
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from dagster import Definitions, SensorDefinition, build_sensor_context
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.execution.definitions.changes import Registry, rollback
+from logdriven_dagster.execution.definitions.changes import ProjectRegistry, rollback
 from logdriven_dagster.execution.definitions.registering import located, register
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.runlog import RunLog
@@ -30,7 +30,7 @@ def caught_up(world: World, definitions: Definitions) -> None:
 
 
 def versions(world: World) -> list[int]:
-    found = Registry.opened(world.root).versions("ods.alone")
+    found = ProjectRegistry.opened(world.root).versions("ods.alone")
     return [version.version for version in found]
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import URL
 
 from logdriven_dagster.config.derived.exchange import as_json, as_yaml, parsed_export
-from logdriven_dagster.execution.definitions.changes import Registry, rollback, set_settings
+from logdriven_dagster.execution.definitions.changes import ProjectRegistry, rollback, set_settings
 from logdriven_dagster.execution.definitions.exchange import export, import_export
 from logdriven_dagster.execution.definitions.registering import (
     Registered,
@@ -112,8 +112,8 @@ class Shop:
         return told(import_export(self.root, found, by).changes)
 
     @property
-    def registry(self) -> Registry:
-        return Registry("shop", RunLog.open(self.url))
+    def registry(self) -> ProjectRegistry:
+        return ProjectRegistry("shop", RunLog.open(self.url))
 
     def versions(self, name: str) -> list[tuple[int, str]]:
         return [(v.version, v.operation.value) for v in self.registry.versions(name)]

@@ -12,7 +12,7 @@ from sqlalchemy.engine import make_url
 
 from logdriven_dagster.config.derived.exchange import as_json, as_yaml, parsed_export
 from logdriven_dagster.errors import InvalidProjectError, UsageError
-from logdriven_dagster.execution.definitions.changes import Registry, rollback, set_settings
+from logdriven_dagster.execution.definitions.changes import ProjectRegistry, rollback, set_settings
 from logdriven_dagster.execution.definitions.exchange import export, import_export
 from logdriven_dagster.execution.definitions.registering import author, consult, register
 from logdriven_dagster.model.definitions import Kind
@@ -124,7 +124,7 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def the_log_has_every_version_without_gaps(self) -> None:
-        registry = Registry("lives", self.run_log)
+        registry = ProjectRegistry("lives", self.run_log)
         for kind, (_, log) in DEFINITIONS.items():
             with registry.run_log.read() as conn:
                 rows = conn.execute(log.select().order_by(log.c.code, log.c.version)).all()

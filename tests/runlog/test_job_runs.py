@@ -4,7 +4,7 @@ import pytest
 
 from logdriven_dagster.errors import AlreadyRunningError, AttemptLostError
 from logdriven_dagster.model.attempts import Owner, Status
-from logdriven_dagster.model.job_runs import JobRequest, RunStep, StepResult
+from logdriven_dagster.model.job_runs import JobRequest, JobStepResult, RunStep
 from logdriven_dagster.runlog.jobs import history as job_history
 from logdriven_dagster.runlog.jobs import runs as job_runs
 from logdriven_dagster.runlog.leases import LeasedRows
@@ -115,7 +115,7 @@ def test_who_was_taken_over_can_neither_renew_nor_write_nor_finish(log):
     dead = start(log, steps=(LOAD,))
     expire(log)
     start(log, owner=OTHER, steps=(LOAD,))
-    done = StepResult(Status.SUCCESS)
+    done = JobStepResult(Status.SUCCESS)
     for write in (
         lambda conn: job_runs.RUNS.renew(conn, [dead]),
         lambda conn: job_runs.RUNS.verify(conn, [dead]),
@@ -139,7 +139,7 @@ def test_a_step_holds_its_rows_and_its_failed_tries(log):
     run = start(log, steps=(LOAD, SWEEP))
     log.write(lambda conn: job_runs.start_step(conn, run, LOAD))
     log.write(lambda conn: job_runs.start_step(conn, run, LOAD, 1))
-    result = StepResult(Status.SUCCESS, 7, "7 rows deleted", None, 1)
+    result = JobStepResult(Status.SUCCESS, 7, "7 rows deleted", None, 1)
     log.write(lambda conn: job_runs.end_step(conn, run, LOAD, result))
     finish(log, run, Status.FAILURE, "stopped")
     with log.read() as conn:
@@ -159,7 +159,7 @@ def test_the_step_at_which_the_newest_run_stopped_is_known_m06(log):
     run = start(log, steps=(LOAD, SWEEP))
     for step, status in ((LOAD, Status.SUCCESS), (SWEEP, Status.FAILURE)):
         log.write(lambda conn, step=step: job_runs.start_step(conn, run, step))
-        result = StepResult(status)
+        result = JobStepResult(status)
         log.write(lambda conn, s=step, r=result: job_runs.end_step(conn, run, s, r))
     finish(log, run, Status.FAILURE, "sweep")
     assert stopped() == SWEEP

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from logdriven_dagster.config.sql.window_keys import Keys, keys_of_source
-from logdriven_dagster.config.sql.window_scopes import SHARED, Relation, TogetherError
+from logdriven_dagster.config.sql.window_scopes import SHARED, NamedRows, TogetherError
 from logdriven_dagster.model.periods import Grid, Period
 
 DAYS = Grid(datetime(2022, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")), Period.parse("1 day"))
@@ -14,12 +14,12 @@ HOURS = Grid(datetime(2022, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")), Period.pars
 TEXTS = "at >= '${DATA_RANGE_START}' AND at < '${DATA_RANGE_END}'"
 BOUNDS = ":data_range_start <= at AND at < :data_range_end"
 RELATIONS = {
-    "source": Relation(frozenset({"at"})),
-    "ods.lines": Relation(frozenset({"at"})),
-    "ods.months": Relation(must_name=frozenset({"at"})),
+    "source": NamedRows(frozenset({"at"})),
+    "ods.lines": NamedRows(frozenset({"at"})),
+    "ods.months": NamedRows(must_name=frozenset({"at"})),
     "dim.shops": SHARED,
     "raw": SHARED,
-    "own": Relation(refused="it reads own"),
+    "own": NamedRows(refused="it reads own"),
 }
 
 

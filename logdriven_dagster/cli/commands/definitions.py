@@ -103,10 +103,10 @@ def history(
     """Show every version: who made it, when, why, and which fields it changed."""
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.cli.shown.definitions import version_json
-    from logdriven_dagster.execution.definitions.changes import Registry
+    from logdriven_dagster.execution.definitions.changes import ProjectRegistry
     from logdriven_dagster.model.definitions import content_differences
 
-    versions = Registry.opened(_folder(project)).versions(name)
+    versions = ProjectRegistry.opened(_folder(project)).versions(name)
     contents = [version.in_force for version in versions]
     changed = [[], *map(content_differences, contents[:-1], contents[1:])]
     if as_json:

@@ -111,7 +111,7 @@ def scaffold(
     from logdriven_dagster.importers.database import importing as scaffolding
     from logdriven_dagster.importers.naming import table_name
 
-    wish = scaffolding.Wish(
+    wish = scaffolding.ScaffoldRequest(
         connection=connection,
         today=data_clock(loaded, now).date(),
         schema=schema,
@@ -151,7 +151,7 @@ def import_kettle(
     _check_times(loaded, default_start, period)
     from logdriven_dagster.importers.kettle import importing as kettle
 
-    wish = kettle.Wish(
+    wish = kettle.KettleRequest(
         connection=connection,
         today=data_clock(loaded, now).date(),
         schema=schema,

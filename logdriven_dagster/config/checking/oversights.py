@@ -26,7 +26,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.queries import dialect_of
 from logdriven_dagster.config.sql.query_mistakes import (
     Names,
-    Place,
+    TextPlace,
     query_mistakes,
     statement_mistakes,
     variable_mistakes,
@@ -96,7 +96,7 @@ class _Table:
         query = self._project.step_sql(self._table, step)
         if query is not None:
             file = self._document.path.parent / step.sql_file if step.sql_file else None
-            place = Place(self._document, ("steps", n, "sql"), file)
+            place = TextPlace(self._document, ("steps", n, "sql"), file)
             yield from query_mistakes(place, query, names)
 
     def _of_function(
@@ -105,8 +105,8 @@ class _Table:
         names = fixed | {name.replace(".", "_") for name in self._known}
         return _of_function(self._document, location, reference, names)
 
-    def _at(self, *location: str | int) -> Place:
-        return Place(self._document, location)
+    def _at(self, *location: str | int) -> TextPlace:
+        return TextPlace(self._document, location)
 
     def _names(self, step: StepConfig | None = None) -> Names:
         tables = None if self._any_table else frozenset(self._known)
@@ -158,12 +158,14 @@ def _of_upkeep(project: Project, job: MaintenanceJob, document: Document) -> Ite
             yield from _of_function(document, ("steps", n, "python"), step.python, _OF_UPKEEP)
 
 
-def _statements(document: Document, n: int, step: MaintenanceStep) -> Iterator[tuple[Place, str]]:
+def _statements(
+    document: Document, n: int, step: MaintenanceStep
+) -> Iterator[tuple[TextPlace, str]]:
     if isinstance(step.sql, str):
-        yield Place(document, ("steps", n, "sql")), step.sql
+        yield TextPlace(document, ("steps", n, "sql")), step.sql
         return
     for i, statement in enumerate(step.sql or ()):
-        yield Place(document, ("steps", n, "sql", i)), statement
+        yield TextPlace(document, ("steps", n, "sql", i)), statement
 
 
 def _of_function(

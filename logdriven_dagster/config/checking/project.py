@@ -38,7 +38,7 @@ _NAMES = re.compile(r"[a-z_]\w*(?:\s*\.\s*[a-z_]\w*)*")
 
 
 @dataclass
-class Found(Generic[T]):
+class ValidConfigs(Generic[T]):
     """Valid configurations by name, and the documents that they come from."""
 
     items: dict[str, T] = field(default_factory=dict)
@@ -47,8 +47,8 @@ class Found(Generic[T]):
 
 def mistakes(
     config: ProjectConfig,
-    tables: Found[TableConfig],
-    jobs: Found[JobConfig],
+    tables: ValidConfigs[TableConfig],
+    jobs: ValidConfigs[JobConfig],
     broken: Iterable[str],
 ) -> Iterator[ConfigError]:
     """Every mistake; of tables whose own files are `broken` nothing more is said."""
@@ -282,7 +282,7 @@ def _mentioned(sql: str, names: Mapping[str, str]) -> list[str]:
     return sorted(names[prefix] for prefix in prefixes & names.keys())
 
 
-def _shared_targets(tables: Found[TableConfig]) -> Iterator[ConfigError]:
+def _shared_targets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
     """Two tables that write to the same place would delete each other's rows."""
     users: dict[tuple[str, str], str] = {}
     for name, table in tables.items.items():

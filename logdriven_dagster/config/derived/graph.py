@@ -25,7 +25,7 @@ class NodeKind(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """A box of the graph."""
 
     id: str
@@ -47,7 +47,7 @@ class Edge:
 class Graph:
     """Tables in running order, then what stands between them."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     edges: tuple[Edge, ...]
 
 
@@ -57,8 +57,8 @@ def graph_of(tables: Mapping[str, TableConfig], selected: Iterable[str]) -> Grap
     `tables` are the project's, or those that a job sees, which have its relations.
     """
     chosen = list(selected)
-    nodes = {name: Node(f"t{n}", NodeKind.TABLE, name) for n, name in enumerate(chosen)}
-    between: list[Node] = []
+    nodes = {name: GraphNode(f"t{n}", NodeKind.TABLE, name) for n, name in enumerate(chosen)}
+    between: list[GraphNode] = []
     edges: list[Edge] = []
     for name in chosen:
         for dependency in tables[name].depends_on:
@@ -90,20 +90,20 @@ def mermaid(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def _outside(dependency: Dependency, tables: Mapping[str, TableConfig], n: int) -> Node:
+def _outside(dependency: Dependency, tables: Mapping[str, TableConfig], n: int) -> GraphNode:
     known = dependency.managed and dependency.table in tables
     kind = NodeKind.UPSTREAM if known else NodeKind.EXTERNAL
-    return Node(f"t{n}", kind, dependency.table)
+    return GraphNode(f"t{n}", kind, dependency.table)
 
 
-def _stops(dependency: Dependency, n: int) -> Iterator[Node]:
+def _stops(dependency: Dependency, n: int) -> Iterator[GraphNode]:
     """What stands between an upstream and the table that waits for it."""
     if dependency.condition != "success":
         label = "on failure" if dependency.condition == "failure" else "always"
-        yield Node(f"n{n}", NodeKind.CONDITION, label)
+        yield GraphNode(f"n{n}", NodeKind.CONDITION, label)
         n += 1
     if dependency.delay:
-        yield Node(f"n{n}", NodeKind.DELAY, f"after {_length(dependency.delay)}")
+        yield GraphNode(f"n{n}", NodeKind.DELAY, f"after {_length(dependency.delay)}")
 
 
 def _length(delay: timedelta) -> str:

@@ -25,7 +25,7 @@ _FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "binaryfile
 
 
 @dataclass(frozen=True)
-class Place:
+class TextPlace:
     """Where a text stands: a field of a document, or a file that the field names."""
 
     document: Document
@@ -74,7 +74,7 @@ class Names:
         return name in known or (self.loops and name.startswith(VARIABLE))
 
 
-def variable_mistakes(place: Place, text: str, names: Names) -> Iterator[ConfigError]:
+def variable_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[ConfigError]:
     """Each `${name}` of a text that has no value."""
     for name in names.unknown_variables(text):
         before = text[: text.index(f"${{{name}}}")]
@@ -83,7 +83,7 @@ def variable_mistakes(place: Place, text: str, names: Names) -> Iterator[ConfigE
 
 
 def statement_mistakes(
-    place: Place, text: str, names: Names, dialect: str | None
+    place: TextPlace, text: str, names: Names, dialect: str | None
 ) -> Iterator[ConfigError]:
     """Mistakes of a statement in a database's own language, as far as sqlglot knows it."""
     yield from variable_mistakes(place, text, names)
@@ -95,7 +95,7 @@ def statement_mistakes(
         yield place.unreadable(error)
 
 
-def query_mistakes(place: Place, text: str, names: Names) -> Iterator[ConfigError]:
+def query_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[ConfigError]:
     """Mistakes of a query in Spark's language."""
     yield from variable_mistakes(place, text, names)
     try:

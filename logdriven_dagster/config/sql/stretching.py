@@ -14,7 +14,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW, Keys
-from logdriven_dagster.config.sql.window_scopes import SHARED, Relation, TogetherError
+from logdriven_dagster.config.sql.window_scopes import SHARED, NamedRows, TogetherError
 
 Counting: TypeAlias = Literal["results", "reads", "unknown"]
 """How many rows were read for a window of a pass: as many as it has, if every row that is read
@@ -87,7 +87,7 @@ class _Steps:
 
     def __init__(self, project: Project, table: TableConfig) -> None:
         self._project, self._table = project, table
-        own = Relation(refused=f"it reads {table.table}, its own rows of earlier windows")
+        own = NamedRows(refused=f"it reads {table.table}, its own rows of earlier windows")
         self._relations = {table.table.lower(): own}
         for dependency in table.managed_dependencies:
             if dependency.read != "none":
@@ -108,13 +108,13 @@ class _Steps:
             except (TogetherError, UnreadableSqlError) as error:
                 raise TogetherError(f"check {check.check}: {error}") from None
 
-    def _result(self, step: StepConfig) -> Relation:
+    def _result(self, step: StepConfig) -> NamedRows:
         source = self._source(step.source) if step.source else SHARED
         self._relations["source"] = source
         sql = self._project.step_sql(self._table, step)
         return source if sql is None else self.keys.of(sql)
 
-    def _refuse_misplaced(self, step: StepConfig, found: Relation) -> None:
+    def _refuse_misplaced(self, step: StepConfig, found: NamedRows) -> None:
         target = step.target
         if target is None or target.window_column is None:
             return
@@ -127,7 +127,7 @@ class _Steps:
                 f"{target.window_column} is not made of what it reads by window alone ({told} is)"
             )
 
-    def _source(self, source: Source) -> Relation:
+    def _source(self, source: Source) -> NamedRows:
         texts = source.model_dump(exclude={"query"})
         if found := OF_A_WINDOW.search(str(texts)):
             raise TogetherError(f"its source uses {found[0]}")
@@ -136,14 +136,14 @@ class _Steps:
             inner = Keys(self._table.grid, {}).of(source.query, self._dialect(source))
         if source.window_column is None:
             return inner
-        return Relation((inner.keys or frozenset()) | {source.window_column.lower()})
+        return NamedRows((inner.keys or frozenset()) | {source.window_column.lower()})
 
     def _dialect(self, source: JdbcSource) -> str | None:
         from logdriven_dagster.config.sql.queries import dialect_of
 
         return dialect_of(self._project, source.connection)
 
-    def _upstream(self, name: str) -> Relation:
+    def _upstream(self, name: str) -> NamedRows:
         """The awaited windows of an upstream table, or all of its rows."""
         table, upstream = self._table, self._project.tables[name]
         dependency = next(each for each in table.depends_on if each.table == name)
@@ -153,11 +153,13 @@ class _Steps:
         if upstream.is_sliced or upstream.incremental_type == "full":
             return SHARED
         if target.window_column is None:
-            return Relation(refused=f"{name} has no target.window_column to tell its windows by")
+            return NamedRows(refused=f"{name} has no target.window_column to tell its windows by")
         column = frozenset({target.window_column.lower()})
         if dependency.window == "ended":
-            return Relation(refused=f"it reads the windows of {name} that ended before each window")
-        return Relation(column) if _divides(upstream, table) else Relation(must_name=column)
+            return NamedRows(
+                refused=f"it reads the windows of {name} that ended before each window"
+            )
+        return NamedRows(column) if _divides(upstream, table) else NamedRows(must_name=column)
 
 
 def _divides(upstream: TableConfig, table: TableConfig) -> bool:

@@ -18,7 +18,7 @@ from logdriven_dagster.config.sql.window_scopes import (
     END,
     SHARED,
     START,
-    Relation,
+    NamedRows,
     Scope,
     TogetherError,
 )
@@ -40,7 +40,7 @@ def keys_of_source(sql: str, grid: Grid, column: str) -> frozenset[str]:
     """
     if "${" in _QUOTED_BOUND.sub("", sql):
         return frozenset()
-    keys = Keys(grid, {"source": Relation(frozenset({column.lower()}))})
+    keys = Keys(grid, {"source": NamedRows(frozenset({column.lower()}))})
     try:
         found = keys.of(sql).keys
     except (TogetherError, UnreadableSqlError):
@@ -53,7 +53,7 @@ class Keys:
     """Analyses the queries of one table."""
 
     grid: Grid
-    relations: Mapping[str, Relation]
+    relations: Mapping[str, NamedRows]
     """Names in small letters → what they stand for; any other name is shared."""
     multiplies: bool = field(default=False, init=False)
     """Whether a query makes several rows of one, or reads rows that all windows share."""
@@ -63,7 +63,7 @@ class Keys:
     """How often queries name what they read."""
     _bounds_left: int = 0
 
-    def of(self, sql: str, dialect: str | None = "spark") -> Relation:
+    def of(self, sql: str, dialect: str | None = "spark") -> NamedRows:
         """What the result of a query is; TogetherError where windows mix."""
         text = _QUOTED_BOUND.sub(lambda match: ":" + match[1].lower(), sql)
         if found := OF_A_WINDOW.search(text):
@@ -87,7 +87,7 @@ class Keys:
             raise TogetherError(f"{told}, as in `at >= :{START} AND at < :{END}`")
         return relation
 
-    def query(self, node: Any, known: Mapping[str, Relation]) -> Relation:
+    def query(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:
         """What the result of a part of a query is, in which more names are known."""
         from sqlglot import exp
 
@@ -103,7 +103,7 @@ class Keys:
             return self._select(node, known)
         return SHARED
 
-    def _union(self, node: Any, known: Mapping[str, Relation]) -> Relation:
+    def _union(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:
         sides = [self.query(each, known) for each in (node.left, node.right)]
         if not any(side.is_apart for side in sides):
             return SHARED
@@ -116,22 +116,22 @@ class Keys:
         keys = frozenset(a for a, b in zip(*lists, strict=False) if a in left and b in right)
         if node.args.get("distinct", True) and not keys:
             raise TogetherError("it compares rows of all windows, as DISTINCT does")
-        relation = Relation(keys)
+        relation = NamedRows(keys)
         self._refuse_limit(node, relation)
         return relation
 
-    def _select(self, node: Any, known: Mapping[str, Relation]) -> Relation:
+    def _select(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:
         scope = Scope(self, node, known)
         scope.join()
         scope.refuse_subqueries()
         if not scope.keys:
             return SHARED
-        self._refuse_limit(node, Relation(frozenset()))
+        self._refuse_limit(node, NamedRows(frozenset()))
         scope.refuse_mixing()
-        return Relation(frozenset(scope.result_keys()))
+        return NamedRows(frozenset(scope.result_keys()))
 
     @staticmethod
-    def _refuse_limit(node: Any, relation: Relation) -> None:
+    def _refuse_limit(node: Any, relation: NamedRows) -> None:
         if relation.is_apart and (node.args.get("limit") or node.args.get("offset")):
             raise TogetherError("LIMIT counts rows of all windows")
 

@@ -18,7 +18,7 @@ class TogetherError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class NamedRows:
     """What a name in a query stands for."""
 
     keys: frozenset[str] | None = None
@@ -33,13 +33,13 @@ class Relation:
         return self.keys is not None
 
 
-SHARED = Relation()
+SHARED = NamedRows()
 
 
 class Scope:
     """One SELECT with what it reads."""
 
-    def __init__(self, analysis: "Keys", node: Any, known: Mapping[str, Relation]) -> None:
+    def __init__(self, analysis: "Keys", node: Any, known: Mapping[str, NamedRows]) -> None:
         self._analysis, self._node, self._known = analysis, node, known
         self.keys: dict[str, frozenset[str]] = {}
         """Alias → its keys, of what is read window by window."""
@@ -65,14 +65,14 @@ class Scope:
             alias = item.alias_or_name.lower()
             relation = relations.get(alias, SHARED)
             if alias in chosen and not relation.is_apart:
-                relation = Relation(frozenset({chosen[alias]}))
+                relation = NamedRows(frozenset({chosen[alias]}))
             elif relation.must_name:
                 names = ", ".join(sorted(relation.must_name))
                 told = f"`{names} >= :{START} AND {names} < :{END}`"
                 raise TogetherError(f"{alias} holds rows of more than the window; say {told}")
             self._add(alias, relation, join)
 
-    def _relation(self, item: Any) -> Relation:
+    def _relation(self, item: Any) -> NamedRows:
         from sqlglot import exp
 
         if isinstance(item, exp.Subquery):
@@ -84,7 +84,7 @@ class Scope:
             raise TogetherError(relation.refused)
         return relation
 
-    def _add(self, alias: str, relation: Relation, join: Any) -> None:
+    def _add(self, alias: str, relation: NamedRows, join: Any) -> None:
         side = f"{join.side} {join.kind}".upper() if join is not None else ""
         if not relation.is_apart:
             if self.keys and ("RIGHT" in side or "FULL" in side):
@@ -104,7 +104,7 @@ class Scope:
         elif not self.keys:
             self.keys[alias] = frozenset()
 
-    def _meets(self, alias: str, relation: Relation, join: Any) -> bool:
+    def _meets(self, alias: str, relation: NamedRows, join: Any) -> bool:
         """Whether rows meet only within a window."""
         from sqlglot import exp
 
@@ -121,7 +121,7 @@ class Scope:
                         return True
         return False
 
-    def _chosen(self, where: Any, relations: Mapping[str, Relation]) -> dict[str, str]:
+    def _chosen(self, where: Any, relations: Mapping[str, NamedRows]) -> dict[str, str]:
         """Alias → the column whose value the query itself restricts to the window."""
         from sqlglot import exp
 
@@ -155,7 +155,7 @@ class Scope:
         value: Any,
         bound: Any,
         name: str,
-        relations: Mapping[str, Relation],
+        relations: Mapping[str, NamedRows],
     ) -> None:
         from sqlglot import exp
 

@@ -45,14 +45,14 @@ Side: TypeAlias = int | Literal["file"]
 
 
 @dataclass(frozen=True, slots=True)
-class Registry:
+class ProjectRegistry:
     """The registry of a project, whatever its other files say."""
 
     project: str
     run_log: RunLog
 
     @classmethod
-    def opened(cls, root: Path | str) -> "Registry":
+    def opened(cls, root: Path | str) -> "ProjectRegistry":
         """Open the registry of a folder; InvalidProjectError without a valid `logdriven.yaml`."""
         sources = read_sources(root)
         project = Project(sources.root, sources.config, {}, {}, {})
@@ -88,7 +88,7 @@ def set_settings(root: Path | str, wanted: Settings, by: Author) -> list[Change]
     Files are applied only where a name is not registered yet. UsageError for unknown names and
     settings, and for values that they cannot have; nothing is written then.
     """
-    registry = Registry.opened(root)
+    registry = ProjectRegistry.opened(root)
     if any(registry.ask(definition_history.kind_of, name) is None for name in wanted):
         register(root)
     kinds = {name: registry.kind(name) for name in wanted}
@@ -157,7 +157,7 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
     there is no such version, or it does not fit the project any more; nothing is written then.
     """
     folder = Folder.to_look_at(root)
-    registry = Registry(folder.project.name, folder.run_log)
+    registry = ProjectRegistry(folder.project.name, folder.run_log)
     old = _old_version(registry, name, version)
     applying, rolling = author("apply", operator), author(f"rollback to {version}", operator)
     settings = {n: value for n, value in old.columns.items() if n in OPERATIONAL[old.kind]}
@@ -181,7 +181,7 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
     return RolledBack(registered.changes, registered.project.versions[old.code], file)
 
 
-def _old_version(registry: Registry, name: str, version: int) -> Version:
+def _old_version(registry: ProjectRegistry, name: str, version: int) -> Version:
     kind = registry.kind(name)
     if kind not in (Kind.TABLE, Kind.JOB):
         hint = "roll back the table or job that it follows from"
@@ -201,7 +201,7 @@ def diff(root: Path | str, name: str, first: Side | None, second: Side | None) -
 
     UsageError for a version that there is not.
     """
-    versions = {version.version: version for version in Registry.opened(root).versions(name)}
+    versions = {version.version: version for version in ProjectRegistry.opened(root).versions(name)}
     numbers = sorted(versions)
     if first is None:
         first, second = numbers[max(len(numbers) - 2, 0)], numbers[-1]
@@ -240,7 +240,7 @@ def find(root: Path | str, wanted: Mapping[str, str], text: str | None = None) -
 
     `wanted` is by kind of use: connection, source, …; of several, all have to be used by the same.
     """
-    registry = Registry.opened(root)
+    registry = ProjectRegistry.opened(root)
     found: list[list[Finding]] = [
         registry.ask(definition_history.users, [kind], used) for kind, used in wanted.items()
     ]

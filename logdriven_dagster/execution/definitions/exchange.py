@@ -25,7 +25,7 @@ from logdriven_dagster.config.models.settings import checked_column
 from logdriven_dagster.config.project import PROJECT_FILE
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import InvalidProjectError, UsageError
-from logdriven_dagster.execution.definitions.changes import Registry
+from logdriven_dagster.execution.definitions.changes import ProjectRegistry
 from logdriven_dagster.execution.definitions.registering import (
     Folder,
     Registered,
@@ -52,7 +52,7 @@ _DERIVED = (Kind.RELATION, Kind.STEP)
 
 def export(root: Path | str, *, history: bool = False) -> dict[str, Any]:
     """Every definition of the registry, with all its versions if wanted; no secrets are in it."""
-    registry = Registry.opened(root)
+    registry = ProjectRegistry.opened(root)
 
     def read(conn: Connection) -> dict[str, Any]:
         lock(conn, registry.project)  # nothing changes between the parts

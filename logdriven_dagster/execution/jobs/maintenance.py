@@ -25,7 +25,7 @@ from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.timeouts import Timeout
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.job_runs import JobRun, RunStep, StepResult
+from logdriven_dagster.model.job_runs import JobRun, JobStepResult, RunStep
 from logdriven_dagster.model.upkeep import Upkept
 from logdriven_dagster.runlog.jobs import runs as job_runs
 
@@ -95,7 +95,7 @@ class Maintenance:
 
     def _tried(
         self, step: RunStep, config: MaintenanceStep
-    ) -> Generator[StepEvent, None, StepResult]:
+    ) -> Generator[StepEvent, None, JobStepResult]:
         """Try a step as often as the job says, whatever the error is. Source: Kettle."""
         failed = 0
         while True:
@@ -105,21 +105,21 @@ class Maintenance:
                     self._check()
                     done = self._work(config)
                 self._check()
-                return StepResult(Status.SUCCESS, done.rows, redact(done.text), None, failed)
+                return JobStepResult(Status.SUCCESS, done.rows, redact(done.text), None, failed)
             except (AttemptLostError, RunLogError):
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, a step failed
                 failed += 1
                 text = _text(error)
                 if failed > self.job.retries or self.timeout.is_over:
-                    return StepResult(Status.FAILURE, error=text, error_count=failed)
+                    return JobStepResult(Status.FAILURE, error=text, error_count=failed)
             yield StepTriedAgain(step, text, failed)
             self._pause()
 
     def _begin(self, step: RunStep, failed: int) -> None:
         self.runner.run_log.write(lambda conn: job_runs.start_step(conn, self.run, step, failed))
 
-    def _end(self, step: RunStep, result: StepResult) -> None:
+    def _end(self, step: RunStep, result: JobStepResult) -> None:
         self.runner.run_log.write(lambda conn: job_runs.end_step(conn, self.run, step, result))
 
     def _check(self) -> None:

@@ -14,7 +14,7 @@ _NAME_LENGTH = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class FlowNode:
     """A table in the graph; its place in pixels."""
 
     table: str
@@ -32,7 +32,7 @@ class Node:
 class Flow:
     """A graph that fits into `width` × `height` pixels."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[FlowNode, ...]
     paths: tuple[str, ...]
     """SVG paths from upstream to downstream tables."""
     width: int
@@ -56,7 +56,7 @@ def flow(looks: Mapping[str, str], edges: Sequence[tuple[str, str]]) -> Flow | N
         top = (tallest - len(column)) * (_HEIGHT + _GAP_Y) // 2
         for m, name in enumerate(column):
             x, y = n * (_WIDTH + _GAP_X), top + m * (_HEIGHT + _GAP_Y)
-            nodes[name] = Node(name, looks[name], x, y)
+            nodes[name] = FlowNode(name, looks[name], x, y)
     paths = tuple(_path(nodes[up], nodes[down]) for up, down in edges)
     width = len(columns) * (_WIDTH + _GAP_X) - _GAP_X
     return Flow(tuple(nodes.values()), paths, width, tallest * (_HEIGHT + _GAP_Y) - _GAP_Y)
@@ -88,7 +88,7 @@ def _centre(name: str, height: Mapping[str, float], edges: Sequence[tuple[str, s
     return sum(near) / len(near) if near else 0.5
 
 
-def _path(up: Node, down: Node) -> str:
+def _path(up: FlowNode, down: FlowNode) -> str:
     x1, y1 = up.x + _WIDTH, up.y + _HEIGHT // 2
     x2, y2 = down.x, down.y + _HEIGHT // 2
     bend = (x2 - x1) // 2 if x2 - x1 <= _GAP_X * 2 else _GAP_X

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.queries.quoting import quoted
-from logdriven_dagster.importers.database.reflection import Column
+from logdriven_dagster.importers.database.reflection import DatabaseColumn
 
 if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
@@ -19,7 +19,7 @@ _DIGITS = 38
 
 
 @dataclass(slots=True)
-class Reading:
+class ExactReading:
     """What a step needs so that Spark reads every column as it is."""
 
     schema: dict[str, str] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Reading:
     def custom_schema(self) -> str:
         return ", ".join(f"{quoted(name)} {kind}" for name, kind in self.schema.items())
 
-    def query(self, columns: Iterable[Column]) -> str | None:
+    def query(self, columns: Iterable[DatabaseColumn]) -> str | None:
         """The query over `source` that casts; None if there is nothing to cast."""
         if not self.casts:
             return None
@@ -49,9 +49,9 @@ class Reading:
         return "SELECT\n  " + ",\n  ".join(parts) + "\nFROM source\n"
 
 
-def reading_of(columns: Iterable[Column], dialect: str) -> Reading:
+def reading_of(columns: Iterable[DatabaseColumn], dialect: str) -> ExactReading:
     """How to read the columns of a table of SQLite, PostgreSQL, MariaDB or another database."""
-    reading = Reading()
+    reading = ExactReading()
     for column in columns:
         if dialect == "sqlite":
             _sqlite(reading, column)
@@ -60,7 +60,7 @@ def reading_of(columns: Iterable[Column], dialect: str) -> Reading:
     return reading
 
 
-def _sqlite(reading: Reading, column: Column) -> None:
+def _sqlite(reading: ExactReading, column: DatabaseColumn) -> None:
     import sqlalchemy as sa
 
     kind = column.kind
@@ -92,7 +92,7 @@ def _named(kind: "TypeEngine[Any]", names: Mapping[type, str]) -> str | None:
     return next((name for family, name in names.items() if isinstance(kind, family)), None)
 
 
-def _server(reading: Reading, column: Column) -> None:
+def _server(reading: ExactReading, column: DatabaseColumn) -> None:
     import sqlalchemy as sa
 
     kind, name = column.kind, column.name
@@ -113,7 +113,7 @@ def _server(reading: Reading, column: Column) -> None:
         _decimal(reading, column, kind)
 
 
-def _decimal(reading: Reading, column: Column, kind: "TypeEngine[Any]") -> None:
+def _decimal(reading: ExactReading, column: DatabaseColumn, kind: "TypeEngine[Any]") -> None:
     precision = getattr(kind, "precision", None)
     if precision is None and not type(kind).__name__.startswith("DOUBLE"):
         reading.notes[column.name] = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.importers import naming
-from logdriven_dagster.importers.database.column_types import Reading, reading_of
+from logdriven_dagster.importers.database.column_types import ExactReading, reading_of
 from logdriven_dagster.importers.database.increments import Increment, choose_increment
 from logdriven_dagster.importers.database.reflection import (
     SourceTable,
@@ -15,7 +15,7 @@ from logdriven_dagster.importers.database.reflection import (
     open_database,
     reflect,
 )
-from logdriven_dagster.importers.drafts import Draft, Translation, Values, table_path
+from logdriven_dagster.importers.drafts import DraftFile, Translation, Values, table_path
 from logdriven_dagster.importers.templates import template
 from logdriven_dagster.model.periods import Period, Unit
 
@@ -27,7 +27,7 @@ MANY = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ScaffoldRequest:
     """What a person asks of `logdriven scaffold`."""
 
     connection: str
@@ -41,7 +41,7 @@ class Wish:
     period: str | None = None
 
 
-def scaffold(project: Project, wish: Wish) -> Translation:
+def scaffold(project: Project, wish: ScaffoldRequest) -> Translation:
     """A draft for each table; UsageError if the database or something wanted is not there."""
     engine = open_database(project.connection(wish.connection))
     translation = Translation()
@@ -60,9 +60,9 @@ def scaffold(project: Project, wish: Wish) -> Translation:
     return translation
 
 
-def as_templates(project: Project, wish: Wish, translation: Translation) -> None:
+def as_templates(project: Project, wish: ScaffoldRequest, translation: Translation) -> None:
     """Put the drafts of each kind together into one `for_each` file."""
-    kinds: dict[str, list[Draft]] = {}
+    kinds: dict[str, list[DraftFile]] = {}
     for draft in translation.drafts:
         kinds.setdefault(_kind(draft.values), []).append(draft)
     defined = {name.lower(): path for name, path in project.files.items()}
@@ -102,12 +102,12 @@ class _One:
     """One table on its way into a file."""
 
     project: Project
-    wish: Wish
+    wish: ScaffoldRequest
     engine: "Engine"
     table: SourceTable
     name: str
 
-    def draft(self, translation: Translation) -> Draft:
+    def draft(self, translation: Translation) -> DraftFile:
         increment = choose_increment(self.table)
         reading = reading_of(self.table.columns, self.engine.dialect.name)
         self._tell(translation, increment, reading)
@@ -125,9 +125,9 @@ class _One:
             f"Made by `logdriven scaffold` from connection {self.wish.connection}, "
             f"{self.table.label}."
         )
-        return Draft(table_path(self.name), values, origin, {"incremental_type": [why]})
+        return DraftFile(table_path(self.name), values, origin, {"incremental_type": [why]})
 
-    def _tell(self, translation: Translation, increment: Increment, reading: Reading) -> None:
+    def _tell(self, translation: Translation, increment: Increment, reading: ExactReading) -> None:
         if increment.caution:
             translation.note(self.table.label, increment.kind, increment.caution)
         for column, reason in reading.notes.items():
@@ -135,7 +135,7 @@ class _One:
         for column, reason in reading.left_out.items():
             translation.leave(f"{self.table.label}.{column}", "its type", reason)
 
-    def _step(self, increment: Increment, reading: Reading) -> Values:
+    def _step(self, increment: Increment, reading: ExactReading) -> Values:
         source: Values = {"type": "jdbc", "connection": self.wish.connection}
         source |= self._read_from(reading)
         if increment.kind == "auto_inc_id":
@@ -154,7 +154,7 @@ class _One:
             target |= {"mode": "upsert", "key": list(increment.key)}
         return {**step, "target": target}
 
-    def _read_from(self, reading: Reading) -> Values:
+    def _read_from(self, reading: ExactReading) -> Values:
         """The table's name where it needs no quotes and all of its columns can be read."""
         quote = self.engine.dialect.identifier_preparer.quote
         parts = [part for part in (self.table.schema, self.table.name) if part]

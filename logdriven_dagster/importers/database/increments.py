@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from logdriven_dagster.importers.database.reflection import Column, SourceTable
+from logdriven_dagster.importers.database.reflection import DatabaseColumn, SourceTable
 
 _CHANGED = {"updated", "update", "upd", "modified", "modify", "modification", "changed", "change"}
 _CHANGED |= {"mtime", "modifed", "lastmod", "mod", "edited"}
@@ -49,7 +49,7 @@ def choose_increment(table: SourceTable) -> Increment:
     return Increment("full", "no key that grows and no time of change: each window reads all rows")
 
 
-def _by_change(table: SourceTable, column: Column) -> Increment:
+def _by_change(table: SourceTable, column: DatabaseColumn) -> Increment:
     nulls = _nulls(column)
     if not table.key:
         reason = f"{column.name} says when a row changes"
@@ -64,7 +64,7 @@ def _by_change(table: SourceTable, column: Column) -> Increment:
     return Increment("time_window", reason, column.name, table.key, nulls)
 
 
-def _by_key(column: Column) -> Increment:
+def _by_key(column: DatabaseColumn) -> Increment:
     if column.grows:
         reason = f"{column.name} grows with each new row, and nothing says when a row changes"
         caution = ""
@@ -74,7 +74,7 @@ def _by_key(column: Column) -> Increment:
     return Increment("auto_inc_id", reason, column.name, caution=caution)
 
 
-def _counter(table: SourceTable) -> Column | None:
+def _counter(table: SourceTable) -> DatabaseColumn | None:
     """The primary key, if it is one whole number that is not another table's."""
     from sqlalchemy import Integer
 
@@ -87,11 +87,11 @@ def _counter(table: SourceTable) -> Column | None:
     return column
 
 
-def _nulls(column: Column) -> str:
+def _nulls(column: DatabaseColumn) -> str:
     return f"rows without {column.name} are never read" if column.nullable else ""
 
 
-def _time(table: SourceTable, verbs: set[str]) -> Column | None:
+def _time(table: SourceTable, verbs: set[str]) -> DatabaseColumn | None:
     """The column of a time whose name says one of the verbs of the row; one without NULLs first."""
     from sqlalchemy import DateTime
 

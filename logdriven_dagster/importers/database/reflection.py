@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class DatabaseColumn:
     """A column; `grows` if the database itself counts it up."""
 
     name: str
@@ -40,7 +40,7 @@ class SourceTable:
 
     name: str
     schema: str | None
-    columns: tuple[Column, ...]
+    columns: tuple[DatabaseColumn, ...]
     key: tuple[str, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
     comment: str = ""
@@ -49,7 +49,7 @@ class SourceTable:
     def label(self) -> str:
         return f"{self.schema}.{self.name}" if self.schema else self.name
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> DatabaseColumn:
         return next(column for column in self.columns if column.name == name)
 
 
@@ -118,7 +118,7 @@ def _tables(
         )
 
 
-def _column(column: Mapping[str, Any], key: tuple[str, ...], dialect: str) -> Column:
+def _column(column: Mapping[str, Any], key: tuple[str, ...], dialect: str) -> DatabaseColumn:
     import sqlalchemy as sa
 
     sole_key = key == (column["name"],)
@@ -126,7 +126,7 @@ def _column(column: Mapping[str, Any], key: tuple[str, ...], dialect: str) -> Co
     counted = column.get("autoincrement") is True
     # SQLite hands out the numbers of a row's identity where nobody gives one.
     rowid = dialect == "sqlite" and sole_key and type(column["type"]) is sa.INTEGER
-    return Column(
+    return DatabaseColumn(
         name=column["name"],
         kind=column["type"],
         nullable=bool(column.get("nullable", True)) and column["name"] not in key,

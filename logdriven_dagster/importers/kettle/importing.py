@@ -16,12 +16,12 @@ from logdriven_dagster.errors import UsageError
 from logdriven_dagster.importers import naming
 from logdriven_dagster.importers.database.importing import as_date, as_wall_clock
 from logdriven_dagster.importers.database.reflection import open_database
-from logdriven_dagster.importers.drafts import Draft, Translation, Values, job_path, table_path
+from logdriven_dagster.importers.drafts import DraftFile, Translation, Values, job_path, table_path
 from logdriven_dagster.importers.kettle.steps import JOB_VARIABLE, Translator
 from logdriven_dagster.importers.kettle.tables import (
     Configuration,
     Job,
-    Relation,
+    KettleDependency,
     Transformation,
     read_configuration,
 )
@@ -30,7 +30,7 @@ _FOREVER = "Kettle waits for it for ever, here it counts as complete"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class KettleRequest:
     """What a person asks of `logdriven import-kettle`."""
 
     connection: str
@@ -44,7 +44,7 @@ class Wish:
     """Kettle's connection → ours, where their names differ."""
 
 
-def import_kettle(project: Project, wish: Wish) -> Translation:
+def import_kettle(project: Project, wish: KettleRequest) -> Translation:
     """Drafts of all jobs and tables; UsageError if the configuration cannot be read."""
     if wish.repository is not None and not wish.repository.is_dir():
         raise UsageError(f"--repository: {wish.repository} is no folder")
@@ -62,7 +62,7 @@ def import_kettle(project: Project, wish: Wish) -> Translation:
 @dataclass(slots=True)
 class _Import:
     project: Project
-    wish: Wish
+    wish: KettleRequest
     found: Configuration
     steps: Translator
     translation: Translation
@@ -149,7 +149,7 @@ class _Import:
         values["steps"] = [made.step]
         comments = {"steps.load": made.comments} if made.comments else {}
         origin = f"Made by `logdriven import-kettle` from {first.place}: {first.name}."
-        self.translation.drafts.append(Draft(table_path(name), values, origin, comments))
+        self.translation.drafts.append(DraftFile(table_path(name), values, origin, comments))
 
     def _runs(self, row: Transformation) -> bool:
         """Whether Kettle runs it: neither it nor its job is disabled."""
@@ -186,7 +186,7 @@ class _Import:
             depends.setdefault(dependency["table"], dependency)
         return list(depends.values())
 
-    def _dependency(self, relation: Relation) -> Values:
+    def _dependency(self, relation: KettleDependency) -> Values:
         """Their SQL reads databases, so upstreams are waited for and never read by name."""
         name = self.names.get(relation.upstream)
         if name is not None and relation.managed:
@@ -239,7 +239,7 @@ class _Import:
             values["parameters"] = {JOB_VARIABLE: job.name}
         values["tables"] = list(tables)
         origin = f"Made by `logdriven import-kettle` from {job.place}: {job.name}."
-        self.translation.drafts.append(Draft(job_path(values["job"]), values, origin))
+        self.translation.drafts.append(DraftFile(job_path(values["job"]), values, origin))
 
     def _maintenance_job(self, job: Job, rows: list[Transformation]) -> None:
         values = self._job_values(job)
@@ -262,4 +262,4 @@ class _Import:
             self.translation.note(job.place, job.name, "the job has no steps: it does nothing")
         values["steps"] = steps
         origin = f"Made by `logdriven import-kettle` from {job.place}: {job.name}."
-        self.translation.drafts.append(Draft(job_path(values["job"]), values, origin, comments))
+        self.translation.drafts.append(DraftFile(job_path(values["job"]), values, origin, comments))

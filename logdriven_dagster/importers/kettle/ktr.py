@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 
+from logdriven_dagster.importers.drafts import UntranslatableError
 from logdriven_dagster.importers.naming import is_whole
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ _BOOKKEEPING = frozenset({"StepsMetrics", "SetVariable", "Dummy", "WriteToLog"})
 
 _DIALECTS = {"MYSQL": "mysql", "MARIADB": "mysql", "POSTGRESQL": "postgres", "ORACLE": "oracle"}
 _DIALECTS |= {"MSSQL": "tsql", "MSSQLNATIVE": "tsql", "SQLITE": "sqlite"}
-
-
-class UntranslatableError(ValueError):
-    """The transformation does something for which there is nothing here; the text says what."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.committing import backend_of, script_mistake
-from logdriven_dagster.importers.drafts import Translation, Values, stub_query
+from logdriven_dagster.importers.drafts import Translation, UntranslatableError, Values, stub_query
 from logdriven_dagster.importers.kettle import ktr
 from logdriven_dagster.importers.kettle.scripts import can_wait, deleting
 from logdriven_dagster.importers.kettle.tables import Transformation
@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"\$\{([^}]*)\}|%%([^%\s]+)%%")
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class KtrStep:
     """A step; `incomplete` if it is a stub, or if something that it names is not known."""
 
     step: Values
@@ -40,37 +40,37 @@ class Translator:
     repository: Path | None
     translation: Translation
 
-    def table_steps(self, row: Transformation, jobs: Sequence[str]) -> Made:
+    def table_steps(self, row: Transformation, jobs: Sequence[str]) -> KtrStep:
         """The step that makes a table which these standard jobs run."""
         try:
             found = self._read(row)
             return self._load(row, found, jobs)
-        except ktr.UntranslatableError as error:
+        except UntranslatableError as error:
             reason = str(error)
         self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
         step = {"step": "load", "sql": stub_query(f"{row.name}: {reason}")}
         comment = f"TODO: {row.path}/{row.name} was not translated: {reason}"
-        return Made({**step, "target": {"type": "iceberg"}}, (comment,), incomplete=True)
+        return KtrStep({**step, "target": {"type": "iceberg"}}, (comment,), incomplete=True)
 
-    def maintenance_step(self, row: Transformation) -> Made:
+    def maintenance_step(self, row: Transformation) -> KtrStep:
         """What a step of a maintenance job does, without its name and place."""
         try:
             found = self._read(row)
             return self._statements(row, found)
-        except ktr.UntranslatableError as error:
+        except UntranslatableError as error:
             reason = str(error)
         self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
         comment = f"TODO: {row.path}/{row.name} was not translated: {reason}"
-        return Made({"sql": stub_query(f"{row.name}: {reason}")}, (comment,), incomplete=True)
+        return KtrStep({"sql": stub_query(f"{row.name}: {reason}")}, (comment,), incomplete=True)
 
     def _read(self, row: Transformation) -> ktr.Ktr:
         if self.repository is None:
-            raise ktr.UntranslatableError("no --repository was given, so its file is not known")
+            raise UntranslatableError("no --repository was given, so its file is not known")
         return ktr.read_ktr(ktr.find_ktr(self.repository, row.path, row.name))
 
-    def _load(self, row: Transformation, found: ktr.Ktr, jobs: Sequence[str]) -> Made:
+    def _load(self, row: Transformation, found: ktr.Ktr, jobs: Sequence[str]) -> KtrStep:
         if found.input is None or found.output is None:
-            raise ktr.UntranslatableError("it has no table input and output, only scripts")
+            raise UntranslatableError("it has no table input and output, only scripts")
         names = _Variables(row, jobs)
         origin, output = found.input, found.output
         target: Values = {
@@ -139,18 +139,18 @@ class Translator:
         alone = {"transaction": False} if script_mistake(texts, backend) else {}
         return {"connection": connection, "sql": texts, **alone}
 
-    def _statements(self, row: Transformation, found: ktr.Ktr) -> Made:
+    def _statements(self, row: Transformation, found: ktr.Ktr) -> KtrStep:
         if found.input is not None:
-            raise ktr.UntranslatableError(
+            raise UntranslatableError(
                 "it copies rows from a table input to an output; make it a table, or SQL"
             )
         places = {script.connection for script in found.scripts}
         if len(places) != 1:
-            raise ktr.UntranslatableError(f"it has scripts on {len(places)} connections")
+            raise UntranslatableError(f"it has scripts on {len(places)} connections")
         names = _Variables(row, [row.job])
         texts = [text for script in found.scripts for text in _texts(found, script, names)]
         if not texts:
-            raise ktr.UntranslatableError("its scripts are empty")
+            raise UntranslatableError("its scripts are empty")
         sql = texts[0] if len(texts) == 1 else texts
         connection = self._connection(places.pop(), found)
         step: Values = {"connection": connection, "sql": sql}
@@ -158,7 +158,7 @@ class Translator:
             step["transaction"] = False
         return self._finished(step, row, names)
 
-    def _finished(self, step: Values, row: Transformation, names: "_Variables") -> Made:
+    def _finished(self, step: Values, row: Transformation, names: "_Variables") -> KtrStep:
         reasons = []
         if names.unknown:
             told = ", ".join(names.unknown)
@@ -172,7 +172,7 @@ class Translator:
         for reason in reasons:
             self.translation.leave(row.place, f"{row.path}/{row.name}", reason)
         comments = tuple(f"TODO: {reason}" for reason in reasons)
-        return Made(step, comments, bool(reasons), names.of_its_job)
+        return KtrStep(step, comments, bool(reasons), names.of_its_job)
 
     def _connection(self, name: str, found: ktr.Ktr) -> str:
         """Ours for one of Kettle's: by --map, by its name, or by the database that it leads to."""
@@ -183,11 +183,11 @@ class Translator:
                     return known
         database = next((d for d in found.databases if d.name == name), None)
         if database is None:
-            raise ktr.UntranslatableError(f"connection {name!r} is not described in the file")
+            raise UntranslatableError(f"connection {name!r} is not described in the file")
         for known, config in ours.items():
             if config.url is not None and self._leads_to(known, database):
                 return known
-        raise ktr.UntranslatableError(
+        raise UntranslatableError(
             f"unknown connection {name!r}: {database.kind} {database.database} on "
             f"{database.host}:{database.port}; add it to logdriven.yaml, or say --map "
             f"{name}=OURS"
@@ -242,9 +242,9 @@ def _texts(found: ktr.Ktr, script: ktr.Script, names: _Variables) -> list[str]:
 def _query(found: ktr.Ktr, origin: ktr.Input) -> str:
     queries = list(ktr.statements(found, origin.connection, origin.sql))
     if len(queries) != 1:
-        raise ktr.UntranslatableError(f"{origin.step}: {len(queries)} statements; one is a query")
+        raise UntranslatableError(f"{origin.step}: {len(queries)} statements; one is a query")
     if re.search(r"(?<![?\w'\"])\?(?![?|&\w'\"])", queries[0]):
-        raise ktr.UntranslatableError(f"{origin.step}: its query has parameters")
+        raise UntranslatableError(f"{origin.step}: its query has parameters")
     return block(queries[0])
 
 

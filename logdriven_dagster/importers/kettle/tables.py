@@ -45,7 +45,7 @@ class Transformation:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class KettleDependency:
     """A row of `t_etl_std_dep_cfg`; not `managed` where Kettle takes the upstream as complete."""
 
     place: str
@@ -60,7 +60,7 @@ class Configuration:
 
     jobs: list[Job] = field(default_factory=list)
     standard: list[Transformation] = field(default_factory=list)
-    relations: list[Relation] = field(default_factory=list)
+    relations: list[KettleDependency] = field(default_factory=list)
     maintenance: list[Transformation] = field(default_factory=list)
 
 
@@ -124,9 +124,9 @@ def _transformation(place: str, row: "RowMapping", translation: Translation) -> 
     )
 
 
-def _relation(place: str, row: "RowMapping") -> Relation:
+def _relation(place: str, row: "RowMapping") -> KettleDependency:
     managed = _yes(row["tbl_from_is_etl"])
-    return Relation(place, _text(row["tbl_to"]), _text(row["tbl_from"]), managed)
+    return KettleDependency(place, _text(row["tbl_to"]), _text(row["tbl_from"]), managed)
 
 
 def _number(

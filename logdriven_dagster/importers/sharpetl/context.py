@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import names_secret, redact, remember
-from logdriven_dagster.importers.drafts import Translation, Values
+from logdriven_dagster.importers.drafts import Translation, UntranslatableError, Values
 from logdriven_dagster.importers.naming import is_whole
 from logdriven_dagster.importers.sharpetl.parser import End, Header, Step, Workflow
 from logdriven_dagster.importers.sharpetl.variables import Variables
@@ -13,12 +13,8 @@ from logdriven_dagster.importers.sharpetl.variables import Variables
 _OF_QUALITY = frozenset({"idColumn", "sortColumn", "desc", "topN"})
 
 
-class UntranslatableError(ValueError):
-    """A step does something for which there is nothing here; the text says what."""
-
-
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SharpEtlRule:
     """A rule of their `quality-check.yaml`."""
 
     text: str
@@ -34,7 +30,7 @@ class Context:
     translation: Translation
     connections: Mapping[str, str]
     """Their name of a connection → ours, where these differ."""
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, SharpEtlRule]
     kind: str
     """The table's `incremental_type`."""
     variables: Variables
@@ -98,7 +94,7 @@ class Context:
 
 
 @dataclass(slots=True)
-class Made:
+class WorkflowStep:
     """A step of ours on its way, and what comes along with it."""
 
     source: Values | None = None

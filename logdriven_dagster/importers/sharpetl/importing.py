@@ -9,8 +9,8 @@ from typing import Any
 from logdriven_dagster.config.models.fields import parse_moment
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.importers import naming
-from logdriven_dagster.importers.drafts import Draft, Translation, Values, table_path
-from logdriven_dagster.importers.sharpetl.context import Context, Rule
+from logdriven_dagster.importers.drafts import DraftFile, Translation, Values, table_path
+from logdriven_dagster.importers.sharpetl.context import Context, SharpEtlRule
 from logdriven_dagster.importers.sharpetl.files import read_workflows
 from logdriven_dagster.importers.sharpetl.parser import Workflow
 from logdriven_dagster.importers.sharpetl.quality import notify, read_rules
@@ -63,7 +63,7 @@ class _One:
         workflow: Workflow,
         translation: Translation,
         names: Mapping[str, str],
-        theirs: tuple[Mapping[str, str], Mapping[str, Rule]],
+        theirs: tuple[Mapping[str, str], Mapping[str, SharpEtlRule]],
     ) -> None:
         self._project, self._workflow, self._names = project, workflow, names
         self._incomplete = False
@@ -109,7 +109,7 @@ class _One:
         clock = re.search(r"\$\{(DATA_RANGE|YEAR|MONTH|DAY|HOUR|MINUTE)", texts)
         return once == [True] and clock is None and "${" not in paths and "," not in paths
 
-    def draft(self) -> Draft:
+    def draft(self) -> DraftFile:
         workflow, context = self._workflow, self._context
         context.leave_unknown(workflow.headers.values(), _KNOWN, "a workflow")
         values: Values = {"table": self._names[workflow.name]}
@@ -135,7 +135,7 @@ class _One:
         if steps.checks:
             values["checks"] = steps.checks
         origin = f"Made by `logdriven import-sharpetl` from {workflow.path.name}."
-        return Draft(table_path(values["table"]), values, origin, self._comments(steps))
+        return DraftFile(table_path(values["table"]), values, origin, self._comments(steps))
 
     def _comments(self, steps: Steps) -> dict[str, Sequence[str]]:
         comments: dict[str, Sequence[str]] = dict(steps.comments)

@@ -12,21 +12,21 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.yaml.bounds import read_yaml
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.importers.drafts import Values
-from logdriven_dagster.importers.sharpetl.context import Context, Rule
+from logdriven_dagster.importers.sharpetl.context import Context, SharpEtlRule
 from logdriven_dagster.importers.sharpetl.parser import Header, Step
 
 _RULES = re.compile(r"column\.(?P<column>.+)\.qualityCheckRules")
 _OCCASIONS = {"FAILURE": "failure", "SUCCESS": "success", "ALWAYS": "always"}
 
 
-def read_rules(path: Path | None) -> dict[str, Rule]:
+def read_rules(path: Path | None) -> dict[str, SharpEtlRule]:
     """The rules of a `quality-check.yaml` by name; UsageError if it is none."""
     if path is None:
         return {}
     try:
         items = read_yaml(path.read_text(encoding="utf-8"))[1] or []
         return {
-            item["dataCheckType"]: Rule(str(item["rule"]), str(item["errorType"]).lower())
+            item["dataCheckType"]: SharpEtlRule(str(item["rule"]), str(item["errorType"]).lower())
             for item in items
         }
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, KeyError) as error:

@@ -2,9 +2,13 @@
 
 import re
 
-from logdriven_dagster.importers.drafts import Values
+from logdriven_dagster.importers.drafts import UntranslatableError, Values
 from logdriven_dagster.importers.naming import is_whole
-from logdriven_dagster.importers.sharpetl.context import Context, Made, UntranslatableError, option
+from logdriven_dagster.importers.sharpetl.context import (
+    Context,
+    WorkflowStep,
+    option,
+)
 from logdriven_dagster.importers.sharpetl.parser import End, Step
 from logdriven_dagster.importers.yaml_text import block
 
@@ -31,7 +35,7 @@ _WINDOW = re.compile(
 )
 
 
-def read_from(context: Context, step: Step) -> Made:
+def read_from(context: Context, step: Step) -> WorkflowStep:
     """Source and query of a step; UntranslatableError for what nothing here reads."""
     kind = step.source.kind
     if kind in JDBC:
@@ -61,21 +65,21 @@ def _transformation(end: End) -> str:
     return f"{name or 'the class'} is Scala; write the step in Python, `python: file.py:function`"
 
 
-def _database(context: Context, step: Step) -> Made:
+def _database(context: Context, step: Step) -> WorkflowStep:
     refuse_statements(step.sql)
     end = step.source
     context.leave_unknown(end.headers.values(), _DATABASE | _SPLIT, f"source {end.kind}")
     source: Values = {"type": "jdbc", "connection": context.connection(end)}
     sql = context.variables.in_text(step.sql)
     if context.kind == "auto_inc_id" and "partitionColumn" in end.headers:
-        return Made(_keys(end, source, sql))
+        return WorkflowStep(_keys(end, source, sql))
     for key in sorted(_SPLIT & end.headers.keys()):
         reason = "windows of time are read by one query; give options of Spark if it is too slow"
         context.leave(end.headers[key].line, key, reason)
     source |= {"query": block(sql)} if sql else {"table": _name(end)}
     if options := context.options(end):
         source["options"] = options
-    return Made(source)
+    return WorkflowStep(source)
 
 
 def _keys(end: End, source: Values, sql: str) -> Values:
@@ -92,16 +96,16 @@ def _keys(end: End, source: Values, sql: str) -> Values:
     return source
 
 
-def _spark(context: Context, step: Step) -> Made:
+def _spark(context: Context, step: Step) -> WorkflowStep:
     refuse_statements(step.sql)
     end = step.source
     context.leave_unknown(end.headers.values(), _DATABASE, f"source {end.kind}")
     if step.sql:
-        return Made(sql=context.variables.in_spark(step.sql))
+        return WorkflowStep(sql=context.variables.in_spark(step.sql))
     name = context.variables.constant(_name(end)).replace("`", "").replace("'", "")
     if end.kind == "temp":
-        return Made(sql=f"SELECT * FROM `{name}`")  # noqa: S608 - the text of a file
-    return Made({"type": "table", "name": name})
+        return WorkflowStep(sql=f"SELECT * FROM `{name}`")  # noqa: S608 - the text of a file
+    return WorkflowStep({"type": "table", "name": name})
 
 
 def _name(end: End) -> str:
@@ -112,7 +116,7 @@ def _name(end: End) -> str:
     return f"{database}.{table}" if database and end.kind not in {*JDBC, "temp"} else table
 
 
-def _files(context: Context, step: Step) -> Made:
+def _files(context: Context, step: Step) -> WorkflowStep:
     end = step.source
     known = _PLACES | (_CSV if end.kind == "csv" else {"multiline"})
     context.leave_unknown(end.headers.values(), known, f"source {end.kind}")
@@ -131,7 +135,7 @@ def _files(context: Context, step: Step) -> Made:
     if step.sql:
         reason = "Sharp ETL never runs the query of a source of files: it is left out"
         context.leave(step.line, "its query", reason)
-    return Made(source, _with_file_name(end) if end.kind == "csv" else None)
+    return WorkflowStep(source, _with_file_name(end) if end.kind == "csv" else None)
 
 
 def _with_file_name(end: End) -> str:
@@ -198,7 +202,7 @@ def as_glob(pattern: str) -> tuple[str, bool]:
     return glob, exact
 
 
-def _kafka(context: Context, step: Step) -> Made:
+def _kafka(context: Context, step: Step) -> WorkflowStep:
     end = step.source
     known = {"topics", "groupId", "schemaDDL", "format", "topicMessageColumns", "enableSerDes"}
     context.leave_unknown(end.headers.values(), known, f"source {end.kind}")
@@ -212,11 +216,11 @@ def _kafka(context: Context, step: Step) -> Made:
     source["topic"] = topics[0] if len(topics) == 1 else topics
     schema = end.get("schemaDDL")
     if not schema:
-        return Made(source)
+        return WorkflowStep(source)
     more = "".join(
         f", {name.strip()}" for name in end.get("topicMessageColumns").split(",") if name
     )
     schema = schema.replace("'", "\\'")
     parsed = f"from_json(CAST(value AS STRING), '{schema}') AS message"
     inner = f"SELECT {parsed}{more} FROM source"  # noqa: S608 - the text of a file
-    return Made(source, f"SELECT message.*{more}\nFROM (\n  {inner}\n)\n")
+    return WorkflowStep(source, f"SELECT message.*{more}\nFROM (\n  {inner}\n)\n")

@@ -4,12 +4,11 @@ import re
 from dataclasses import dataclass, field
 
 from logdriven_dagster.config.sql.references import UnreadableSqlError, replace_tables
-from logdriven_dagster.importers.drafts import Values, stub_query
+from logdriven_dagster.importers.drafts import UntranslatableError, Values, stub_query
 from logdriven_dagster.importers.naming import step_name
 from logdriven_dagster.importers.sharpetl.context import (
     Context,
-    Made,
-    UntranslatableError,
+    WorkflowStep,
     original,
 )
 from logdriven_dagster.importers.sharpetl.parser import Step
@@ -66,19 +65,19 @@ class Steps:
         if step.target.kind == "temp" and step.target.get("tableName"):
             self.context.temps[_temp(self.context, step).lower()] = name
 
-    def _made(self, step: Step) -> Made:
+    def _made(self, step: Step) -> WorkflowStep:
         made = read_from(self.context, step)
         made.target = write_to(self.context, step)
         if not (made.source or made.sql):
             raise UntranslatableError("it reads nothing")
         return made
 
-    def _stub(self, step: Step, reason: str) -> Made:
+    def _stub(self, step: Step, reason: str) -> WorkflowStep:
         self.incomplete = True
         self.context.leave(step.line, f"step {step.name}", reason)
         comments = [f"TODO: step {step.name} was not translated: {reason}"]
         comments += original(step)
-        return Made(sql=stub_query(f"step {step.name}: {reason}"), comments=comments)
+        return WorkflowStep(sql=stub_query(f"step {step.name}: {reason}"), comments=comments)
 
     def _define(self, step: Step) -> None:
         if self.context.kind == "auto_inc_id" and all(f"`{b}`" in step.sql for b in _BOUNDS):

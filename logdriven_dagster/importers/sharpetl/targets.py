@@ -2,9 +2,9 @@
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.importers.database.reflection import open_database
-from logdriven_dagster.importers.drafts import Values
+from logdriven_dagster.importers.drafts import UntranslatableError, Values
 from logdriven_dagster.importers.naming import table_name
-from logdriven_dagster.importers.sharpetl.context import Context, UntranslatableError, option
+from logdriven_dagster.importers.sharpetl.context import Context, option
 from logdriven_dagster.importers.sharpetl.parser import Step
 from logdriven_dagster.importers.sharpetl.sources import JDBC
 

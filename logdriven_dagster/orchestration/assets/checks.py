@@ -68,7 +68,7 @@ def _told(project: Project, table: TableConfig) -> dict[str, tuple[str | None, b
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheckFindings:
     """What rules and checks found in the window of one attempt."""
 
     job_id: int
@@ -80,7 +80,7 @@ class Found:
     """What the check that did not pass says."""
 
     @classmethod
-    def of(cls, event: WindowSucceeded | WindowFailed) -> "Found":
+    def of(cls, event: WindowSucceeded | WindowFailed) -> "CheckFindings":
         """What the end of a window tells."""
         reports = {staged.step_id: staged.quality for staged in event.steps if staged.quality}
         error = event.error if isinstance(event, WindowFailed) else ""
@@ -88,7 +88,7 @@ class Found:
 
 
 def evaluations(
-    project: Project, table: TableConfig, found: Found, key: AssetKey, partition: str
+    project: Project, table: TableConfig, found: CheckFindings, key: AssetKey, partition: str
 ) -> Iterator[AssetCheckEvaluation]:
     """What was found in one window; nothing of rules that the table has no more, or not yet."""
     blocking = {name: blocks for name, (_, blocks) in _told(project, table).items()}
@@ -107,7 +107,7 @@ def evaluations(
 
 
 def _shown(
-    project: Project, table: TableConfig, found: Found
+    project: Project, table: TableConfig, found: CheckFindings
 ) -> dict[str, tuple[bool, str, Mapping[str, Any]]]:
     """Check → whether it passed, its level, and what is told beside it."""
     shown: dict[str, tuple[bool, str, Mapping[str, Any]]] = {}

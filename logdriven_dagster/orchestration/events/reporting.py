@@ -35,7 +35,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.orchestration.assets.checks import Found, evaluations
+from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
 from logdriven_dagster.orchestration.assets.keys import asset_key
 from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
@@ -197,7 +197,7 @@ class Reporter:
         config = self.project.tables.get(table)
         if partition is None or config is None:
             return
-        found = Found.of(event)
+        found = CheckFindings.of(event)
         for shown in evaluations(self.project, config, found, asset_key(table), partition):
             self.context.log_event(shown)  # type: ignore[arg-type]  # takes them too
 

@@ -27,7 +27,7 @@ from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.orchestration.assets.checks import Found, evaluations
+from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
 from logdriven_dagster.orchestration.assets.keys import asset_key
 from logdriven_dagster.orchestration.assets.metadata import (
     identity_shown,
@@ -227,7 +227,7 @@ class _Shown:
                 reports = quality.reports(conn, row["job_id"])
         else:
             reports = {}
-        found = Found(row["job_id"], reports, checks)
+        found = CheckFindings(row["job_id"], reports, checks)
         key = asset_key(table.table)
         for shown in evaluations(self._project, table, found, key, partition):
             report_past(self._instance, shown, moment_of(row["job_end_time"]))

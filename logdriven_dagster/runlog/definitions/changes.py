@@ -13,7 +13,7 @@ from logdriven_dagster.runlog.definitions.registry import modified, takes_over
 from logdriven_dagster.runlog.definitions.rows import (
     DEFINITIONS,
     Author,
-    Draft,
+    NewVersion,
     content_columns,
     contents,
     last_versions,
@@ -91,8 +91,8 @@ def put(
     return [draft.change for draft in drafts]
 
 
-def _added(kind: Kind, code: str, wanted: Wanted, version: int) -> Draft:
+def _added(kind: Kind, code: str, wanted: Wanted, version: int) -> NewVersion:
     item = wanted.item
     change = Change(kind, item.name, code, Operation.ADD, version, None, item.content)
     values = {**content_columns(item, wanted.file_digest), **item.columns, **wanted.settings}
-    return Draft(change, values)
+    return NewVersion(change, values)

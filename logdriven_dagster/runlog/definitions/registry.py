@@ -29,7 +29,7 @@ from logdriven_dagster.runlog.definitions.rows import (
     DEFINITIONS,
     OPERATIONAL,
     Author,
-    Draft,
+    NewVersion,
     bring,
     content_columns,
     contents,
@@ -197,13 +197,13 @@ def _planned(rows: Mapping[str, Row[Any]], declared: Collection[Declared]) -> _P
     return planned
 
 
-def _drafts(conn: Connection, project: str, kind: Kind, planned: _Plan) -> Iterator[Draft]:
+def _drafts(conn: Connection, project: str, kind: Kind, planned: _Plan) -> Iterator[NewVersion]:
     new = {code_of(project, kind, item.name): item for item in planned.added}
     last = last_versions(conn, kind, new)
     for code, item in new.items():
         version = last.get(code, 0) + 1
         change = Change(kind, item.name, code, Operation.ADD, version, None, item.content)
-        yield Draft(change, {**content_columns(item, item.digest), **item.columns})
+        yield NewVersion(change, {**content_columns(item, item.digest), **item.columns})
     replaced = [row for row, _ in planned.changed] + planned.deleted
     before = contents(conn, kind, [row.code for row in replaced])
     for row, item in planned.changed:
@@ -214,16 +214,16 @@ def _drafts(conn: Connection, project: str, kind: Kind, planned: _Plan) -> Itera
     for row in planned.deleted:
         text = canonical(content_in_force(before[row.code], dict(row._mapping)))
         change = Change(kind, row.name, row.code, Operation.DELETE, row.version + 1, text)
-        yield Draft(change, {})
+        yield NewVersion(change, {})
 
 
-def modified(kind: Kind, row: Row[Any], content: str, values: Mapping[str, Any]) -> Draft:
+def modified(kind: Kind, row: Row[Any], content: str, values: Mapping[str, Any]) -> NewVersion:
     """The next version of a row whose content is `content`, with some columns changed."""
     before = content_in_force(content, dict(row._mapping))
     after = content_in_force(values.get("content", content), {**row._mapping, **values})
     texts = canonical(before), canonical(after)
     change = Change(kind, row.name, row.code, Operation.MODIFY, row.version + 1, *texts)
-    return Draft(change, values)
+    return NewVersion(change, values)
 
 
 def _overridden(row: Row[Any], declared: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def takes_over(conn: Connection, kind: Kind, row: Row[Any], file_digest: str | N
         conn.execute(update(table).where(present).values(file_digest=file_digest))
 
 
-def _strays(conn: Connection, project: str) -> Iterator[Draft]:
+def _strays(conn: Connection, project: str) -> Iterator[NewVersion]:
     project_code = code_of(project, Kind.PROJECT, project)
     for kind, names in OPERATIONAL.items():
         latest, log = DEFINITIONS[kind]
@@ -270,4 +270,4 @@ def _strays(conn: Connection, project: str) -> Iterator[Draft]:
                 for columns in (versioned, dict(row._mapping))
             ]
             change = Change(kind, row.name, row.code, Operation.MODIFY, row.version + 1, *texts)
-            yield Draft(change, {})
+            yield NewVersion(change, {})

@@ -42,7 +42,7 @@ class Author:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class NewVersion:
     """A version that is to be written."""
 
     change: Change
@@ -83,14 +83,14 @@ def latest_rows(conn: Connection, project: str, kind: Kind) -> dict[str, Row[Any
 
 
 def store(
-    conn: Connection, project: str, kind: Kind, drafts: Collection[Draft], author: Author
+    conn: Connection, project: str, kind: Kind, drafts: Collection[NewVersion], author: Author
 ) -> None:
     """Write versions to the latest rows and to the log.
 
     OvertakenError if another process registers the same new project at this moment.
     """
     latest, _ = DEFINITIONS[kind]
-    by_operation: dict[Operation, list[Draft]] = {operation: [] for operation in Operation}
+    by_operation: dict[Operation, list[NewVersion]] = {operation: [] for operation in Operation}
     for draft in drafts:
         by_operation[draft.change.operation].append(draft)
     # In this order names and places in an order are free when others take them.
@@ -118,7 +118,7 @@ def store(
         log_versions(conn, kind, [row["code"] for row in added], Operation.ADD, author)
 
 
-def _new_row(project: str, draft: Draft) -> dict[str, Any]:
+def _new_row(project: str, draft: NewVersion) -> dict[str, Any]:
     return {
         "code": draft.change.code,
         "version": draft.change.version,
@@ -128,7 +128,7 @@ def _new_row(project: str, draft: Draft) -> dict[str, Any]:
     }
 
 
-def _modify(conn: Connection, latest: Table, draft: Draft) -> None:
+def _modify(conn: Connection, latest: Table, draft: NewVersion) -> None:
     change = draft.change
     row = (latest.c.code == change.code) & (latest.c.version == change.version - 1)
     written = conn.execute(
@@ -140,7 +140,7 @@ def _modify(conn: Connection, latest: Table, draft: Draft) -> None:
         raise RunLogError(f"{change.name} was changed elsewhere at this moment; try again")
 
 
-def _step_aside(conn: Connection, modified: Collection[Draft]) -> None:
+def _step_aside(conn: Connection, modified: Collection[NewVersion]) -> None:
     """Steps may swap their places in the order, of which none may be taken twice."""
     steps = tables.step_definition
     moving = [d.change.code for d in modified if "exec_order" in d.values]

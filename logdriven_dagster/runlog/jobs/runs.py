@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.errors import AlreadyRunningError
 from logdriven_dagster.model.attempts import Owner, Status
-from logdriven_dagster.model.job_runs import JobRequest, JobRun, RunStep, StepResult
+from logdriven_dagster.model.job_runs import JobRequest, JobRun, JobStepResult, RunStep
 from logdriven_dagster.runlog.leases import LeasedRows, fresh_lease, next_token
 from logdriven_dagster.runlog.schema.definitions import job_definition
 from logdriven_dagster.runlog.schema.observations import job_run, job_run_step
@@ -64,7 +64,7 @@ def start_step(conn: Connection, run: JobRun, step: RunStep, failed_tries: int =
     conn.execute(update(job_run_step).where(_step(run, step)).values(**begun))
 
 
-def end_step(conn: Connection, run: JobRun, step: RunStep, result: StepResult) -> None:
+def end_step(conn: Connection, run: JobRun, step: RunStep, result: JobStepResult) -> None:
     """How a step ended."""
     RUNS.renew(conn, [run])
     ended = {

@@ -31,7 +31,7 @@ _LONGEST = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class LineageNode:
     """A row of `lineage_node`."""
 
     type: NodeType
@@ -46,7 +46,7 @@ class Node:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-Edges: TypeAlias = list[tuple[Node | None, Node]]
+Edges: TypeAlias = list[tuple[LineageNode | None, LineageNode]]
 
 
 def find(conn: Connection, digest: str) -> int | None:
@@ -130,7 +130,7 @@ def read(conn: Connection, query_ids: Collection[int]) -> dict[int, QueryLineage
     return found
 
 
-def nodes_by_id(conn: Connection, node_ids: Iterable[int | None]) -> dict[int | None, Node]:
+def nodes_by_id(conn: Connection, node_ids: Iterable[int | None]) -> dict[int | None, LineageNode]:
     """Nodes, the containers of columns with them."""
     rows: dict[int, Any] = {}
     wanted = {node_id for node_id in node_ids if node_id is not None}
@@ -143,17 +143,17 @@ def nodes_by_id(conn: Connection, node_ids: Iterable[int | None]) -> dict[int | 
     return {node_id: _node(row, rows) for node_id, row in rows.items()}
 
 
-def node_of(container: Container) -> Node:
+def node_of(container: Container) -> LineageNode:
     """The node of what holds columns."""
-    return Node(container.type, container.name)
+    return LineageNode(container.type, container.name)
 
 
-def container_of(node: Node) -> Container:
+def container_of(node: LineageNode) -> Container:
     """The container that a table's node stands for."""
     return Container(node.name, node.type)
 
 
-def ref_of(node: Node) -> ColumnRef:
+def ref_of(node: LineageNode) -> ColumnRef:
     """What the node of a column, or of a table as a whole, stands for."""
     if node.type is NodeType.COLUMN:
         assert node.container is not None
@@ -161,22 +161,22 @@ def ref_of(node: Node) -> ColumnRef:
     return ColumnRef(container_of(node), None)
 
 
-def _edges(lineage: QueryLineage) -> Iterator[tuple[Node | None, Node]]:
+def _edges(lineage: QueryLineage) -> Iterator[tuple[LineageNode | None, LineageNode]]:
     for made in lineage.columns:
-        target = Node(NodeType.COLUMN, made.column, lineage.result)
-        sources: list[Node | None] = [
+        target = LineageNode(NodeType.COLUMN, made.column, lineage.result)
+        sources: list[LineageNode | None] = [
             node_of(ref.container)
             if ref.column is None
-            else Node(NodeType.COLUMN, ref.column, ref.container)
+            else LineageNode(NodeType.COLUMN, ref.column, ref.container)
             for ref in made.origins
         ]
-        sources += [Node(NodeType.FUNCTION, name) for name in made.functions]
-        sources += [Node(NodeType.TEMP, name, lineage.result) for name in made.temps]
+        sources += [LineageNode(NodeType.FUNCTION, name) for name in made.functions]
+        sources += [LineageNode(NodeType.TEMP, name, lineage.result) for name in made.temps]
         yield from ((source, target) for source in sources or (None,))
 
 
 def _lineage(row: Any, result: Container, edges: Edges) -> QueryLineage:
-    columns: dict[str, list[Node]] = {}
+    columns: dict[str, list[LineageNode]] = {}
     for source, target in edges:
         columns.setdefault(target.name, []).extend([] if source is None else [source])
     made = tuple(_origin(name, sources) for name, sources in columns.items())
@@ -191,7 +191,7 @@ def _lineage(row: Any, result: Container, edges: Edges) -> QueryLineage:
     )
 
 
-def _origin(column: str, sources: Iterable[Node]) -> ColumnOrigin:
+def _origin(column: str, sources: Iterable[LineageNode]) -> ColumnOrigin:
     sources = list(sources)
     passed = [node for node in sources if node.type is NodeType.TEMP and node.container]
     functions = [node for node in sources if node.type is NodeType.FUNCTION]
@@ -204,7 +204,7 @@ def _origin(column: str, sources: Iterable[Node]) -> ColumnOrigin:
     )
 
 
-def _ids(conn: Connection, nodes: Collection[Node]) -> dict[Node, int]:
+def _ids(conn: Connection, nodes: Collection[LineageNode]) -> dict[LineageNode, int]:
     """The ids of nodes, whose rows are made where there are none."""
     held = {node_of(node.container) for node in nodes if node.container}
     containers = held | {node for node in nodes if node.container is None}
@@ -213,8 +213,8 @@ def _ids(conn: Connection, nodes: Collection[Node]) -> dict[Node, int]:
 
 
 def _insert(
-    conn: Connection, nodes: Collection[Node], containers: Mapping[Node, int]
-) -> dict[Node, int]:
+    conn: Connection, nodes: Collection[LineageNode], containers: Mapping[LineageNode, int]
+) -> dict[LineageNode, int]:
     by_digest = {node.digest: node for node in nodes}
     found = _by_digest(conn, by_digest)
     rows = [
@@ -257,7 +257,7 @@ def _last_query_of(conn: Connection, container: Container) -> int | None:
     return max(rows, key=lambda row: (row.newest, row.query_id)).query_id if rows else None
 
 
-def _node(row: Any, rows: Mapping[int, Any]) -> Node:
+def _node(row: Any, rows: Mapping[int, Any]) -> LineageNode:
     held = rows.get(row.container_node_id)
     container = None if held is None else Container(held.display_name, NodeType(held.node_type))
-    return Node(NodeType(row.node_type), row.display_name, container)
+    return LineageNode(NodeType(row.node_type), row.display_name, container)

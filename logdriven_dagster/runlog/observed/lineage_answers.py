@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.lineage import ColumnRef, NodeType, QueryLineage
-from logdriven_dagster.runlog.observed.lineage import Node, nodes_by_id, read, ref_of
+from logdriven_dagster.runlog.observed.lineage import LineageNode, nodes_by_id, read, ref_of
 from logdriven_dagster.runlog.schema.attempts import batch, batch_archive, batch_queue, job_log
 from logdriven_dagster.runlog.schema.attempts import job_log_archive as archive
 from logdriven_dagster.runlog.schema.observations import (
@@ -116,7 +116,7 @@ def by_column(conn: Connection, column: ColumnRef) -> tuple[Link, ...]:
     if no query is known that makes or reads such a column.
     """
     assert column.column is not None
-    start = Node(NodeType.COLUMN, column.column, column.container)
+    start = LineageNode(NodeType.COLUMN, column.column, column.container)
     node = conn.execute(
         select(lineage_node.c.node_id).where(lineage_node.c.digest == start.digest)
     ).scalar()
@@ -202,7 +202,7 @@ class _Search:
                 self.current[row.job_name, row.step_id] = row.query_id
 
 
-def _is_data(node: Node) -> bool:
+def _is_data(node: LineageNode) -> bool:
     """A column, or a table or view as a whole: no function, and no part of a query."""
     return node.type in (NodeType.COLUMN, NodeType.TABLE) or (
         node.type is NodeType.TEMP and node.container is None

@@ -24,7 +24,7 @@ _POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedServer:
     """What `start` came to."""
 
     server: Server
@@ -41,7 +41,7 @@ def settings_digest(project: Project) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def start(project: Project, before_stop: Callable[[Server], None]) -> Started:
+def start(project: Project, before_stop: Callable[[Server], None]) -> StartedServer:
     """The project's server, ready for work; started, or started anew for changed settings.
 
     `before_stop` is called with a server that has to go; what it raises lets it be. UsageError if
@@ -52,12 +52,12 @@ def start(project: Project, before_stop: Callable[[Server], None]) -> Started:
         digest = settings_digest(project)
         if old is not None:
             if old.settings == digest and old.listens():
-                return Started(old, 0.0)
+                return StartedServer(old, 0.0)
             before_stop(old)
             _end(project, old)
         server = launched(project, digest)
         server_state.write(project, server)
-        return Started(server, time.monotonic() - began, replaced=old is not None)
+        return StartedServer(server, time.monotonic() - began, replaced=old is not None)
 
 
 def stop(project: Project, before_stop: Callable[[Server], None]) -> Server | None:
