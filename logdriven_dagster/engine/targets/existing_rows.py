@@ -23,16 +23,13 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.databases.tables import reflected
 from logdriven_dagster.engine.failures import step_error
+from logdriven_dagster.engine.targets.files.pointers import file_of_others
 from logdriven_dagster.engine.targets.files.table import files_folder
-from logdriven_dagster.engine.targets.first_contact import (
-    HOW_TO_DECIDE,
-    file_of_others,
-    holds_others,
-    stay_beside,
-    unknown_files,
-)
+from logdriven_dagster.engine.targets.first_contact import HOW_TO_DECIDE, stay_beside
 from logdriven_dagster.engine.targets.iceberg.catalog import is_listed, load_existing, open_catalog
+from logdriven_dagster.engine.targets.iceberg.first_contact import unknown_files
 from logdriven_dagster.engine.targets.iceberg.table import identifier
+from logdriven_dagster.engine.targets.jdbc.first_contact import holds_others
 from logdriven_dagster.errors import LogdrivenError, in_brief
 
 if TYPE_CHECKING:

@@ -172,3 +172,11 @@ def moment(text: str, zone: ZoneInfo) -> float:
 @lru_cache(maxsize=100_000)
 def _window(start: str, end: str, zone: ZoneInfo) -> TimeWindow:
     return TimeWindow(parse_range_text(start, zone), parse_range_text(end, zone))
+
+
+def file_of_others(folder: str) -> str | None:
+    """The name of a file that others have put into a folder before the first window."""
+    names = storage_of(folder).names(folder)
+    if "_windows" in names:
+        return None
+    return next((name for name in names if name[0] not in "._" and name != "data"), None)

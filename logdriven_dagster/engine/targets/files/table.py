@@ -22,8 +22,14 @@ from logdriven_dagster.engine.storage.locations import name_of, remove
 from logdriven_dagster.engine.storage.staging import read_files
 from logdriven_dagster.engine.storage.storage import FOOTERS
 from logdriven_dagster.engine.targets.files.limits import storable
-from logdriven_dagster.engine.targets.files.pointers import ALL, Pointer, Pointers, moment, total
-from logdriven_dagster.engine.targets.first_contact import file_of_others
+from logdriven_dagster.engine.targets.files.pointers import (
+    ALL,
+    Pointer,
+    Pointers,
+    file_of_others,
+    moment,
+    total,
+)
 from logdriven_dagster.engine.targets.staged_files import (
     are_whole,
     stage_files,

@@ -24,7 +24,6 @@ from logdriven_dagster.engine.queries.schemas import (
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import remove
 from logdriven_dagster.engine.storage.staging import read_files
-from logdriven_dagster.engine.targets.first_contact import files_of_others
 from logdriven_dagster.engine.targets.iceberg.catalog import (
     PROPERTIES,
     evolve,
@@ -40,6 +39,7 @@ from logdriven_dagster.engine.targets.iceberg.files import (
     one_of,
     within,
 )
+from logdriven_dagster.engine.targets.iceberg.first_contact import files_of_others
 from logdriven_dagster.engine.targets.iceberg.history import (
     identities,
     is_out_of_date,

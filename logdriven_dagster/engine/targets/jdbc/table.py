@@ -42,7 +42,6 @@ from logdriven_dagster.engine.queries.schemas import (
 )
 from logdriven_dagster.engine.spark.metrics import counted
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.targets.first_contact import meet_in_database, refuse_in_database
 from logdriven_dagster.engine.targets.jdbc.commit_markers import (
     grow_markers,
     has_newer,
@@ -55,6 +54,7 @@ from logdriven_dagster.engine.targets.jdbc.commit_markers import (
     take,
 )
 from logdriven_dagster.engine.targets.jdbc.creation import create
+from logdriven_dagster.engine.targets.jdbc.first_contact import meet_in_database, refuse_in_database
 from logdriven_dagster.engine.targets.jdbc.replaced_rows import has_moments, replaced_rows
 from logdriven_dagster.engine.targets.jdbc.upsert import refuse_bad_keys, upsert
 from logdriven_dagster.engine.targets.store import Place, StagedRows

@@ -1,0 +1,37 @@
+"""The first window of an Iceberg table that others filled; see `targets.first_contact`."""
+
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.models.steps import IcebergTarget
+from logdriven_dagster.engine.queries.schemas import WINDOW_START
+from logdriven_dagster.engine.targets.first_contact import refusal, stay_beside
+from logdriven_dagster.engine.targets.iceberg.files import (
+    is_partitioned_by,
+    matching_files,
+    not_null,
+)
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+
+def files_of_others(table: "Table", target: IcebergTarget) -> "list[DataFile]":
+    """The files that the first window of an Iceberg table replaces; TerminalStepError: refused."""
+    others = unknown_files(table) if stay_beside(target) else []
+    if others and target.existing_rows == "refuse":
+        raise refusal(".".join(table.name()))
+    return others
+
+
+def unknown_files(table: "Table") -> "list[DataFile]":
+    """The files of an Iceberg table whose rows are all others'; none once a window wrote one.
+
+    A table that is partitioned by window is ours, so nothing is looked for there.
+    """
+    if is_partitioned_by(table, WINDOW_START):
+        return []
+    known = WINDOW_START in table.schema().column_names
+    if known and matching_files(table, not_null(WINDOW_START)):
+        return []
+    return matching_files(table)
