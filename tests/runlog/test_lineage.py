@@ -124,7 +124,7 @@ def test_attempts_of_the_same_query_share_it_b30(log):
 
 
 def test_it_answers_by_batch_with_the_batches_behind_it_b30(log):
-    upstream = bdre.init_window(log, KNOWN).attempt
+    upstream = bdre.init_window(log, KNOWN)
     bdre.succeed(log, KNOWN, upstream)
     started = bdre.init(log, KNOWN, max_batches=100)
     bdre.succeed(log, KNOWN, started.attempt)
