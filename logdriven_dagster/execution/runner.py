@@ -1,19 +1,16 @@
 """Running windows: claim, chain, log. Sources: Sharp ETL, log-driven job; Kylin, scheduler."""
 
-import time
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.derived.processes import registry_of
 from logdriven_dagster.config.derived.relations import project_of_job
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import CatchUp, TableConfig
 from logdriven_dagster.engine import Engine, WindowSession
-from logdriven_dagster.errors import AttemptLostError, UnmetNeedError, UsageError
+from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.auditing import audit
 from logdriven_dagster.execution.catching_up.loop import CatchingUp
@@ -28,38 +25,23 @@ from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
     WindowLost,
-    WindowSetBack,
     WindowSkipped,
-    WindowStarted,
     WindowSucceeded,
 )
-from logdriven_dagster.execution.notifications.rules import Announcer, Outbox, gathering
-from logdriven_dagster.execution.window.chain import Chain, Work, logged_interruption
+from logdriven_dagster.execution.notifications.rules import Outbox, gathering
 from logdriven_dagster.execution.window.claiming import (
-    claim_windows,
     read_logs,
-    record_inapplicable,
-    refuse_unready,
 )
-from logdriven_dagster.execution.window.journal import Journal
-from logdriven_dagster.execution.window.leases import HeldLease
-from logdriven_dagster.execution.window.lineage import LineageRecorder
-from logdriven_dagster.execution.window.looking import Lookout, looks_first, window_run
-from logdriven_dagster.execution.window.needs import Needs
 from logdriven_dagster.execution.window.orders import Order
-from logdriven_dagster.execution.window.stretches import Part, StretchChain, most_together
-from logdriven_dagster.execution.window.stretches import logged_interruption as stretch_interruption
-from logdriven_dagster.execution.window.versions import prepared
-from logdriven_dagster.model.attempts import Attempt, Owner, Trigger
-from logdriven_dagster.model.batches import Registry
+from logdriven_dagster.execution.window.passes import Passes
+from logdriven_dagster.model.attempts import Owner, Trigger
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.runs import Staged, WindowRun
+from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning import Plan, plan
 from logdriven_dagster.planning.slices import next_slice
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import slices
 
 if TYPE_CHECKING:
@@ -81,7 +63,6 @@ class Runner:
         self.run_log = run_log
         self.owner = owner
         self._engine = engine
-        self._engine_runs = False
 
     @property
     def engine(self) -> Engine:
@@ -148,11 +129,8 @@ class Runner:
             now,
             arguments,
             queue,
+            self.passes,
             max_windows,
-            self._run_together,
-            most_together,
-            self._needs,
-            self._pass_over,
             wait,
         )
         yield from work.events(max_parallel or project.config.max_parallel)
@@ -225,8 +203,7 @@ class Runner:
         orders = [self._order(table, each, Trigger.REFRESH, now, arguments) for each in windows]
         for order in orders[-1:]:
             refuse_undue(order)
-        most = most_together(orders[0]) if len(orders) > 1 else 1
-        yield from Refreshing(orders, self._run_together, most).passes()
+        yield from Refreshing(orders, self.passes).passes()
 
     def write_frame(
         self, table: TableConfig, window: TimeWindow, frame: "DataFrame", now: datetime
@@ -270,7 +247,7 @@ class Runner:
     def audit(self, table: str, now: datetime) -> list[SourceRows]:
         """Where all rows of a table's sources belong; see `auditing.audit`."""
         project = self.in_force()
-        self._needs.refuse_unmet(project.table(table))
+        self.passes.needs.refuse_unmet(project.table(table))
         return audit(project, self.run_log, self._engine, table, now)
 
     def _order(
@@ -283,123 +260,19 @@ class Runner:
     ) -> Order:
         return Order(self.project, self.project.table(table), window, trigger, now, arguments)
 
-    def _pass_over(self, order: Order, windows: Sequence[TimeWindow]) -> dict[TimeWindow, str]:
-        return self.run_log.write(
-            lambda conn: record_inapplicable(conn, order, windows, self.owner)
-        )
-
     @gathering
     def _run(self, order: Order) -> Generator[WindowEvent]:
-        yield from self._run_together([order])
-
-    def _run_together(self, orders: Sequence[Order]) -> Generator[WindowEvent]:
-        """Claim adjoining windows and run them in one pass, or the first one by itself."""
-        prepare = orders[0]
-        order = self.run_log.ask(lambda conn: prepared(conn, prepare))
-        if order.project.versions != prepare.project.versions:
-            orders = orders[:1]  # an earlier version is only for windows that have tried it
-        orders = [replace(order, window=each.window) for each in orders]
-        assert order.steps
-        self._needs.refuse_unmet(order.table)
-        if not looks_first(order.window):
-            self._start_engine(order)
-        began = time.monotonic()
-        registry = self._registry_for(order)
-        started = self.run_log.write(lambda conn: claim_windows(conn, registry, orders, self.owner))
-        for window in order.passed_over:
-            yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
-        if len(started) == 1:
-            yield from self._run_claimed(order, registry, started[0], began)
-        else:
-            yield from self._run_stretch(order, registry, started, began)
-
-    def _start_engine(self, order: Order) -> None:
-        """Start Spark before anything is claimed, but not for what would be refused."""
-        if not (self._engine_runs or order.passed_over):
-            self.run_log.ask(lambda conn: refuse_unready(conn, order))
-        self._engine()
-        self._engine_runs = True
-
-    def _run_claimed(
-        self, order: Order, registry: Registry, attempt: Attempt, began: float
-    ) -> Generator[WindowEvent]:
-        run = window_run(self._window_run(order, attempt), order.project, attempt)
-        lookout = Lookout(order.project, self.run_log, self._engine)
-        work = Work(order.project, order.table, order.steps, run, order.stage, lookout)
-        with HeldLease(self.run_log, ATTEMPTS, [attempt], began).kept() as lease:
-            chain = Chain(self._journal(order, registry, attempt), work, lease)
-            try:
-                with logged_interruption(chain):
-                    yield WindowStarted(attempt)
-                    outcome: WindowEvent = chain.execute(self._engine)
-            except AttemptLostError as reason:
-                outcome = WindowLost(attempt, reason)
-            except UnmetNeedError as unmet:
-                yield WindowSetBack(attempt, str(unmet))
-                raise
-        if isinstance(outcome, WindowFailed):
-            self._needs.failed(order.table)
-        if isinstance(outcome, WindowSucceeded):
-            outcome = self._lineage.recorded(order, outcome)
-        yield outcome
-
-    def _run_stretch(
-        self, order: Order, registry: Registry, attempts: Sequence[Attempt], began: float
-    ) -> Generator[WindowEvent]:
-        parts = [
-            Part(self._journal(order, registry, each), self._window_run(order, each))
-            for each in attempts
-        ]
-        with HeldLease(self.run_log, ATTEMPTS, attempts, began).kept() as lease:
-            chain = StretchChain(self.run_log, order.project, order.table, parts, lease)
-            with stretch_interruption(chain):
-                for behind, attempt in zip(range(len(attempts))[::-1], attempts, strict=True):
-                    yield WindowStarted(attempt, behind)
-                outcomes = chain.execute(self._engine)
-        yield from self._lineage.all_recorded(order, outcomes)
-
-    def _journal(self, order: Order, registry: Registry, attempt: Attempt) -> Journal:
-        return Journal(self.run_log, registry, attempt, self._announcer(order.table))
+        yield from self.passes.run([order])
 
     @cached_property
-    def _needs(self) -> Needs:
-        return Needs(self.project)
-
-    @cached_property
-    def _lineage(self) -> LineageRecorder:
-        return LineageRecorder(self.project, self.run_log)
-
-    def _window_run(self, order: Order, attempt: Attempt) -> WindowRun:
-        table = order.table
-        return WindowRun(
-            attempt.job_id,
-            table.table,
-            attempt.window,
-            attempt.fencing_token,
-            {**order.project.variables(table), **order.arguments.overrides},
-            attempt.claim.reads,
-        )
+    def passes(self) -> Passes:
+        """What claims and runs windows for this runner."""
+        return Passes(self.project, self.run_log, self._engine, self.owner)
 
     @cached_property
     def outbox(self) -> Outbox:
         """Sends what this runner, or one that died, has to tell."""
         return Outbox(self.project, self.run_log, self.owner)
-
-    def _announcer(self, table: TableConfig) -> Announcer:
-        """By the rules of today, also where an earlier version of a table runs."""
-        present = self.project.tables.get(table.table, table)
-        return Announcer(self.project, self.owner, present.notify)
-
-    @cached_property
-    def _registry(self) -> Registry:
-        return registry_of(self.project.tables.values())
-
-    def _registry_for(self, order: Order) -> Registry:
-        """The processes, the table as it runs among them: maybe an earlier version."""
-        present = self.project.tables.get(order.table.table)
-        if present is not None and present.steps == order.table.steps:
-            return self._registry
-        return registry_of({**self.project.tables, order.table.table: order.table}.values())
 
     def _logs(self, project: Project, names: Collection[str]) -> dict[str, TableLog]:
         return self.run_log.ask(lambda conn: read_logs(conn, project, names))

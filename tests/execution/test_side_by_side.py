@@ -263,9 +263,9 @@ def test_an_error_of_the_log_lets_the_others_end_and_is_raised_then(bare, monkey
     succeed = Journal.succeed
 
     def failing(self, *arguments):
-        if self.attempt.table == "a":
+        if self.attempts[0].table == "a":
             raise RunLogError("the log is gone")
-        succeed(self, *arguments)
+        return succeed(self, *arguments)
 
     monkeypatch.setattr(Journal, "succeed", failing)
     with pytest.raises(RunLogError, match="the log is gone"):

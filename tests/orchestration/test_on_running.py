@@ -7,7 +7,7 @@ from dagster import AssetKey, DagsterRunStatus
 
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.execution.owners import current_owner
-from logdriven_dagster.execution.window.chain import Chain
+from logdriven_dagster.execution.window import chain
 from logdriven_dagster.model.attempts import Owner
 from tests.orchestration.test_mirror import claim, working_run
 from tests.orchestration.world import EVENTS, World, failure_of
@@ -36,10 +36,10 @@ def cancelled(monkeypatch: pytest.MonkeyPatch, world: World) -> list[str]:
 def lost_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else ends each attempt before its first step: no Spark is needed."""
 
-    def execute(*_: object) -> None:
+    def at_once(*_: object) -> None:
         raise AttemptLostError("job 2 is DISCARDED in the run log: somebody else ended it")
 
-    monkeypatch.setattr(Chain, "execute", execute)
+    monkeypatch.setattr(chain, "must_look", at_once)
 
 
 @pytest.mark.parametrize("run", ["materialize", "catch_up"])

@@ -27,7 +27,7 @@ from logdriven_dagster.execution.window.journal import Journal
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.versions import prepared
 from logdriven_dagster.model.attempts import AttemptOutcome, Counts, Status, Trigger
-from logdriven_dagster.model.runs import Published, Staged
+from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.planning import PlannedWindow
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
@@ -159,16 +159,15 @@ def run(runner: Runner, planned: Any) -> None:
     table = runner.project.tables[planned.table]
     order = Order(runner.project, table, planned.window, planned.trigger, SHAPE.now)
     order = runner.run_log.ask(lambda conn: prepared(conn, order))
-    registry = runner._registry_for(order)
+    registry = runner.passes.registry_for(order)
     (attempt,) = runner.run_log.write(
         lambda conn: claim_windows(conn, registry, [order], runner.owner)
     )
-    journal = Journal(runner.run_log, registry, attempt, runner._announcer(table))
-    staged = {"load": Staged("load", Counts(1, 1, 1, 0), "sql", "iceberg", (), state="{}")}
+    journal = Journal(runner.run_log, registry, [attempt], runner.passes.announcer(table))
+    staged = {"load": (Staged("load", Counts(1, 1, 1, 0), "sql", "iceberg", (), state="{}"),)}
     journal.persist(staged)
     runner.run_log.ask(lambda conn: ATTEMPTS.verify(conn, [attempt]))
-    published = [Published("load", "iceberg t")]
-    journal.succeed(published, staged, AttemptOutcome(Status.SUCCESS, "app", None, 0))
+    journal.succeed(["load"], staged, AttemptOutcome(Status.SUCCESS, "app", None, 0))
 
 
 @pytest.mark.parametrize("sensor", ["catch_up_sensor", "run_log_mirror"])

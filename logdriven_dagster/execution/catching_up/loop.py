@@ -26,9 +26,8 @@ from logdriven_dagster.execution.events import (
     WindowSkipped,
     WindowStarted,
 )
-from logdriven_dagster.execution.window.needs import Needs
 from logdriven_dagster.execution.window.orders import Order
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.execution.window.passes import Passes, most_together
 from logdriven_dagster.planning import PlannedWindow, State
 
 _LOOK_SECONDS = 2.0
@@ -43,17 +42,8 @@ class CatchingUp:
     now: datetime
     arguments: RunArguments
     queue: CatchUpQueue
+    passes: Passes
     max_windows: int | None
-    run: Callable[[Sequence[Order]], Generator[WindowEvent]]
-    """Claims adjoining windows, or the first few of them, and runs them in one pass.
-
-    The claim is all that it does before the first WindowStarted.
-    """
-    most: Callable[[Order], int]
-    """How many windows of a table may run in one pass."""
-    needs: Needs
-    record: Callable[[Order, Sequence[TimeWindow]], dict[TimeWindow, str]]
-    """Records windows that do not apply as SKIPPED; those that it did, each with why."""
     wait: timedelta = timedelta(0)
     """How long to wait for windows that others run, and that something here waits for."""
     tried: int = field(default=0, init=False)
@@ -113,7 +103,7 @@ class CatchingUp:
                     continue
                 yield from begin(planned, self._stretch(planned, order))
             except UnmetNeedError as unmet:
-                yield NeedUnmet(self.queue.give_up(self.needs.having(unmet)), unmet)
+                yield NeedUnmet(self.queue.give_up(self.passes.needs.having(unmet)), unmet)
             except (AlreadyDoneError, AlreadyRunningError) as faster:
                 self.queue.leave(planned)
                 yield WindowRefused(planned.table, planned.window, faster)
@@ -124,7 +114,7 @@ class CatchingUp:
 
     def _stretch(self, planned: PlannedWindow, order: Order) -> list[Order]:
         """The window with those that may run in one pass with it."""
-        most = self.most(order)
+        most = most_together(order)
         if self.max_windows is not None:
             most = min(most, self.max_windows - self.tried)
         if most < 2 or order.passed_over:
@@ -132,7 +122,7 @@ class CatchingUp:
         return [replace(order, window=each) for each in self.queue.stretch(planned, most)]
 
     def _whole(self, _planned: PlannedWindow, orders: Sequence[Order]) -> Generator[WindowEvent]:
-        for event in self.run(orders):
+        for event in self.passes.run(orders):
             yield event
             self._seen(event)
 
@@ -143,7 +133,7 @@ class CatchingUp:
 
     def _pass_over(self, planned: PlannedWindow, order: Order) -> Generator[WindowEvent]:
         """Record what does not apply as SKIPPED, so that it is neither in the way nor lost."""
-        found = self.record(order, self.queue.inapplicable(planned))
+        found = self.passes.record_inapplicable(order, self.queue.inapplicable(planned))
         for window in order.passed_over:
             yield WindowSkipped(planned.table, window, f"passed over for {planned.window}")
         for window, reason in found.items():
@@ -199,7 +189,7 @@ class CatchingUp:
         self, slots: Slots, planned: PlannedWindow, orders: Sequence[Order]
     ) -> list[WindowEvent]:
         """Claim in this thread, where one claim sees the other, and hand the rest over."""
-        events = self.run(orders)
+        events = self.passes.run(orders)
         begun: list[WindowEvent] = []
         try:
             while not (begun and _is_last_start(begun[-1])):

@@ -1,8 +1,7 @@
 """Refreshing windows that somebody has named, oldest first, in one pass where they may be."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from logdriven_dagster.errors import NotDueError
 from logdriven_dagster.execution.events import (
@@ -17,11 +16,9 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.execution.window.orders import Order
+from logdriven_dagster.execution.window.passes import Passes, most_together
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning import next_due
-
-Runs: TypeAlias = Callable[[Sequence[Order]], Generator[WindowEvent]]
-"""Claims adjoining windows, or the first few of them, and runs them in one pass."""
 
 
 @dataclass
@@ -29,9 +26,7 @@ class Refreshing:
     """The orders that are left."""
 
     orders: list[Order]
-    run: Runs
-    most: int
-    """How many windows may run in one pass."""
+    runner: Passes
     alone: set[str] = field(default_factory=set)
     """Keys of windows that were set back."""
 
@@ -51,7 +46,7 @@ class Refreshing:
 
     def _noted(self, ended: set[str]) -> Generator[WindowEvent]:
         """By keys, since a slice gets its end only when it runs."""
-        for event in self.run(self._together()):
+        for event in self.runner.run(self._together()):
             match event:
                 case WindowSucceeded() | WindowFailed() | WindowLost():
                     ended.add(event.attempt.window.key)
@@ -64,9 +59,10 @@ class Refreshing:
     def _together(self) -> list[Order]:
         """The oldest windows up to the first gap, or the first that was set back."""
         found = self.orders[:1]
+        most = most_together(found[0]) if len(self.orders) > 1 else 1
         if found[0].window.key in self.alone:
             return found
-        for order in self.orders[1 : self.most]:
+        for order in self.orders[1:most]:
             adjoins = order.window.start.timestamp() == found[-1].window.end.timestamp()
             if not adjoins or order.window.key in self.alone:
                 break

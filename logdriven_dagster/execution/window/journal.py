@@ -1,156 +1,178 @@
-"""What an attempt writes to the run log: every transition in a transaction of its own.
+"""What attempts write to the run log: every transition of one pass in a transaction of its own.
 
 Source: Kylin, each transition is persisted before the next action.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.execution.notifications.rules import Announcer
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Counts, Status, StepOutcome
 from logdriven_dagster.model.batches import Registry
-from logdriven_dagster.model.runs import Published, Staged
+from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.runlog import RunLog, transitions
 from logdriven_dagster.runlog.attempts import progress
 from logdriven_dagster.runlog.attempts.steps import StepKey
 from logdriven_dagster.runlog.observed import audits, quality
 
+Results: TypeAlias = Mapping[str, tuple[Staged, ...]]
+"""Step → its result for each window of the pass."""
+Lost: TypeAlias = dict[int, AttemptLostError]
+"""Job → what became of it, for attempts that somebody else has ended."""
+
 
 @dataclass
 class Journal:
-    """The log of one attempt, whose first step the claim has begun."""
+    """The log of the attempts of one pass, whose first step the claim has begun.
+
+    AttemptLostError if one of them is not ours any more, unless it is said otherwise.
+    """
 
     run_log: RunLog
     registry: Registry
-    attempt: Attempt
+    attempts: Sequence[Attempt]
+    """At adjoining windows, oldest first; mostly a single one."""
     announcer: Announcer
-    """Who is told how the attempt ends; nobody learns of an end that is not logged."""
+    """Who is told how the attempts end; nobody learns of an end that is not logged."""
     durable: set[str] = field(default_factory=set)
     """Steps of whose results the log knows."""
     ended: set[str] = field(default_factory=set)
     """Steps whose end the log holds already: views, and what was skipped."""
 
-    def begin(self, step_id: str, staged: Mapping[str, Staged]) -> None:
+    def begin(self, step_id: str, staged: Results) -> None:
         """The steps before are durable, and this one runs, maybe once more."""
-        self.run_log.write(lambda conn: self.log_begin(conn, step_id, staged))
-        self.has_begun(step_id, staged)
-
-    def log_begin(self, conn: Connection, step_id: str, staged: Mapping[str, Staged]) -> None:
-        """Log that in a transaction of the caller's, who says so when it is committed."""
-        states = self.states(staged)
-        transitions.begin_step(conn, self.registry, [self.attempt], step_id, states)
-
-    def has_begun(self, step_id: str, staged: Mapping[str, Staged]) -> None:
-        """`log_begin` is committed."""
+        states = self._states(staged)
+        self.run_log.write(
+            lambda conn: transitions.begin_step(conn, self.registry, self.attempts, step_id, states)
+        )
         self.durable = set(staged)
         self.ended.discard(step_id)
 
-    def persist(self, staged: Mapping[str, Staged]) -> None:
-        """All these steps are durable; the lease is as fresh as can be."""
-        states = self.states(staged)
-        self.run_log.write(lambda conn: transitions.stage(conn, [self.attempt], states))
+    def persist(self, staged: Results) -> None:
+        """All these steps are durable; the leases are as fresh as can be."""
+        states = self._states(staged)
+        self.run_log.write(lambda conn: transitions.stage(conn, self.attempts, states))
         self.durable = set(staged)
 
-    def halt(self, step_id: str, outcome: StepOutcome) -> None:
-        """A step has ended well, or is passed over, before the attempt ends."""
-        self.run_log.write(lambda conn: self.log_halt(conn, step_id, outcome))
-        self.ended.add(step_id)
+    def halt(self, ends: Mapping[str, Sequence[StepOutcome]]) -> None:
+        """Steps have ended well, or are passed over, before the attempts end."""
+        keyed = {key: end for step_id in ends for key, end in self._keyed(step_id, ends[step_id])}
+        self.run_log.write(
+            lambda conn: transitions.end_steps(conn, self.registry, self.attempts, keyed)
+        )
+        self.ended |= set(ends)
 
     def note_errors(self, number: int) -> None:
         """How many tries have failed so far."""
-        self.run_log.write(lambda conn: progress.note_errors(conn, [self.attempt], number))
+        self.run_log.write(lambda conn: progress.note_errors(conn, self.attempts, number))
 
-    def succeed(
-        self,
-        published: Sequence[Published],
-        staged: Mapping[str, Staged],
-        ended: AttemptOutcome,
-    ) -> None:
-        """The published steps and the attempt succeed together."""
-        self.run_log.write(lambda conn: self.log_success(conn, published, staged, ended))
+    def note_change(self) -> None:
+        """Readers may see something of the refreshes among them from here on."""
+        refreshes = [attempt for attempt in self.attempts if attempt.was_finished]
+        if refreshes:
+            self.run_log.write(lambda conn: progress.note_change(conn, refreshes))
 
-    def log_success(
-        self,
-        conn: Connection,
-        published: Sequence[Published],
-        staged: Mapping[str, Staged],
-        ended: AttemptOutcome,
-    ) -> None:
-        """Log the success in a transaction of the caller's."""
+    def succeed(self, published: Collection[str], staged: Results, ended: AttemptOutcome) -> Lost:
+        """The published steps and the attempts succeed together, but for those that were lost."""
         ends = {
-            (self.attempt.job_id, done.step_id): succeeded(staged[done.step_id])
-            for done in published
+            key: end
+            for step_id in published
+            for key, end in self._keyed(step_id, [succeeded(each) for each in staged[step_id]])
         }
-        self._record_quality(conn, staged)
-        self.record_source_rows(conn, staged)
-        transitions.succeed(conn, self.registry, [self.attempt], ended, ends)
-        self.announcer.attempt_ended(conn, self.attempt, ended.status)
 
-    def pass_over(self, step_ids: Sequence[str], output: str, ended: AttemptOutcome) -> None:
-        """The attempt succeeds without any of its steps: there was nothing to read."""
+        def work(conn: Connection, attempts: Sequence[Attempt]) -> None:
+            jobs = {attempt.job_id for attempt in attempts}
+            self._record_quality(conn, attempts, staged)
+            self._record_source_rows(conn, staged)
+            mine = {key: end for key, end in ends.items() if key[0] in jobs}
+            transitions.succeed(conn, self.registry, attempts, ended, mine)
+            for attempt in attempts:
+                self.announcer.attempt_ended(conn, attempt, ended.status)
+
+        return self._at_once_or_one_by_one(work)
+
+    def pass_over(self, step_ids: Collection[str], output: str, ended: AttemptOutcome) -> None:
+        """The attempts succeed without any of their steps: there was nothing to read."""
         nothing = StepOutcome(Status.SKIPPED, Counts(0, 0, 0, 0), output=output)
+        ends = {(each.job_id, step_id): nothing for each in self.attempts for step_id in step_ids}
 
         def work(conn: Connection) -> None:
-            ends = {(self.attempt.job_id, step_id): nothing for step_id in step_ids}
-            transitions.succeed(conn, self.registry, [self.attempt], ended, ends)
-            self.announcer.nothing_new(conn, self.attempt)
+            transitions.succeed(conn, self.registry, self.attempts, ended, ends)
+            for attempt in self.attempts:
+                self.announcer.nothing_new(conn, attempt)
 
         self.run_log.write(work)
 
     def fail(
-        self,
-        step_id: str,
-        outcome: StepOutcome,
-        staged: Mapping[str, Staged],
-        ended: AttemptOutcome,
+        self, step_id: str, outcome: StepOutcome, staged: Results, ended: AttemptOutcome
+    ) -> Lost:
+        """The attempts end without success, but for those that were lost.
+
+        The outcome is that of the step that is to blame.
+        """
+
+        def work(conn: Connection, attempts: Sequence[Attempt]) -> None:
+            self._record_quality(conn, attempts, staged)
+            transitions.fail(conn, self.registry, attempts, ended, (step_id, outcome))
+            for attempt in attempts:
+                self.announcer.attempt_ended(conn, attempt, ended.status)
+
+        return self._at_once_or_one_by_one(work)
+
+    def _at_once_or_one_by_one(self, work: Callable[[Connection, Sequence[Attempt]], None]) -> Lost:
+        """Write to the log of all attempts; if one of them was lost, to that of each other one."""
+        try:
+            self.run_log.write(lambda conn: work(conn, self.attempts))
+        except AttemptLostError:
+            return {each.job_id: lost for each in self.attempts if (lost := self._lost(work, each))}
+        return {}
+
+    def _lost(
+        self, work: Callable[[Connection, Sequence[Attempt]], None], attempt: Attempt
+    ) -> AttemptLostError | None:
+        try:
+            self.run_log.write(lambda conn: work(conn, [attempt]))
+        except AttemptLostError as lost:
+            return lost
+        return None
+
+    def _record_quality(
+        self, conn: Connection, attempts: Sequence[Attempt], staged: Results
     ) -> None:
-        """The attempt ends without success; the outcome is that of the step that is to blame."""
-        self.run_log.write(lambda conn: self.log_failure(conn, step_id, outcome, staged, ended))
-
-    def log_failure(
-        self,
-        conn: Connection,
-        step_id: str,
-        outcome: StepOutcome,
-        staged: Mapping[str, Staged],
-        ended: AttemptOutcome,
-    ) -> None:
-        """Log that in a transaction of the caller's."""
-        self._record_quality(conn, staged)
-        transitions.fail(conn, self.registry, [self.attempt], ended, (step_id, outcome))
-        self.announcer.attempt_ended(conn, self.attempt, ended.status)
-
-    def note_change(self) -> None:
-        """Readers may see something of this refresh from here on."""
-        self.run_log.write(lambda conn: progress.note_change(conn, [self.attempt]))
-
-    def log_halt(self, conn: Connection, step_id: str, outcome: StepOutcome) -> None:
-        """Write how a step ended, in a transaction of the caller's."""
-        ends = {(self.attempt.job_id, step_id): outcome}
-        transitions.end_steps(conn, self.registry, [self.attempt], ends)
-
-    def _record_quality(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
         """What was found in rows, whether they are published or not."""
-        for step_id, result in staged.items():
-            if result.quality is not None:
-                quality.record(conn, self.attempt, step_id, result.quality)
+        jobs = {attempt.job_id for attempt in attempts}
+        for step_id, results in staged.items():
+            for attempt, result in zip(self.attempts, results, strict=True):
+                if result.quality is not None and attempt.job_id in jobs:
+                    quality.record(conn, attempt, step_id, result.quality)
 
-    def record_source_rows(self, conn: Connection, staged: Mapping[str, Staged]) -> None:
+    def _record_source_rows(self, conn: Connection, staged: Results) -> None:
         """Where the rows of the sources belong that somebody has looked at."""
-        for result in staged.values():
-            if result.source_rows is not None:
-                audits.record(conn, result.source_rows)
+        for results in staged.values():
+            for result in results:
+                if result.source_rows is not None:
+                    audits.record(conn, result.source_rows)
 
-    def states(self, staged: Mapping[str, Staged]) -> dict[StepKey, str]:
+    def _states(self, staged: Results) -> dict[StepKey, str]:
         """What was staged by which step since the log was told."""
         return {
-            (self.attempt.job_id, step_id): result.state
-            for step_id, result in staged.items()
-            if result.state is not None and step_id not in self.durable
+            (attempt.job_id, step_id): result.state
+            for step_id, results in staged.items()
+            if step_id not in self.durable
+            for attempt, result in zip(self.attempts, results, strict=True)
+            if result.state is not None
         }
+
+    def _keyed(
+        self, step_id: str, outcomes: Sequence[StepOutcome]
+    ) -> Iterator[tuple[StepKey, StepOutcome]]:
+        for attempt, outcome in zip(self.attempts, outcomes, strict=True):
+            yield (attempt.job_id, step_id), outcome
 
 
 def succeeded(staged: Staged) -> StepOutcome:

@@ -36,37 +36,31 @@ class LineageRecorder:
     run_log: RunLog
     _known: dict[str, tuple[int, QueryLineage]] = field(default_factory=dict)
 
-    def recorded(
-        self, order: Order, event: WindowSucceeded, alike: Sequence[WindowSucceeded] = ()
-    ) -> WindowSucceeded:
-        """The event with its lineage; without it, and with a warning, where it cannot be told.
+    def recorded(self, order: Order, events: Sequence[WindowEvent]) -> Iterator[WindowEvent]:
+        """The events of one pass, whose windows have run the same queries, with their lineage.
 
-        `alike` are those that have the same lineage.
-
-        The window is finished before this begins, so that nothing here can change how it ended.
+        Without it, and with a warning, where it cannot be told. The windows are finished before
+        this begins, so that nothing here can change how they ended.
         """
-        if not self.project.config.lineage or order.made_outside or not event.steps:
-            return event
-        job_id = event.attempt.job_id
+        done = [event for event in events if isinstance(event, WindowSucceeded) and event.steps]
+        found = self._recorded(order, done) if done else ()
+        for event in events:
+            yield replace(event, lineage=found) if isinstance(event, WindowSucceeded) else event
+
+    def _recorded(
+        self, order: Order, events: Sequence[WindowSucceeded]
+    ) -> tuple[QueryLineage, ...]:
+        if not self.project.config.lineage or order.made_outside:
+            return ()
+        jobs = [event.attempt.job_id for event in events]
         try:
-            found = self._found(order, event)
-            jobs = [each.attempt.job_id for each in (event, *alike)]
+            found = self._found(order, events[0])
             self._write(jobs, [query_id for query_id, _ in found])
         except Exception as error:  # noqa: BLE001 - the window is done whatever happens here
             reason = redact(f"{type(error).__name__}: {error}")
-            _log.warning("%s job %s: lineage absent: %s", order.table.table, job_id, reason)
-            return event
-        return replace(event, lineage=tuple(item for _, item in found))
-
-    def all_recorded(self, order: Order, events: Sequence[WindowEvent]) -> Iterator[WindowEvent]:
-        """The events with the lineage of windows that ran in one pass, by the same queries."""
-        done = [event for event in events if isinstance(event, WindowSucceeded)]
-        first = self.recorded(order, done[0], done[1:]) if done else None
-        for event in events:
-            if first is not None and isinstance(event, WindowSucceeded):
-                yield replace(event, lineage=first.lineage)
-            else:
-                yield event
+            _log.warning("%s job %s: lineage absent: %s", order.table.table, jobs[0], reason)
+            return ()
+        return tuple(item for _, item in found)
 
     def _found(self, order: Order, event: WindowSucceeded) -> list[tuple[int, QueryLineage]]:
         columns = {step.step_id: tuple(c.name for c in step.columns) for step in event.steps}

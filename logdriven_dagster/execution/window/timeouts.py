@@ -2,23 +2,36 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from logdriven_dagster.config.models.settings import Settings
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.errors import TimeoutStepError
+from logdriven_dagster.model.windows import TimeWindow
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class Timeout:
-    """Watches one attempt at a window, or one run of a job; `check` is called again and again."""
+    """Watches one pass over windows, or one run of a job; `check` is called again and again."""
 
     settings: Settings
     """The settings of the table or the job."""
     what: str
     started: float = field(default_factory=time.monotonic)
     overdue: bool = False
+
+    @classmethod
+    def of_pass(cls, table: TableConfig, windows: Sequence[TimeWindow]) -> "Timeout":
+        """The time of all windows of a pass, which has that of each."""
+        if len(windows) == 1:
+            return cls(table, f"{table.table} {windows[0]}")
+        limit = table.timeout
+        given = None if limit is None else limit * len(windows)
+        settings = table.model_copy(update={"timeout": given})
+        return cls(settings, f"{table.table} from {windows[0]} on")
 
     def check(self) -> None:
         """Warn once, or raise TimeoutStepError, or both, when the time is up."""

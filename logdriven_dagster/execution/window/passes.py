@@ -1,0 +1,155 @@
+"""Passes: windows that are claimed, run and ended together, mostly a single one."""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.derived.processes import registry_of
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.sql.stretching import stretch_obstacle
+from logdriven_dagster.engine import Engine
+from logdriven_dagster.errors import UnmetNeedError
+from logdriven_dagster.execution.events import (
+    WindowEvent,
+    WindowFailed,
+    WindowSetBack,
+    WindowSkipped,
+    WindowStarted,
+)
+from logdriven_dagster.execution.notifications.rules import Announcer
+from logdriven_dagster.execution.window.chain import Chain, logged_interruption
+from logdriven_dagster.execution.window.claiming import (
+    claim_windows,
+    record_inapplicable,
+    refuse_unready,
+)
+from logdriven_dagster.execution.window.journal import Journal
+from logdriven_dagster.execution.window.leases import HeldLease
+from logdriven_dagster.execution.window.lineage import LineageRecorder
+from logdriven_dagster.execution.window.looking import Lookout, looks_first, window_run
+from logdriven_dagster.execution.window.needs import Needs
+from logdriven_dagster.execution.window.orders import Order
+from logdriven_dagster.execution.window.versions import prepared
+from logdriven_dagster.model.attempts import Attempt, Owner
+from logdriven_dagster.model.batches import Registry
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
+
+MOST = 1000
+"""The most windows of a pass: each has a row in the transactions of all."""
+
+
+def most_together(order: Order) -> int:
+    """How many windows of the table may run in one pass."""
+    table, size = order.table, order.arguments.batch_size or order.table.batch_size
+    if size == 1 or order.made_outside or order.steps != table.steps:
+        return 1
+    if stretch_obstacle(order.project, table) is not None:
+        return 1
+    return MOST if size == "all" else min(size, MOST)
+
+
+class Passes:
+    """Runs passes of one project against its run log.
+
+    `engine` is called at the first window, so that a run with nothing to do never starts Spark.
+    """
+
+    def __init__(
+        self, project: Project, run_log: RunLog, engine: Callable[[], Engine], owner: Owner
+    ) -> None:
+        self._project, self._run_log, self._owner = project, run_log, owner
+        self._engine = engine
+        self._engine_runs = False
+        self.needs = Needs(project)
+        self._lineage = LineageRecorder(project, run_log)
+
+    def run(self, orders: Sequence[Order]) -> Generator[WindowEvent]:
+        """Claim adjoining windows, or the first few of them, and run them in one pass.
+
+        The claim is all that is done before the first WindowStarted.
+        """
+        prepare = orders[0]
+        order = self._run_log.ask(lambda conn: prepared(conn, prepare))
+        if order.project.versions != prepare.project.versions:
+            orders = orders[:1]  # an earlier version is only for windows that have tried it
+        orders = [replace(order, window=each.window) for each in orders]
+        assert order.steps
+        self.needs.refuse_unmet(order.table)
+        if not looks_first(order.window):
+            self._start_engine(order)
+        began = time.monotonic()
+        registry = self.registry_for(order)
+        attempts = self._run_log.write(
+            lambda conn: claim_windows(conn, registry, orders, self._owner)
+        )
+        for window in order.passed_over:
+            yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
+        yield from self._run_claimed(order, registry, attempts, began)
+
+    def record_inapplicable(
+        self, order: Order, windows: Sequence[TimeWindow]
+    ) -> dict[TimeWindow, str]:
+        """Record windows that do not apply as SKIPPED; those that it did, each with why."""
+        return self._run_log.write(
+            lambda conn: record_inapplicable(conn, order, windows, self._owner)
+        )
+
+    def _start_engine(self, order: Order) -> None:
+        """Start Spark before anything is claimed, but not for what would be refused."""
+        if not (self._engine_runs or order.passed_over):
+            self._run_log.ask(lambda conn: refuse_unready(conn, order))
+        self._engine()
+        self._engine_runs = True
+
+    def _run_claimed(
+        self, order: Order, registry: Registry, attempts: Sequence[Attempt], began: float
+    ) -> Generator[WindowEvent]:
+        journal = Journal(self._run_log, registry, attempts, self.announcer(order.table))
+        runs = [_window_run(order, attempt) for attempt in attempts]
+        lookout = Lookout(order.project, self._run_log, self._engine)
+        with HeldLease(self._run_log, ATTEMPTS, attempts, began).kept() as lease:
+            chain = Chain(order, journal, runs, lookout, lease)
+            try:
+                with logged_interruption(chain):
+                    for behind, attempt in zip(range(len(attempts))[::-1], attempts, strict=True):
+                        yield WindowStarted(attempt, behind)
+                    outcomes = chain.execute(self._engine)
+            except UnmetNeedError as unmet:
+                yield from (WindowSetBack(attempt, str(unmet)) for attempt in attempts)
+                raise
+        if any(isinstance(outcome, WindowFailed) for outcome in outcomes):
+            self.needs.failed(order.table)
+        yield from self._lineage.recorded(order, outcomes)
+
+    def announcer(self, table: TableConfig) -> Announcer:
+        """Who is told by the rules of today, also where an earlier version of a table runs."""
+        present = self._project.tables.get(table.table, table)
+        return Announcer(self._project, self._owner, present.notify)
+
+    @cached_property
+    def _registry(self) -> Registry:
+        return registry_of(self._project.tables.values())
+
+    def registry_for(self, order: Order) -> Registry:
+        """The processes, the table as it runs among them: maybe an earlier version."""
+        present = self._project.tables.get(order.table.table)
+        if present is not None and present.steps == order.table.steps:
+            return self._registry
+        return registry_of({**self._project.tables, order.table.table: order.table}.values())
+
+
+def _window_run(order: Order, attempt: Attempt) -> WindowRun:
+    run = WindowRun(
+        attempt.job_id,
+        order.table.table,
+        attempt.window,
+        attempt.fencing_token,
+        {**order.project.variables(order.table), **order.arguments.overrides},
+        attempt.claim.reads,
+    )
+    return window_run(run, order.project, attempt)

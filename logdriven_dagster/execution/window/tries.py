@@ -1,0 +1,57 @@
+"""The tries of one pass: what fails for a while is tried again, as often as the table says."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.engine.spark.actions import run_checks
+from logdriven_dagster.errors import SparkDiedError, TransientStepError
+from logdriven_dagster.execution.window.journal import Journal
+
+_LOOKS_SECONDS = 0.2
+T = TypeVar("T")
+
+
+@dataclass
+class Tries:
+    """How often work was tried in vain. Windows of one pass are tried again one by one only."""
+
+    table: TableConfig
+    journal: Journal
+    check: Callable[[], None]
+    """Raises when waiting is in vain."""
+    failed: int = 0
+    deaths: int = 0
+    """How often Spark died on the way; that costs no retry."""
+
+    def until_done(self, work: Callable[[], T]) -> T:
+        """Do some work, once more after a transient error and a pause."""
+        while True:
+            try:
+                return work()
+            except Exception as error:
+                self.failed += 1
+                if not self._may_try_again(error):
+                    raise
+                self.journal.note_errors(self.failed)
+                self._pause(self.table.retry_interval.total_seconds())
+
+    def begin_anew(self) -> None:
+        """Another Spark goes on in place of one that died."""
+        self.deaths += 1
+        self.journal.note_errors(self.failed)
+
+    def _may_try_again(self, error: Exception) -> bool:
+        if len(self.journal.attempts) > 1 or isinstance(error, SparkDiedError):
+            return False
+        left = self.table.retries - (self.failed - self.deaths)
+        return isinstance(error, TransientStepError) and left >= 0
+
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.check()
+            run_checks()
+            time.sleep(min(left, _LOOKS_SECONDS))
