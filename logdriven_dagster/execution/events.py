@@ -10,6 +10,7 @@ from logdriven_dagster.model.job_runs import JobRun, JobStepResult, RunStep
 from logdriven_dagster.model.lineage import QueryLineage
 from logdriven_dagster.model.runs import Published, Staged
 from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,8 @@ class JobStarted:
     run: JobRun
     notes: tuple[str, ...] = ()
     """What is left out, and why; whoever reads the log of the run should know."""
+    plan: Plan | None = None
+    """What a standard job has to do."""
 
 
 @dataclass(frozen=True, slots=True)

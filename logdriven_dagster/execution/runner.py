@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.relations import project_of_job
@@ -17,7 +17,6 @@ from logdriven_dagster.execution.catching_up.loop import CatchingUp
 from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
 from logdriven_dagster.execution.catching_up.refreshing import Refreshing, refuse_undue
 from logdriven_dagster.execution.catching_up.running_elsewhere import (
-    refuse_running,
     with_replaceable,
 )
 from logdriven_dagster.execution.definitions.registering import with_settings_in_force
@@ -46,6 +45,27 @@ from logdriven_dagster.runlog.history import slices
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from typing_extensions import Unpack
+
+
+class CatchUpOptions(TypedDict, total=False):
+    """What a catch-up does differently."""
+
+    max_windows: int | None
+    """The most windows that it attempts."""
+    mode: CatchUp | None
+    """Wins over the tables' own `catch_up`."""
+    arguments: RunArguments
+    backoff: timedelta | None
+    """The first pause after a window's failure; windows that keep failing are left alone."""
+    job: str | None
+    """Whose relations hold; its tables are the default."""
+    in_force: Project
+    """The project as `Runner.in_force` gave it, if somebody has asked already."""
+    max_parallel: int | None
+    """How many windows are in work at a time; by default as the project says."""
+    wait: timedelta
+    """How long it looks on while others run windows that something here waits for."""
 
 
 class Runner:
@@ -90,50 +110,54 @@ class Runner:
         """The project with what operators have set since it was loaded, as a job sees it."""
         return project_of_job(with_settings_in_force(self.run_log, self.project), job)
 
-    @gathering
     def catch_up(
         self,
         now: datetime,
         tables: Collection[str] | None = None,
-        *,
-        max_windows: int | None = None,
-        mode: CatchUp | None = None,
-        arguments: RunArguments = RunArguments(),
-        backoff: timedelta | None = None,
-        job: str | None = None,
-        max_parallel: int | None = None,
-        wait: timedelta = timedelta(0),
+        **options: "Unpack[CatchUpOptions]",
     ) -> Generator[WindowEvent]:
         """Run what is ready until nothing is, oldest first and upstreams before downstreams.
 
         A failed window holds its table: the later ones are reported as skipped and stay pending,
-        while unrelated tables go on. `mode` wins over the tables' own `catch_up`. `backoff` leaves
-        windows that keep failing alone for a while; windows to which conditions do not apply are
-        recorded as SKIPPED. `job` as in `plan`. AlreadyRunningError where `on_running` is `fail`
-        and a window of the table is running elsewhere.
+        while unrelated tables go on. Windows to which conditions do not apply are recorded as
+        SKIPPED. AlreadyRunningError where `on_running` is `fail` and a window of the table is
+        running elsewhere.
 
-        Up to `max_parallel` windows, the project's number by default, are in work at a time:
-        of tables that do not wait for each other, and of one table that is not ordered.
-        While others run windows that something here waits for, it looks on for so long as `wait`.
+        Up to `max_parallel` windows are in work at a time: of tables that do not wait for each
+        other, and of one table that is not ordered.
         """
-        project = self.in_force(job)
+        yield from self.catching_up(now, tables, **options).events()
+
+    def catching_up(
+        self,
+        now: datetime,
+        tables: Collection[str] | None = None,
+        **options: "Unpack[CatchUpOptions]",
+    ) -> CatchingUp:
+        """A catch-up with its plan, of which nothing is done before its events are asked for.
+
+        It reads the settings and the log once.
+        """
+        job = options.get("job")
+        project = options.get("in_force") or self.in_force(job)
         selected = project.select(tuple(tables or filter(None, (job,))))
+        arguments = options.get("arguments", RunArguments())
 
         def read(names: Collection[str]) -> dict[str, TableLog]:
             return with_replaceable(project, self._logs(project, names), arguments)
 
-        queue = CatchUpQueue(project.tables, read, now, selected, mode=mode, backoff=backoff)
-        refuse_running(project, queue.logs, selected, arguments)
-        work = CatchingUp(
+        mode, backoff = options.get("mode"), options.get("backoff")
+        return CatchingUp(
             project,
             now,
             arguments,
-            queue,
+            CatchUpQueue(project.tables, read, now, selected, mode=mode, backoff=backoff),
             self.passes,
-            max_windows,
-            wait,
+            self.outbox,
+            options.get("max_parallel") or project.config.max_parallel,
+            options.get("max_windows"),
+            options.get("wait", timedelta(0)),
         )
-        yield from work.events(max_parallel or project.config.max_parallel)
 
     def run_window(
         self,

@@ -17,6 +17,7 @@ from logdriven_dagster.errors import (
 )
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
+from logdriven_dagster.execution.catching_up.running_elsewhere import refuse_running
 from logdriven_dagster.execution.catching_up.slots import Slots
 from logdriven_dagster.execution.events import (
     NeedUnmet,
@@ -26,9 +27,10 @@ from logdriven_dagster.execution.events import (
     WindowSkipped,
     WindowStarted,
 )
+from logdriven_dagster.execution.notifications.rules import Outbox, gathering
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Passes, most_together
-from logdriven_dagster.planning import PlannedWindow, State
+from logdriven_dagster.planning import Plan, PlannedWindow, State
 
 _LOOK_SECONDS = 2.0
 """Between two looks at what others do."""
@@ -36,28 +38,38 @@ _LOOK_SECONDS = 2.0
 
 @dataclass
 class CatchingUp:
-    """One catch-up on its way."""
+    """One catch-up: it has read the log once and made its plan, and runs it by `events`."""
 
     project: Project
     now: datetime
     arguments: RunArguments
     queue: CatchUpQueue
     passes: Passes
-    max_windows: int | None
+    outbox: Outbox
+    max_parallel: int
+    """How many windows are in work at a time, at most."""
+    max_windows: int | None = None
     wait: timedelta = timedelta(0)
     """How long to wait for windows that others run, and that something here waits for."""
     tried: int = field(default=0, init=False)
     error: Exception | None = field(default=None, init=False)
     """Why nothing more begins, although windows beside it are still in work."""
 
-    def events(self, max_parallel: int) -> Generator[WindowEvent]:
-        """Everything that happens, with so many windows in work at most."""
+    @property
+    def plan(self) -> Plan:
+        """What there is to do, by the log as it was read last."""
+        return self.queue.plan()
+
+    @gathering
+    def events(self) -> Generator[WindowEvent]:
+        """Everything that happens, to the end of the catch-up."""
+        refuse_running(self.project, self.queue.logs, list(self.plan.tables), self.arguments)
         until = time.monotonic() + self.wait.total_seconds()
         while True:
-            if max_parallel == 1:
+            if self.max_parallel == 1:
                 yield from self._taken(self._whole, lambda: True)
             else:
-                yield from self._side_by_side(Slots(max_parallel))
+                yield from self._side_by_side(Slots(self.max_parallel))
             if not self._has_more(until):
                 break
         yield from self.queue.held()

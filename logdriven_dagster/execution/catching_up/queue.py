@@ -68,7 +68,7 @@ class CatchUpQueue:
         in_work = {name for name, _ in self._taken}
         busy = set(filter(self._ordered, in_work))
         left = self._taken | self._aside | self._elsewhere
-        plan = self._plan()
+        plan = self.plan()
         for planned in plan.ready():
             place = (planned.table, planned.window.start)
             if planned.table in busy or place in left:
@@ -86,14 +86,14 @@ class CatchUpQueue:
         """The older windows that `latest_only` records as SKIPPED; never a running one."""
         if planned.trigger is not Trigger.PENDING:
             return []
-        table = self._plan().tables[planned.table]
+        table = self.plan().tables[planned.table]
         running = [item.window for item in table.log.open if item.status is Status.RUNNING]
         return [w for w in table.passed_over if not any(w.overlaps(r) for r in running)]
 
     def stretch(self, planned: PlannedWindow, most: int) -> list[TimeWindow]:
         """The windows to run in one pass, this one first; those that were set back run alone."""
         table = planned.table
-        windows = stretch(self._plan(), planned, most)
+        windows = stretch(self.plan(), planned, most)
         aside = self._aside | self._taken | self._alone | self._elsewhere
         if (table, planned.window.start) in self._alone:
             return [planned.window]
@@ -102,7 +102,7 @@ class CatchUpQueue:
 
     def inapplicable(self, planned: PlannedWindow) -> list[TimeWindow]:
         """The windows to record as SKIPPED with it, since their conditions cannot hold either."""
-        return list(islice(self._plan().inapplicable(planned), _AT_ONCE))
+        return list(islice(self.plan().inapplicable(planned), _AT_ONCE))
 
     def taken(self, planned: PlannedWindow, windows: Sequence[TimeWindow]) -> None:
         """Learn that windows are in work from here on; `seen` learns of their end."""
@@ -140,7 +140,7 @@ class CatchUpQueue:
 
     def give_up(self, does: Callable[[str], bool]) -> tuple[str, ...]:
         """Leave tables alone from here on; those of them that had something to run."""
-        pending = tuple(n for n, t in self._plan().tables.items() if does(n) and t.pending)
+        pending = tuple(n for n, t in self.plan().tables.items() if does(n) and t.pending)
         for name in list(filter(does, self._open)):
             self._close(name)
         return pending
@@ -158,7 +158,7 @@ class CatchUpQueue:
 
     def awaits_others(self) -> bool:
         """Whether something is pending while somebody else runs it, or what comes before it."""
-        pending = any(table.pending for table in self._plan().tables.values())
+        pending = any(table.pending for table in self.plan().tables.values())
         open_ones = (item for log in self.logs.values() for item in log.open)
         return pending and any(item.status is Status.RUNNING for item in open_ones)
 
@@ -171,8 +171,8 @@ class CatchUpQueue:
                 if window.start.timestamp() > failed.start.timestamp():
                     yield WindowSkipped(name, window, f"{failed} did not succeed")
 
-    def _plan(self) -> Plan:
-        """Made anew when the log was read, without which nothing changes."""
+    def plan(self) -> Plan:
+        """What is left to do; made anew when the log was read, without which nothing changes."""
         if self._changed:
             self._read(self._changed)
         if self._known_plan is None:

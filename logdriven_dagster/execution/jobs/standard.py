@@ -12,6 +12,7 @@ from datetime import datetime
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.config.derived.relations import project_of_job
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.secrets import redact, told
 from logdriven_dagster.engine.spark.actions import watched_by
@@ -195,13 +196,15 @@ class _Execution:
     def _tables(self, job: StandardJob) -> Generator[JobEvent]:
         """Catch up on the tables; one that fails for good does not stop the unrelated ones."""
         left_out = self._left_out(job)
-        yield JobStarted(self.run, tuple(f"{k} is left out: {v}" for k, v in left_out.items()))
+        notes = tuple(f"{name} is left out: {why}" for name, why in left_out.items())
         tables = [name for name in job.tables if name not in left_out]
         if not tables:
+            yield JobStarted(self.run, notes)
             return
-        events = self.runner.catch_up(
+        work = self.runner.catching_up(
             self.now,
             tables,
+            in_force=project_of_job(self.project, job.job),
             max_windows=self.arguments.max_windows or job.max_windows,
             arguments=RunArguments(
                 self.arguments.overrides,
@@ -211,7 +214,8 @@ class _Execution:
             job=job.job,
             max_parallel=self.arguments.max_parallel or job.max_parallel,
         )
-        with closing(events):
+        yield JobStarted(self.run, notes, work.plan)
+        with closing(work.events()) as events:
             while True:
                 with watched_by(self.timeout.check):
                     event = next(events, None)

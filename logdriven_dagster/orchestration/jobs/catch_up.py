@@ -151,18 +151,18 @@ def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConf
             project, context.run, context.resources.spark
         )
         now = data_clock(context.run, project, config.now)
-        tables = config.tables or []
+        in_force, tables = runner.in_force(), config.tables or []
         if started_by(context.run) != "manual":
-            tables = online_tables(runner.in_force(), tables)
+            tables = online_tables(in_force, tables)
             if not tables:
                 context.log.info("Every table is offline: only people start them")
                 return
-        add_partitions(context.instance, runner.plan(now, tables))
         seconds = config.backoff_seconds
         backoff = None if seconds is None else timedelta(seconds=seconds)
-        events = runner.catch_up(
+        work = runner.catching_up(
             now,
             tables,
+            in_force=in_force,
             max_windows=config.max_windows,
             max_parallel=config.max_parallel,
             arguments=RunArguments(
@@ -170,7 +170,8 @@ def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConf
             ),
             backoff=backoff,
         )
-        reporter.follow(events)
+        add_partitions(context.instance, work.plan)
+        reporter.follow(work.events())
         context.log.info(summary(reporter))
         if not reporter.has_work:
             for first in runner.plan(now, tables).firsts():

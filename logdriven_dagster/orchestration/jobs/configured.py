@@ -34,7 +34,7 @@ from logdriven_dagster.execution.events import (
     StepStarted,
     StepTriedAgain,
 )
-from logdriven_dagster.execution.jobs.standard import run_job, valid_job
+from logdriven_dagster.execution.jobs.standard import run_job
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.attempts import Status
@@ -155,8 +155,6 @@ def _run(context: OpExecutionContext, project: Project, name: str, config: JobRu
             from_step=config.from_step,
             retry_version=retry_version_of(config.retry_version, "retry_version"),
         )
-        if isinstance(valid_job(runner.in_force(), name, arguments), StandardJob):
-            add_partitions(context.instance, runner.plan(now, job=name))
         _follow(context, reporter, run_job(runner, name, now, arguments))
 
 
@@ -198,7 +196,9 @@ def _report_progress(
     context: OpExecutionContext, event: JobStarted | StepStarted | StepTriedAgain
 ) -> None:
     match event:
-        case JobStarted(run=run, notes=notes):
+        case JobStarted(run=run, notes=notes, plan=plan):
+            if plan is not None:
+                add_partitions(context.instance, plan)
             context.log.info("run %s of %s", run.job_run_id, run.job)
             for note in notes:
                 context.log.warning(note)
