@@ -1,8 +1,9 @@
 """Builders that hide the noise of tests: tables, windows and logs in one word each."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from sqlalchemy.engine import Connection
@@ -17,12 +18,17 @@ from logdriven_dagster.model.attempts import (
     Owner,
     Status,
     StepOutcome,
+    Trigger,
 )
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import transitions
 from logdriven_dagster.runlog.attempts import claiming, ending, steps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
+
+if TYPE_CHECKING:
+    from logdriven_dagster.execution.events import WindowEvent
+    from logdriven_dagster.execution.runner import Runner
 
 UTC = ZoneInfo("UTC")
 STEP = {"step": "load", "sql": "SELECT 1 AS one", "target": {"type": "iceberg"}}
@@ -100,6 +106,18 @@ def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:
         ending.succeed(conn, [attempt], outcome, {})
     else:
         ending.fail(conn, [attempt], outcome)
+
+
+def run_window(
+    runner: "Runner", table: str, window: TimeWindow, now: datetime, **options: Any
+) -> "Iterator[WindowEvent]":
+    """One unfinished window runs by itself; RefusedError if it is finished or may not run yet."""
+    from logdriven_dagster.execution.window.orders import Order
+
+    config = runner.project.table(table)
+    order = Order(runner.project, config, window, Trigger.PENDING, now, **options)
+    with runner.outbox.gathered():
+        yield from runner.passes.run([order])
 
 
 def running(window: TimeWindow) -> OpenWindow:

@@ -159,26 +159,6 @@ class Runner:
             options.get("wait", timedelta(0)),
         )
 
-    def run_window(
-        self,
-        table: str,
-        window: TimeWindow,
-        now: datetime,
-        arguments: RunArguments = RunArguments(),
-    ) -> Generator[WindowEvent]:
-        """Run one unfinished window; RefusedError if it is finished or may not run yet."""
-        yield from self._run(self._order(table, window, Trigger.PENDING, now, arguments))
-
-    def refresh_window(
-        self,
-        table: str,
-        window: TimeWindow,
-        now: datetime,
-        arguments: RunArguments = RunArguments(),
-    ) -> Generator[WindowEvent]:
-        """Run one window whether it is finished or not; one that is not obeys the order."""
-        yield from self._run(self._order(table, window, Trigger.REFRESH, now, arguments))
-
     def refresh(
         self,
         table: str,
@@ -224,11 +204,15 @@ class Runner:
         arguments: RunArguments = RunArguments(),
     ) -> Iterator[tuple[TimeWindow, Generator[WindowEvent]]]:
         """Passes over the windows, each with its oldest one, which a RefusedError is about."""
-        orders = [self._order(table, each, Trigger.REFRESH, now, arguments) for each in windows]
+        config = self.project.table(table)
+        orders = [
+            Order(self.project, config, each, Trigger.REFRESH, now, arguments) for each in windows
+        ]
         for order in orders[-1:]:
             refuse_undue(order)
         yield from Refreshing(orders, self.passes).passes()
 
+    @gathering
     def write_frame(
         self, table: TableConfig, window: TimeWindow, frame: "DataFrame", now: datetime
     ) -> Generator[WindowEvent]:
@@ -237,7 +221,8 @@ class Runner:
         def stage(session: WindowSession, step: StepConfig) -> tuple[Staged, ...]:
             return session.stage_frame(step, frame)
 
-        yield from self._run(Order(self.project, table, window, Trigger.REFRESH, now, stage=stage))
+        order = Order(self.project, table, window, Trigger.REFRESH, now, stage=stage)
+        yield from self.passes.run([order])
 
     def windows(self, table: str, span: TimeWindow) -> list[TimeWindow]:
         """The windows of a table that make up a range; UsageError if they do not."""
@@ -273,20 +258,6 @@ class Runner:
         project = self.in_force()
         self.passes.needs.refuse_unmet(project.table(table))
         return audit(project, self.run_log, self._engine, table, now)
-
-    def _order(
-        self,
-        table: str,
-        window: TimeWindow,
-        trigger: Trigger,
-        now: datetime,
-        arguments: RunArguments,
-    ) -> Order:
-        return Order(self.project, self.project.table(table), window, trigger, now, arguments)
-
-    @gathering
-    def _run(self, order: Order) -> Generator[WindowEvent]:
-        yield from self.passes.run([order])
 
     @cached_property
     def passes(self) -> Passes:

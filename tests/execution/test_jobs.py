@@ -28,6 +28,7 @@ from logdriven_dagster.execution.jobs.standard import bury_dead_runs, run_job
 from logdriven_dagster.execution.owners import current_owner
 from logdriven_dagster.model.definitions import Kind, code_of
 from logdriven_dagster.runlog.jobs import history as job_history
+from tests.builders import run_window
 from tests.execution.conftest import NOW
 
 JOB = "job: nightly\ntables: [ods.numbers, dws.sums]\n"
@@ -243,9 +244,9 @@ def test_a_disabled_table_is_left_out_and_nobody_runs_it_d13(world):
     assert last.status.value == "SUCCESS"
     (window,) = world.runner.plan(NOW, ["idle"]).tables["idle"].unfinished
     with pytest.raises(DisabledError, match="idle is disabled"):
-        list(world.runner.run_window("idle", window, NOW))
+        list(run_window(world.runner, "idle", window, NOW))
     with pytest.raises(DisabledError, match="idle is disabled"):
-        list(world.runner.refresh_window("idle", window, NOW))
+        list(world.runner.refresh_windows("idle", [window], NOW))
     assert world.log() == []
 
 

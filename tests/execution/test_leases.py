@@ -17,7 +17,7 @@ from logdriven_dagster.execution.upkeep import discard
 from logdriven_dagster.execution.window.chain import Chain
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.runlog.store import RunLog, UnreachableError
-from tests.builders import day, warehouse
+from tests.builders import day, run_window, warehouse
 from tests.execution.conftest import NOW
 
 EXPIRE = (
@@ -88,7 +88,7 @@ def test_a_heartbeat_keeps_a_window_that_takes_longer_than_its_lease(world, afte
     def slow():
         time.sleep(1.6)
         with pytest.raises(AlreadyRunningError):
-            list(open_runner(world.runner.project).run_window("ods.numbers", day(1), NOW))
+            list(run_window(open_runner(world.runner.project), "ods.numbers", day(1), NOW))
 
     after_stage("load", slow)
     world.catch_up(tables=["ods.numbers"], max_windows=1)
@@ -154,7 +154,7 @@ def test_what_read_upstream_rows_that_changed_since_is_never_resumed(world, monk
         dying.setattr(WindowSession, "publish", lambda *_: kill())
         crash(world, monkeypatch, "dws.sums")
     world.numbers("2022-01-01,100")
-    list(world.runner.refresh_window("ods.numbers", day(1), NOW))
+    list(world.runner.refresh_windows("ods.numbers", [day(1)], NOW))
     world.catch_up(tables=["dws.sums"], max_windows=1)
     assert world.rows("dws.sums") == [(100,)]
 

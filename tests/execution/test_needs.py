@@ -11,7 +11,7 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.errors import UnmetNeedError, UsageError
 from logdriven_dagster.execution.events import NeedUnmet, WindowFailed, WindowStarted
 from logdriven_dagster.execution.opening import open_runner
-from tests.builders import day
+from tests.builders import day, run_window
 from tests.execution.conftest import NOW, NUMBERS
 from tests.patience import PATIENCE
 
@@ -90,7 +90,7 @@ def test_an_audit_needs_what_the_windows_need(shop):
 def test_a_window_that_is_asked_for_is_refused_before_it_is_claimed(shop):
     shop.write("logdriven.yaml", PROJECT % NOBODY)
     with pytest.raises(UnmetNeedError, match="connection shop"):
-        list(shop.runner.run_window("shop.t1", day(1), NOW))
+        list(run_window(shop.runner, "shop.t1", day(1), NOW))
     assert shop.log() == []
 
 

@@ -78,7 +78,7 @@ def test_a_failure_is_told_once_and_while_it_goes_on_nobody_hears_of_it_s39(noti
     world.catch_up()
     recovered = "[world] ods.numbers 2022-01-02 – 2022-01-03 recovered"
     assert world.mail.subjects == [first, recovered]
-    list(world.runner.refresh_window("ods.numbers", day(2), NOW))
+    list(world.runner.refresh_windows("ods.numbers", [day(2)], NOW))
     assert len(world.mail.mails) == 2
 
 
@@ -110,7 +110,7 @@ def test_windows_that_are_refreshed_one_after_the_other_are_one_message(notified
 
 def test_what_is_interrupted_or_discarded_is_not_told(notified):
     world = notified("[{to: ops, on: always}]")
-    events = world.runner.refresh_window("ods.numbers", day(1), NOW)
+    events = world.runner.refresh_windows("ods.numbers", [day(1)], NOW)
     next(events)
     events.close()
     assert world.statuses("ods.numbers") == [("01", "DISCARDED")]
@@ -154,7 +154,7 @@ def test_a_runner_that_dies_between_the_end_and_the_message_loses_and_repeats_no
     world = notified("[{to: ops, on: always}]")
     runner = world.runner
     runner.outbox.depth += 1  # it never gets to the end of its run
-    list(runner.refresh_window("ods.numbers", day(1), NOW))
+    list(runner.refresh_windows("ods.numbers", [day(1)], NOW))
     assert world.mail.mails == []
     world.sql("UPDATE notification_log SET due_time = '2000-01-01 00:00:00.000', owner = 'dead'")
     world.runner.outbox.deliver()

@@ -7,7 +7,7 @@ from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.events import WindowFailed, WindowRefused, WindowSkipped
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.window.claiming import reads
-from tests.builders import day, days
+from tests.builders import day, days, run_window
 from tests.execution.conftest import NOW
 
 LOAD = """
@@ -157,7 +157,7 @@ def claim(job, table, window):
     """As a run of the job would claim it."""
     runner = job.world.runner
     runner.project = runner.in_force("j")
-    return list(runner.run_window(table, window, NOW))
+    return list(run_window(runner, table, window, NOW))
 
 
 @pytest.mark.parametrize("condition", ["success", "failure", "always"])
@@ -218,4 +218,4 @@ def test_an_earlier_version_of_a_table_waits_for_what_the_job_says(job):
     runner = registered(job.world)
     runner.project = runner.in_force("j")
     with pytest.raises(DependencyError, match=r"waits for a \[2022-01-01"):
-        list(runner.run_window("b", day(1), NOW))
+        list(run_window(runner, "b", day(1), NOW))

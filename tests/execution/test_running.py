@@ -23,7 +23,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.owners import current_owner, is_dead
 from logdriven_dagster.model.attempts import Claim, Owner, Trigger
-from tests.builders import at, claim_one, day, days, hours
+from tests.builders import at, claim_one, day, days, hours, run_window
 from tests.execution.conftest import NOW, SUMS
 
 GOOD = [f"2022-01-0{d},{d}" for d in range(1, 6)]
@@ -155,9 +155,9 @@ def test_a_window_out_of_order_is_refused_with_the_way_on(world, table, window, 
 
 
 def test_a_finished_window_is_refused_unless_refreshed(world):
-    list(world.runner.run_window("ods.numbers", day(1), NOW))
+    list(run_window(world.runner, "ods.numbers", day(1), NOW))
     with pytest.raises(AlreadyDoneError):
-        list(world.runner.run_window("ods.numbers", day(1), NOW))
+        list(run_window(world.runner, "ods.numbers", day(1), NOW))
 
 
 def claim_elsewhere(world, owner):
@@ -173,7 +173,7 @@ def test_a_window_that_runs_elsewhere_is_left_alone(world):
     claim_elsewhere(world, Owner("another-host", 1, 1))
     assert world.catch_up() == []
     with pytest.raises(AlreadyRunningError):
-        list(world.runner.run_window("ods.numbers", day(1), NOW))
+        list(run_window(world.runner, "ods.numbers", day(1), NOW))
 
 
 def test_the_window_of_a_dead_process_is_run_again(world):

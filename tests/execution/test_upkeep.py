@@ -44,7 +44,7 @@ def test_what_an_unfinished_attempt_has_published_outlives_expiry(world, monkeyp
         crash(world, dying, TABLE)
     (dead,) = snapshots(world)
     for _ in range(2):
-        list(world.runner.refresh_window(TABLE, day(2), NOW))
+        list(world.runner.refresh_windows(TABLE, [day(2)], NOW))
     assert len(snapshots(world)) == 3
     rows = world.rows(TABLE)
 

@@ -142,7 +142,7 @@ def test_what_an_sql_client_disables_is_not_planned_at_the_next_tick(world):
     assert (planned.state, planned.reason) == (State.BLOCKED, "its table is disabled")
     assert list(runner.catch_up(NOW, ["ods.numbers"])) == []
     with pytest.raises(DisabledError, match=r"logdriven enable ods\.numbers"):
-        list(runner.refresh_window("ods.numbers", day(1), NOW))
+        list(runner.refresh_windows("ods.numbers", [day(1)], NOW))
     world.sql("UPDATE table_definition SET enabled = 1 WHERE name = 'ods.numbers'")
     assert len(list(runner.catch_up(NOW, ["ods.numbers"], max_windows=1))) == 2
 

@@ -114,7 +114,7 @@ def main(folder: str, fault: str, point: str, call: str, host: str, *refresh: st
         table, key = refresh
         sliced = runner.project.table(table).is_sliced
         (window,) = runner.slices(table, [key]) if sliced else runner.windows(table, day(int(key)))
-        events = runner.refresh_window(table, window, NOW)
+        events = runner.refresh_windows(table, [window], NOW)
     for event in events:
         if isinstance(event, WindowLost):
             sys.stdout.write(f"lost {event.attempt.job_id}\n")

@@ -144,7 +144,7 @@ def test_a_refresh_of_explicit_offsets_moves_no_watermark_s21(stream: Stream):
     asked = [json.dumps({stream.topic: {"0": offset}}) for offset in (3, 4)]
     (touched,) = slices_within(table, known, *asked)
     assert touched.number == 1
-    list(stream.runner.refresh_window("ods.views", touched, noon(1)))
+    list(stream.runner.refresh_windows("ods.views", [touched], noon(1)))
     stream.send("g")
     stream.run(2)
     assert stream.ranges()[-2:] == [({"0": 2}, {"0": 4}), ({"0": 6}, {"0": 7})]
@@ -160,7 +160,7 @@ def test_a_refresh_whose_messages_are_gone_fails_alone_and_the_stream_goes_on_s0
     stream.run(2)
     peer.delete_records(stream.topic, 0, 3)
     (first,) = stream.runner.slices("ods.views", ["0"])
-    [*_, failure] = stream.runner.refresh_window("ods.views", first, noon(2))
+    [*_, failure] = stream.runner.refresh_windows("ods.views", [first], noon(2))
     assert isinstance(failure, WindowFailed)
     stream.send("e")
     stream.run(3)

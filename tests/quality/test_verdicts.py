@@ -90,7 +90,7 @@ def test_each_rule_of_an_attempt_is_a_row_with_its_ids_and_counts(world: World):
 def test_a_rerun_has_rows_of_its_own_and_neither_run_doubles_them(world: World):
     world.run()
     window = load_project(world.root).table("ods.orders").grid.window(0)
-    list(world.runner.refresh_window("ods.orders", window, at("2022-01-02 12:00")))
+    list(world.runner.refresh_windows("ods.orders", [window], at("2022-01-02 12:00")))
     assert [row["job_id"] for row in world.sql(LOG)] == [1, 1, 2, 2]
 
 

@@ -282,7 +282,7 @@ def test_a_refreshed_window_reads_its_files_again(inbox: Inbox):
     inbox.table(source={"columns": "v INT"})
     inbox.table()
     (first,) = inbox.runner.slices("ods.lines", ["0"])
-    list(inbox.runner.refresh_window("ods.lines", first, noon(2)))
+    list(inbox.runner.refresh_windows("ods.lines", [first], noon(2)))
     assert inbox.attempts()[-1] == (DONE, "a.csv")
     assert inbox.values() == ["1", "2"]
 

@@ -77,7 +77,7 @@ def test_the_next_slice_may_be_asked_for_before_it_is_due(shop: Shop):
     shop.run(1)
     shop.place(2)
     (following,) = shop.runner.slices("ods.orders", ["1"])
-    list(shop.runner.refresh_window("ods.orders", following, noon(1)))
+    list(shop.runner.refresh_windows("ods.orders", [following], noon(1)))
     assert shop.ranges()[-1] == ("1", "2", DONE)
 
 
@@ -176,7 +176,7 @@ def test_a_refresh_reads_the_recorded_range_and_moves_no_watermark_s21(shop: Sho
     shop.execute("UPDATE orders SET item = 'new'")
     shop.place(4)
     (first,) = shop.runner.slices("ods.orders", ["0"])
-    list(shop.runner.refresh_window("ods.orders", first, noon(2)))
+    list(shop.runner.refresh_windows("ods.orders", [first], noon(2)))
     assert shop.ranges()[-1] == ("0", "2", DONE)
     assert shop.rows("ods.orders") == [(1, "new"), (2, "new"), (3, "#3")]
     shop.run(3)
@@ -188,7 +188,7 @@ def test_a_refreshed_last_slice_does_not_count_as_a_look(shop: Shop):
     shop.place(1, 9)
     shop.run(1, mode="once")
     (first,) = shop.runner.slices("ods.orders", ["0"])
-    list(shop.runner.refresh_window("ods.orders", first, noon(5)))
+    list(shop.runner.refresh_windows("ods.orders", [first], noon(5)))
     assert [str(item.window) for item in shop.runner.plan(noon(1)).ready()] == ["(2, …]"]
 
 
@@ -205,7 +205,7 @@ def test_a_failed_refresh_of_a_slice_holds_nothing_up_s08(shop: Shop):
         shop.run(day)
     shop.table(checks=[{"check": "none", "sql": "SELECT 1 FROM load"}])
     (first,) = shop.runner.slices("ods.orders", ["0"])
-    [*_, failure] = shop.runner.refresh_window("ods.orders", first, noon(1))
+    [*_, failure] = shop.runner.refresh_windows("ods.orders", [first], noon(1))
     assert isinstance(failure, WindowFailed)
     shop.table()
     shop.place(3)

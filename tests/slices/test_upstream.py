@@ -110,12 +110,12 @@ def test_a_failed_refresh_of_a_consumer_takes_nothing_from_its_queue_s08(flow: F
     flow.consumer(checks=[{"check": "none", "sql": "SELECT 1 FROM copy"}])
     (first,) = flow.runner.slices("dwd.c", ["0"])
     for _ in range(2):
-        list(flow.runner.refresh_window("dwd.c", first, noon(3)))
+        list(flow.runner.refresh_windows("dwd.c", [first], noon(3)))
     flow.consumer()
     flow.run(4)
     assert flow.ranges()[2:4] == [("1–1", FAILED), ("1–1", FAILED)]
     assert (len(flow.ranges()), flow.ranges()[4][1]) == (5, DONE)
-    list(flow.runner.refresh_window("dwd.c", first, noon(4)))
+    list(flow.runner.refresh_windows("dwd.c", [first], noon(4)))
     assert flow.ranges()[-1] == ("1–1", DONE)
     assert flow.days_of() == ["1", "2", "3"]
 

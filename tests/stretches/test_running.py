@@ -37,7 +37,7 @@ def test_a_window_of_a_pass_can_be_run_again_alone(numbers: World):
     events = numbers.catch_up(now=NOW)
     third = [e for e in events if isinstance(e, WindowSucceeded)][2].attempt.window
     numbers.numbers(*(line for line in LINES if line != "2022-01-03,30"))
-    list(numbers.runner.refresh_window("ods.numbers", third, NOW))
+    list(numbers.runner.refresh_windows("ods.numbers", [third], NOW))
     assert len(numbers.rows("ods.numbers")) == 20
 
 

@@ -44,7 +44,6 @@ class CatchUpQueue:
         self._open = list(selected)
         self._aside: set[tuple[str, datetime]] = set()
         self._taken: set[tuple[str, datetime]] = set()
-        self._alone: set[tuple[str, datetime]] = set()
         self._elsewhere: set[tuple[str, datetime]] = set()
         """Windows that somebody else was faster with."""
         self._failures: dict[str, TimeWindow] = {}
@@ -91,14 +90,13 @@ class CatchUpQueue:
         return [w for w in table.passed_over if not any(w.overlaps(r) for r in running)]
 
     def stretch(self, planned: PlannedWindow, most: int) -> list[TimeWindow]:
-        """The windows to run in one pass, this one first; those that were set back run alone."""
-        table = planned.table
-        windows = stretch(self.plan(), planned, most)
-        aside = self._aside | self._taken | self._alone | self._elsewhere
-        if (table, planned.window.start) in self._alone:
-            return [planned.window]
-        behind = takewhile(lambda w: (table, w.start) not in aside, windows[1:])
-        return [planned.window, *behind]
+        """The windows that may run in one pass, this one first."""
+        aside = self._aside | self._taken | self._elsewhere
+        behind = stretch(self.plan(), planned, most)[1:]
+        return [
+            planned.window,
+            *takewhile(lambda w: (planned.table, w.start) not in aside, behind),
+        ]
 
     def inapplicable(self, planned: PlannedWindow) -> list[TimeWindow]:
         """The windows to record as SKIPPED with it, since their conditions cannot hold either."""
@@ -123,7 +121,7 @@ class CatchUpQueue:
         self._taken.discard(window)
         match event:
             case WindowSetBack():
-                self._alone.add(window)
+                pass  # it is pending as before
             case WindowFailed(stands=False) | WindowLost() if self._ordered(attempt.table):
                 self._failures.setdefault(attempt.table, attempt.window)
                 self._close(attempt.table)

@@ -1,7 +1,7 @@
 """Refreshing windows that somebody has named, oldest first, in one pass where they may be."""
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from logdriven_dagster.errors import NotDueError
 from logdriven_dagster.execution.events import (
@@ -9,9 +9,6 @@ from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,
     WindowLost,
-    WindowRefused,
-    WindowSetBack,
-    WindowSkipped,
     WindowStarted,
     WindowSucceeded,
 )
@@ -27,8 +24,6 @@ class Refreshing:
 
     orders: list[Order]
     runner: Passes
-    alone: set[str] = field(default_factory=set)
-    """Keys of windows that were set back."""
 
     def passes(self) -> Iterator[tuple[TimeWindow, Generator[WindowEvent]]]:
         """The oldest window that is left, with what happens when it runs, maybe with others.
@@ -37,34 +32,30 @@ class Refreshing:
         """
         while self.orders:
             first = self.orders[0].window
-            ended: set[str] = set()
-            before = len(self.alone)
-            yield first, self._noted(ended)
-            if not ended and len(self.alone) == before:
+            seen: list[WindowEvent] = []
+            yield first, self._noted(seen)
+            ended = {
+                event.attempt.window.key
+                for event in seen
+                if isinstance(event, (WindowSucceeded, WindowFailed, WindowLost))
+            }
+            started = sum(isinstance(event, WindowStarted) for event in seen)
+            if not ended and started < 2:  # it was refused, or could not even run by itself
                 ended.add(first.key)
+            # By keys, since a slice gets its end only when it runs.
             self.orders = [order for order in self.orders if order.window.key not in ended]
 
-    def _noted(self, ended: set[str]) -> Generator[WindowEvent]:
-        """By keys, since a slice gets its end only when it runs."""
+    def _noted(self, seen: list[WindowEvent]) -> Generator[WindowEvent]:
         for event in self.runner.run(self._together()):
-            match event:
-                case WindowSucceeded() | WindowFailed() | WindowLost():
-                    ended.add(event.attempt.window.key)
-                case WindowSetBack(attempt=attempt):
-                    self.alone.add(attempt.window.key)
-                case WindowStarted() | WindowRefused() | WindowSkipped() | NeedUnmet():
-                    pass
+            seen.append(event)
             yield event
 
     def _together(self) -> list[Order]:
-        """The oldest windows up to the first gap, or the first that was set back."""
+        """The oldest windows up to the first gap."""
         found = self.orders[:1]
         most = most_together(found[0]) if len(self.orders) > 1 else 1
-        if found[0].window.key in self.alone:
-            return found
         for order in self.orders[1:most]:
-            adjoins = order.window.start.timestamp() == found[-1].window.end.timestamp()
-            if not adjoins or order.window.key in self.alone:
+            if order.window.start.timestamp() != found[-1].window.end.timestamp():
                 break
             found.append(order)
         return found

@@ -17,6 +17,7 @@ from logdriven_dagster.execution.events import (
     WindowSetBack,
     WindowSkipped,
     WindowStarted,
+    WindowSucceeded,
 )
 from logdriven_dagster.execution.notifications.rules import Announcer
 from logdriven_dagster.execution.window.chain import Chain, logged_interruption
@@ -67,6 +68,8 @@ class Passes:
         self._engine_runs = False
         self.needs = Needs(project)
         self._lineage = LineageRecorder(project, run_log)
+        self._alone: set[tuple[str, str]] = set()
+        """Tables and keys of windows that ran in vain with others: each runs by itself next."""
 
     def run(self, orders: Sequence[Order]) -> Generator[WindowEvent]:
         """Claim adjoining windows, or the first few of them, and run them in one pass.
@@ -77,7 +80,7 @@ class Passes:
         order = self._run_log.ask(lambda conn: prepared(conn, prepare))
         if order.project.versions != prepare.project.versions:
             orders = orders[:1]  # an earlier version is only for windows that have tried it
-        orders = [replace(order, window=each.window) for each in orders]
+        orders = [replace(order, window=each.window) for each in self._in_one_pass(orders)]
         assert order.steps
         self.needs.refuse_unmet(order.table)
         if not looks_first(order.window):
@@ -89,7 +92,22 @@ class Passes:
         )
         for window in order.passed_over:
             yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
-        yield from self._run_claimed(order, registry, attempts, began)
+        for event in self._run_claimed(order, registry, attempts, began):
+            self._note(event)
+            yield event
+
+    def _in_one_pass(self, orders: Sequence[Order]) -> list[Order]:
+        """The first window, and those behind it up to the first that has to run by itself."""
+        together = [order.window.key for order in orders]
+        alone = [n for n, key in enumerate(together) if (orders[0].table.table, key) in self._alone]
+        return list(orders[: max(alone[0], 1) if alone else len(orders)])
+
+    def _note(self, event: WindowEvent) -> None:
+        match event:
+            case WindowSetBack(attempt=attempt):
+                self._alone.add((attempt.table, attempt.window.key))
+            case WindowSucceeded(attempt=attempt):
+                self._alone.discard((attempt.table, attempt.window.key))
 
     def record_inapplicable(
         self, order: Order, windows: Sequence[TimeWindow]
