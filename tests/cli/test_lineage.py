@@ -20,7 +20,7 @@ def log(shop):
         "ods.t", "load", "spark", "SELECT upper(one) AS two", Container("ods.t"), (made,)
     )
     with opened.begin() as conn:
-        lineage.add_runs(conn, 1, [lineage.store(conn, "digest", query)])
+        lineage.add_runs(conn, [1], [lineage.store(conn, "digest", query)])
     yield opened
     opened.engine.dispose()
 

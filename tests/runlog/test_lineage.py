@@ -47,7 +47,7 @@ def store(log, item, digest=None):
 def ran(log, job_id, *items):
     """The attempt ran queries that nobody ran before."""
     ids = [store(log, item) for item in items]
-    log.write(lambda conn: lineage.add_runs(conn, job_id, ids))
+    log.write(lambda conn: lineage.add_runs(conn, [job_id], ids))
     return ids
 
 
@@ -119,7 +119,7 @@ def test_it_answers_by_attempt_b30(log):
 
 def test_attempts_of_the_same_query_share_it_b30(log):
     (query_id,) = ran(log, 1, FLIGHTS)
-    log.write(lambda conn: lineage.add_runs(conn, 2, [query_id]))
+    log.write(lambda conn: lineage.add_runs(conn, [2], [query_id]))
     assert count(log, lineage_query) == 1
 
 
@@ -163,7 +163,7 @@ def test_only_the_query_that_a_step_ran_last_counts(log):
     (old_id,) = ran(log, 1, old)
     ran(log, 2, query("b", made("y", "a.new"), text="SELECT 2"))
     assert links(log, "b.y", "U") == {(1, "a.new", "b.y")}
-    log.write(lambda conn: lineage.add_runs(conn, 3, [old_id]))  # rolled back to it
+    log.write(lambda conn: lineage.add_runs(conn, [3], [old_id]))  # rolled back to it
     assert links(log, "b.y", "U") == {(1, "a.old", "b.y")}
 
 

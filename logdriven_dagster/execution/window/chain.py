@@ -170,9 +170,7 @@ class Chain:
                 break
             self._advance(step)
             note = "taken over from an earlier attempt"
-            self.staged[step.step] = tuple(
-                replace(each, output=f"{note}; {each.output}") for each in restored
-            )
+            self.staged[step.step] = tuple(each.noted(note) for each in restored)
         self.fenced = True
 
     def _look(self) -> None:
@@ -259,9 +257,7 @@ class Chain:
         if step.commit_before_read:
             self._touch()
         first, *others = self.order.stage(self._session, step)
-        if self.notes:  # once, and with the first step, which reads the source as a rule
-            first = replace(first, output="; ".join(filter(None, [self.notes, first.output])))
-            self.notes = ""
+        first, self.notes = first.noted(self.notes), ""  # the first step reads the source as a rule
         self.staged[step.step] = (first, *others)
         if step.target is None and step.step not in self.journal.ended:
             self.journal.halt({step.step: [succeeded(each) for each in (first, *others)]})
@@ -368,7 +364,9 @@ class Chain:
             published_nothing=not self.touched,
         )
         lost = self.journal.fail(self.current_step, outcome, self.staged, ended)
-        if self.session is not None and not (lost and self._is_single):
+        if lost and self._is_single:
+            self._leave_staged()
+        elif self.session is not None:
             self.session.discard()
         return lost
 

@@ -55,7 +55,8 @@ class LineageRecorder:
         jobs = [event.attempt.job_id for event in events]
         try:
             found = self._found(order, events[0])
-            self._write(jobs, [query_id for query_id, _ in found])
+            queries_run = [query_id for query_id, _ in found]
+            self.run_log.write(lambda conn: lineage.add_runs(conn, jobs, queries_run))
         except Exception as error:  # noqa: BLE001 - the window is done whatever happens here
             reason = redact(f"{type(error).__name__}: {error}")
             _log.warning("%s job %s: lineage absent: %s", order.table.table, jobs[0], reason)
@@ -100,13 +101,6 @@ class LineageRecorder:
                 if not left:
                     raise
         raise AssertionError("the last try returns or raises")
-
-    def _write(self, job_ids: Sequence[int], query_ids: list[int]) -> None:
-        def write(conn: Connection) -> None:
-            for job_id in job_ids:
-                lineage.add_runs(conn, job_id, query_ids)
-
-        self.run_log.write(write)
 
     @cached_property
     def _writers(self) -> dict[str, str]:

@@ -4,7 +4,7 @@ Source: BDRE, LINEAGE_QUERY, LINEAGE_NODE, LINEAGE_RELATION.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -91,9 +91,9 @@ def store(conn: Connection, digest: str, lineage: QueryLineage) -> int:
     return query_id
 
 
-def add_runs(conn: Connection, job_id: int, query_ids: Iterable[int]) -> None:
-    """An attempt has run these queries."""
-    rows = [{"job_id": job_id, "query_id": query_id} for query_id in query_ids]
+def add_runs(conn: Connection, job_ids: Iterable[int], query_ids: Sequence[int]) -> None:
+    """Log that each of these attempts has run all of these queries."""
+    rows = [{"job_id": job, "query_id": query} for job in job_ids for query in query_ids]
     if rows:
         conn.execute(insert(lineage_run), rows)
 
