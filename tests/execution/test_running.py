@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from sqlalchemy import event
 
 from logdriven_dagster.errors import (
     AlreadyDoneError,
@@ -396,3 +397,13 @@ def test_a_check_that_fails_behind_a_view_is_logged_at_the_step_it_keeps_back(wo
     errors = {step["step_id"]: step["error"] for step in row["steps"]}
     assert "never" in errors["second"]
     assert errors["last"] is None
+
+
+def test_a_catch_up_looks_at_the_log_once_before_its_first_claim(world):
+    runner, asked = world.runner, []
+    note = lambda *values: asked.append(values[2])  # noqa: E731 - a listener
+    event.listen(runner.run_log.engine, "before_cursor_execute", note)
+    work = runner.catching_up(NOW)
+    assert next(work.plan.ready()).table == "ods.numbers"
+    assert work.queue.next_ready().table == "ods.numbers"
+    assert sum("FROM log_range" in statement for statement in asked) == 1

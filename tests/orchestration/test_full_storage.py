@@ -10,8 +10,8 @@ from dagster import AssetKey
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
+from logdriven_dagster.execution.catching_up.loop import CatchingUp
 from logdriven_dagster.execution.events import WindowEvent, WindowStarted, WindowSucceeded
-from logdriven_dagster.execution.runner import Runner
 from tests.orchestration.test_mirror import tick
 from tests.orchestration.world import EVENTS, World
 
@@ -45,17 +45,17 @@ def disk_of(world: World) -> Iterator[Disk]:
 @pytest.fixture(params=[WindowStarted, WindowSucceeded])
 def disk(request: Any, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     """It is full when Dagster is to be told that the second window has begun, or succeeded."""
-    catch_up, seen = Runner.catch_up, []
+    events, seen = CatchingUp.events, []
     with disk_of(world) as disk:
 
-        def filling(self: Runner, *arguments: Any, **options: Any) -> Iterator[WindowEvent]:
-            for told in catch_up(self, *arguments, **options):
+        def filling(self: CatchingUp) -> Iterator[WindowEvent]:
+            for told in events(self):
                 if isinstance(told, request.param):
                     seen.append(told)
                     disk.is_full = disk.is_full or len(seen) == 2
                 yield told
 
-        monkeypatch.setattr(Runner, "catch_up", filling)
+        monkeypatch.setattr(CatchingUp, "events", filling)
         yield disk
 
 

@@ -1,29 +1,28 @@
 """A run that is terminated in the middle of a window leaves the log and Dagster in one mind."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from dagster import DagsterExecutionInterruptedError
 
+from logdriven_dagster.execution.catching_up.loop import CatchingUp
 from logdriven_dagster.execution.events import WindowEvent, WindowStarted
-from logdriven_dagster.execution.runner import Runner
 from tests.orchestration.world import EVENTS, World
 
 
 @pytest.fixture
 def interrupted_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGTERM arrives when the third window has been claimed."""
-    catch_up, claimed = Runner.catch_up, []
+    events, claimed = CatchingUp.events, []
 
-    def interrupted(self: Runner, *arguments: Any, **options: Any) -> Iterator[WindowEvent]:
-        for event in catch_up(self, *arguments, **options):
+    def interrupted(self: CatchingUp) -> Iterator[WindowEvent]:
+        for event in events(self):
             yield event
             claimed.extend([event] if isinstance(event, WindowStarted) else [])
             if len(claimed) == 3:
                 raise DagsterExecutionInterruptedError
 
-    monkeypatch.setattr(Runner, "catch_up", interrupted)
+    monkeypatch.setattr(CatchingUp, "events", interrupted)
 
 
 @pytest.mark.usefixtures("interrupted_window")

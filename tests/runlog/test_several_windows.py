@@ -143,3 +143,22 @@ def test_what_they_finished_is_one_range(log):
     finish(log, claim(log, *THREE))
     assert table_log(log).finished == (days(1, 4),)
     assert {row["n"] for row in rows(log, "SELECT count(*) AS n FROM log_range")} == {1}
+
+
+@pytest.mark.parametrize("trigger", [Trigger.PENDING, Trigger.REFRESH])
+def test_many_windows_take_hardly_more_statements_than_one(log, trigger):
+    def sent(*windows):
+        counted = []
+        listener = (log.engine, "before_cursor_execute", lambda *_: counted.append(1))
+        sa.event.listen(*listener)
+        mine = claim(log, *windows, trigger=trigger)
+        log.write(lambda conn: transitions.stage(conn, mine, {(mine[0].job_id, "load"): "{}"}))
+        finish(log, mine)
+        sa.event.remove(*listener)
+        return len(counted)
+
+    succeed(log, day(1))
+    for _ in range(2 if trigger is Trigger.REFRESH else 1):
+        one, ten = sent(day(2)), sent(*(day(n) for n in range(3, 13)))
+    reads_of_jobs, of_each_refreshed = 1, 2 if trigger is Trigger.REFRESH else 0
+    assert ten == one + reads_of_jobs + 9 * of_each_refreshed
