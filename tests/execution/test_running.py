@@ -149,9 +149,10 @@ def test_a_refresh_off_the_windows_bounds_names_the_nearest_s09(world):
     ],
 )
 def test_a_window_out_of_order_is_refused_with_the_way_on(world, table, window, refusal, message):
-    for run in (world.runner.run_window, world.runner.refresh_window):
-        with pytest.raises(refusal, match=message):
-            list(run(table, window, NOW))
+    with pytest.raises(refusal, match=message):
+        list(run_window(world.runner, table, window, NOW))
+    with pytest.raises(refusal, match=message):
+        list(world.runner.refresh_windows(table, [window], NOW))
     assert world.log() == []
 
 

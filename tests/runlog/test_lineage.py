@@ -127,11 +127,11 @@ def test_it_answers_by_batch_with_the_batches_behind_it_b30(log):
     upstream = bdre.init_window(log, KNOWN)
     bdre.succeed(log, KNOWN, upstream)
     started = bdre.init(log, KNOWN, max_batches=100)
-    bdre.succeed(log, KNOWN, started.attempt)
-    ran(log, started.attempt.job_id, FLIGHTS)
+    bdre.succeed(log, KNOWN, started)
+    ran(log, started.job_id, FLIGHTS)
     answer = ask(log, lineage_answers.by_batch, started.taken.target_batch_id)
     (attempt,) = answer.attempts
-    assert (attempt.job_id, attempt.queries) == (started.attempt.job_id, (FLIGHTS,))
+    assert (attempt.job_id, attempt.queries) == (started.job_id, (FLIGHTS,))
     ((source, _, job_id),) = answer.sources
     assert (source, job_id) == (bdre.TRANSFER, upstream.job_id)
 
