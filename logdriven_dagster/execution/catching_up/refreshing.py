@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from logdriven_dagster.errors import NotDueError
 from logdriven_dagster.execution.events import (
-    NeedUnmet,
     WindowEvent,
     WindowFailed,
     WindowLost,

@@ -103,11 +103,10 @@ class Passes:
         return list(orders[: max(alone[0], 1) if alone else len(orders)])
 
     def _note(self, event: WindowEvent) -> None:
-        match event:
-            case WindowSetBack(attempt=attempt):
-                self._alone.add((attempt.table, attempt.window.key))
-            case WindowSucceeded(attempt=attempt):
-                self._alone.discard((attempt.table, attempt.window.key))
+        if isinstance(event, WindowSetBack):
+            self._alone.add((event.attempt.table, event.attempt.window.key))
+        elif isinstance(event, WindowSucceeded):
+            self._alone.discard((event.attempt.table, event.attempt.window.key))
 
     def record_inapplicable(
         self, order: Order, windows: Sequence[TimeWindow]
