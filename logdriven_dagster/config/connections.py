@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.project import ConnectionConfig
-from logdriven_dagster.config.models.steps import Option
 from logdriven_dagster.config.secrets import (
     names_secret,
     references,

@@ -14,10 +14,11 @@ from logdriven_dagster.config.checking.plain_secrets import plain_secrets
 from logdriven_dagster.config.checking.project import ValidConfigs, mistakes
 from logdriven_dagster.config.derived.running_order import running_order
 from logdriven_dagster.config.models.code_files import misplaced_files
+from logdriven_dagster.config.models.incremental.registered import incremental_type
 from logdriven_dagster.config.models.jobs import JobConfig, job_model
 from logdriven_dagster.config.models.notifications import broken_recipients, unknown_recipients
 from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.models.tables import SLICED, TableConfig
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.wording import ambiguities, validation_errors
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.project_files import ProjectFiles, definitions_folder
@@ -189,8 +190,8 @@ def _valid(
 
 def _with_defaults(document: Document, defaults: Mapping[str, Any]) -> Document:
     """The defaults that a table can have: a sliced one neither begins nor ends at a time."""
-    sliced = document.values.get("incremental_type") in SLICED
-    of_time = ("default_start", "end", "ordered") if sliced else ()
+    kind = incremental_type(document.values.get("incremental_type"))
+    of_time = ("default_start", "end", "ordered") if kind.is_sliced else ()
     meant = {name: value for name, value in defaults.items() if name not in of_time}
     return replace(document, values={**meant, **document.values})
 

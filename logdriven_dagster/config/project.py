@@ -20,9 +20,10 @@ from logdriven_dagster.config.connections import (
     open_connection,
 )
 from logdriven_dagster.config.locations import as_path, local_folder, location_of
+from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.project import ConnectionConfig, ProjectConfig
-from logdriven_dagster.config.models.steps import Option, StepConfig
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.properties import query_of, text_of_option
 from logdriven_dagster.config.secrets import resolve

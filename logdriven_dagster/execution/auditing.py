@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.models.steps import RecordsSource, StepConfig
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW
 from logdriven_dagster.engine.sources.source_rows import can_tell
@@ -51,7 +51,7 @@ def _steps(table: TableConfig) -> list[StepConfig]:
     """The steps whose sources can be told apart by windows, and are the same for all of them."""
     steps = [step for step in table.steps if step.source and can_tell(table, step.source)]
     if not steps:
-        column = "key_column" if table.incremental_type == "auto_inc_id" else "window_column"
+        column = table.incremental.tells_windows_by or "window_column"
         raise UsageError(
             f"{table.table}: no source of it names a {column}, so nobody can tell which window a "
             "row belongs to"
@@ -92,5 +92,5 @@ def _done(table: TableConfig, log: TableLog) -> tuple[TimeWindow, ...] | int:
 def _is_comparable(table: TableConfig, step: StepConfig) -> bool:
     """Whether what a step counts as read are the rows of its source in the window, each once."""
     made = step.sql or step.sql_file or step.python or step.loop_over or step.target is None
-    drops = isinstance(step.source, RecordsSource) and step.source.mode == "DROPMALFORMED"
+    drops = step.source is not None and step.source.drops_records
     return not (made or drops or table.overlap)

@@ -89,7 +89,7 @@ class Takeover:
 
     def _windows(self, table: TableConfig, progress: Progress) -> Iterator[TimeWindow]:
         """What is done, oldest first; ValueError says why nothing can be taken over."""
-        if table.consumes_batches:
+        if table.incremental.consumes_batches:
             raise ValueError(
                 f"{table.incremental_type} has no place in a log of theirs: what is there is new"
             )
@@ -107,7 +107,7 @@ class Takeover:
             )
             self.translation.note(progress.place, table.table, reason)
             return
-        if end.timestamp() < until.timestamp() and table.incremental_type != "full":
+        if end.timestamp() < until.timestamp() and not table.incremental.is_snapshot:
             reason = f"it stopped within the window that begins at {end}, which runs as a whole"
             self.translation.note(progress.place, table.table, reason)
         undone = union(*([grid.covering(self._window(span))] for span in progress.undone))

@@ -70,17 +70,12 @@ Reads: TypeAlias = tuple[TimeWindow, ...] | None
 class Along(Enum):
     """What slices are cut along."""
 
-    KEYS = "auto_inc_id"
+    KEYS = "keys"
     """After `low`, up to and including `high`: whole numbers of any length."""
-    OFFSETS = "kafka_offset"
+    OFFSETS = "offsets"
     """From `low` up to `high`: offsets of partitions as JSON."""
     BATCHES = "batches"
     """From batch `low` to batch `high`, both included; both are empty without a batch."""
-
-    @classmethod
-    def of(cls, incremental_type: str) -> "Along":
-        """The kind of a table's slices; tables of files and of upstreams consume batches."""
-        return next((item for item in cls if item.value == incremental_type), cls.BATCHES)
 
 
 _FIRST = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -61,7 +61,7 @@ def read_ranges(upstream: TableConfig, dependency: Dependency, window: TimeWindo
 def reads_all(upstream: TableConfig, dependency: Dependency) -> bool:
     """Whether every row of the upstream counts, whatever the window is."""
     whole = dependency.read == "all" or dependency.window == "none" or not dependency.managed
-    return whole or upstream.incremental_type == "full" or upstream.is_sliced
+    return whole or upstream.incremental.is_snapshot or upstream.is_sliced
 
 
 def missing_dependencies(
@@ -120,7 +120,7 @@ def _unmet(
     needed = -math.inf
     if dependency.window == "newest" or dependency.read == "none":
         needed = min(awaited.end.timestamp(), window.end.timestamp())
-    of_snapshot = upstream.incremental_type == "full" and dependency.condition == "success"
+    of_snapshot = upstream.incremental.is_snapshot and dependency.condition == "success"
     if of_snapshot:
         missing = _missing_snapshot(upstream, log, awaited, needed)
     else:
@@ -149,7 +149,7 @@ def _missing_slices(
     log = logs.get(upstream.table, TableLog())
     if isinstance(window, Slice):
         return
-    if upstream.incremental_type == "upstream":
+    if upstream.incremental.takes_upstream_batches:
         if log.open or any(log.queued.values()):
             yield Missing(upstream.table, window, "batches are waiting in its queue")
         yield from missing_dependencies(upstream, window, tables, logs)

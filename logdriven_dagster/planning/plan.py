@@ -281,7 +281,7 @@ def _table_plan(
 ) -> TablePlan:
     unfinished = unfinished_windows(table, log, now)
     # A full load reads everything there is: only the newest snapshot is worth taking.
-    chosen = "latest_only" if table.incremental_type == "full" else mode or table.catch_up
+    chosen = "latest_only" if table.incremental.is_snapshot else mode or table.catch_up
     passed_over = Windows(table.grid)
     if chosen == "latest_only" and len(unfinished) > 1:
         passed_over, unfinished = unfinished[:-1], unfinished[-1:]

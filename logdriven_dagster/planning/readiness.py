@@ -69,7 +69,7 @@ def obstacle(
     if now.timestamp() < next_due(table, window).timestamp():
         return NotDue(f"not due before {next_due(table, window).isoformat(sep=' ')}")
     log = logs.get(table.table, TableLog())
-    if table.ordered and table.incremental_type != "full":
+    if table.ordered and not table.incremental.is_snapshot:
         first = next(iter(unfinished_windows(table, log, now)), None)
         if first is not None and first.start.timestamp() < window.start.timestamp():
             return earlier_unfinished(first, log)
@@ -141,7 +141,7 @@ def dependencies_missing(
 
     Source: Sharp ETL, JobDependenciesError.
     """
-    if isinstance(window, Slice) and table.incremental_type == "upstream":
+    if isinstance(window, Slice) and table.incremental.takes_upstream_batches:
         reasons = unmarked(table, logs.get(table.table, TableLog()), window)
         if reasons:
             return DependenciesMissing(f"waits for {'; '.join(reasons)}")

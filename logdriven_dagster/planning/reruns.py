@@ -65,7 +65,7 @@ def unseen(
 
 def _of_late_rows(dependency: Dependency, upstream: TableConfig) -> Dependency:
     """An old snapshot is enough to begin with; it has no rows that came after it."""
-    if upstream.incremental_type != "full":
+    if not upstream.incremental.is_snapshot:
         return dependency
     return dependency.model_copy(update={"window": "newest"})
 

@@ -14,15 +14,13 @@ from logdriven_dagster.model.logs import LastSlice, TableLog
 from logdriven_dagster.model.offsets import Partition, spans
 from logdriven_dagster.model.windows import Along, Slice
 
-_FIRST = {"auto_inc_id": "0", "kafka_offset": "earliest"}
-
 
 def pending_slices(table: TableConfig, log: TableLog, now: datetime) -> list[Slice]:
     """The slices that did not succeed, oldest first, and the next one where it is due."""
     opened = [item.window for item in log.open if isinstance(item.window, Slice)]
     following = next_slice(table, log.last)
     ahead = any(item.number >= following.number for item in opened)
-    if table.incremental_type == "upstream":
+    if table.incremental.takes_upstream_batches:
         first = max([following.number, *(item.number + 1 for item in opened)])
         number = slices_queued(table, log)
         again = log.stale and table.on_upstream_refresh == "rerun"
@@ -71,7 +69,7 @@ def numbered(table: TableConfig, number: int) -> Slice:
 def next_slice(table: TableConfig, last: LastSlice | None) -> Slice:
     """The slice after the last success; the same one again if there was nothing in it."""
     number = 0 if last is None else last.slice.number + (0 if last.slice.is_empty else 1)
-    if table.consumes_batches:
+    if table.incremental.consumes_batches:
         return numbered(table, number)
     low = first_low(table) if last is None else last.slice.high or ""
     return Slice.nth(number, low, None, table.grid.zone, table.along)
@@ -81,7 +79,7 @@ def first_low(table: TableConfig) -> str:
     """Where the first slice begins. Source: Sharp ETL, 0 and `earliest` by default."""
     if table.default_start is not None:
         return str(table.default_start)
-    return _FIRST.get(table.incremental_type, "")
+    return table.incremental.first_low
 
 
 def is_due(table: TableConfig, log: TableLog, now: datetime) -> bool:

@@ -20,13 +20,13 @@ def turn(table: TableConfig, window: TimeWindow, known: Mapping[str, TableConfig
     Slices of sources have no time and come first; those of upstreams' batches come last, since
     fewer of them are needed then.
     """
-    if table.incremental_type == "upstream":
+    if table.incremental.takes_upstream_batches:
         return math.inf
     found = window.end.timestamp()
     for dependency in table.managed_dependencies:
         upstream = known[dependency.table]
         awaited = awaited_range(upstream, dependency, window)
-        if awaited is not None and upstream.incremental_type != "full":
+        if awaited is not None and not upstream.incremental.is_snapshot:
             found = max(found, awaited.end.timestamp())
     return found
 

@@ -139,7 +139,7 @@ IN_A_TABLE = {
     ("description:", "variables: {a: 012}\ndescription:"): '2: variables.a: YAML takes 012 for 10; write "012" in quotes, or 10 if that is meant',
     ("description:", "variables: {country: NO}\ndescription:"): '2: variables.country: YAML takes NO for false; write "NO" in quotes, or false if that is meant',
     ("{type: iceberg}", "{type: iceberg, mode: upsert, key: id}"): "12: steps[0].target.key: must be a list, such as [id], not 'id'",
-    ("{type: iceberg}", "{type: iceberg, mode: upsert}"): "7: steps[0]: target.mode upsert needs target.key, the columns of a row's key",
+    ("{type: iceberg}", "{type: iceberg, mode: upsert}"): "12: steps[0].target: mode upsert needs key, the columns of a row's key",
     ("{type: iceberg}", "{type: iceberg, mode: replace}"): "12: steps[0].target.mode: must be append, overwrite_window, overwrite or upsert, not 'replace'",
     ("{type: iceberg}", "iceberg"): "12: steps[0].target: must be fields, such as {type: iceberg}, not 'iceberg'",
     ("    target: {type: iceberg}\n", ""): "1: no step has a target; add `target: {type: iceberg}` to the last one",

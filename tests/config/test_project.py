@@ -146,7 +146,7 @@ def test_months_and_years_do_not_start_on_days_that_not_all_have(folder, period,
         ("{step: s, target: {type: iceberg}}", "a step needs a source, sql, sql_file or python"),
         ("{step: s, sql: SELECT 1}", "no step has a target"),
         ("{step: s, sql: x, python: 'a:b', target: {type: iceberg}}", "only one of sql"),
-        ("{step: s, sql: x, target: {type: iceberg, mode: upsert}}", "needs target.key"),
+        ("{step: s, sql: x, target: {type: iceberg, mode: upsert}}", "mode upsert needs key"),
         (
             "{step: s, sql: x, target: {type: icberg}}",
             "unknown type 'icberg'; did you mean 'iceberg'?",

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from logdriven_dagster.engine.targets import holdings
+from logdriven_dagster.engine.targets.contents import Holdings, holdings
+from logdriven_dagster.engine.targets.jdbc import contents as of_databases
 from logdriven_dagster.model.runs import Column
 from tests.engine.laboratory import Lab
 
@@ -22,15 +23,15 @@ def held(request: pytest.FixtureRequest, lab: Lab) -> Any:
         conn.execute(sa.text("INSERT INTO t (v) VALUES (1), (2), (3)"))
     target = {"type": "jdbc", "connection": "dw", "table": "t"}
     lab.table("ods.t", {"sql": "SELECT 1 AS v", "target": target})
-    return lambda: holdings.holdings(lab.project, lab.project.table("ods.t"))
+    return lambda: holdings(lab.project, lab.project.table("ods.t"))
 
 
 def test_a_database_tells_columns_and_rows(held: Any):
-    assert held() == holdings.Holdings((Column("v", "bigint"),), 3)
+    assert held() == Holdings((Column("v", "bigint"),), 3)
 
 
 def test_very_many_rows_are_not_counted(held: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(holdings, "_MOST_COUNTED", 3)
+    monkeypatch.setattr(of_databases, "_MOST_COUNTED", 3)
     assert held().rows == 3
-    monkeypatch.setattr(holdings, "_MOST_COUNTED", 2)
+    monkeypatch.setattr(of_databases, "_MOST_COUNTED", 2)
     assert held().rows is None

@@ -1,13 +1,17 @@
 """Every kind of source, its options and its traps."""
 
 import sqlite3
-from typing import Any, get_args
+from pkgutil import resolve_name
+from typing import Any
 
 import pytest
 
-from logdriven_dagster.config.models.steps import Source, Target
-from logdriven_dagster.engine.sources.readers import READERS
-from logdriven_dagster.engine.targets.stores import STORES
+from logdriven_dagster.config.models.types.registered import SOURCES, TARGETS
+from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.engine.sources.readers import Reader
+from logdriven_dagster.engine.targets.contents import Contents
+from logdriven_dagster.engine.targets.store import Store
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
@@ -21,12 +25,16 @@ def loaded(lab: Lab, source: dict[str, Any], sql: str | None = None) -> list[tup
     return lab.rows("ods.t")
 
 
-def test_every_source_type_has_a_reader():
-    assert set(READERS) == set(get_args(get_args(Source)[0]))
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_type_has_a_reader(source: type[Source]):
+    assert issubclass(resolve_name(source.reader), Reader)
 
 
-def test_every_target_type_has_a_store():
-    assert set(STORES) == set(get_args(get_args(Target)[0]))
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_type_has_a_store_and_tells_what_it_holds(target: type[Target]):
+    methods = {name for name in vars(Store) if not name.startswith("_")}
+    assert methods <= set(dir(resolve_name(target.store)))
+    assert issubclass(resolve_name(target.contents), Contents)
 
 
 def test_csv_options(lab: Lab):

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql.datasource import InputPartition
 
-from logdriven_dagster.config.models.steps import KafkaSource
+from logdriven_dagster.config.models.types.kafka import KafkaSource
 from logdriven_dagster.engine.kafka.offsets import bound
 from logdriven_dagster.engine.sources import kafka as kafka_source
 from logdriven_dagster.engine.sources.kafka import java_settings

@@ -260,7 +260,7 @@ def test_other_file_systems_can_be_listed(inbox: Inbox):
     from fsspec.implementations.memory import MemoryFileSystem
 
     from logdriven_dagster.config import load_project
-    from logdriven_dagster.config.models.slicing import file_source
+    from logdriven_dagster.config.models.incremental.batches import file_source
     from logdriven_dagster.engine.sources.files.arrivals import arrivals
     from logdriven_dagster.model.runs import WindowRun
     from tests.builders import day

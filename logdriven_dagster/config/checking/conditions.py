@@ -16,7 +16,7 @@ def broken_conditions(
     """Mistakes in `depends_on`; slices have no time, so they have no windows in common."""
     for n, dependency in enumerate(table.depends_on):
         upstream = tables.get(dependency.table)
-        of_snapshots = upstream is not None and upstream.incremental_type == "full"
+        of_snapshots = upstream is not None and upstream.incremental.is_snapshot
         if dependency.window == "newest" and not of_snapshots:
             problem = f"window: newest is for snapshots; {dependency.table} has none"
             fix = "of other tables it is overlapping windows that are awaited"

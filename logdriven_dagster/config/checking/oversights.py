@@ -6,21 +6,12 @@ query that cannot run is no reason to run nothing else.
 
 from collections.abc import Iterable, Iterator
 
-from logdriven_dagster.config.checking.declared_columns import column_mistakes
 from logdriven_dagster.config.checking.python_functions import broken_function
 from logdriven_dagster.config.checking.quality import rule_functions, rule_queries
 from logdriven_dagster.config.derived.variables import job_names, parameter_names, text_names
 from logdriven_dagster.config.models.jobs import MaintenanceJob, MaintenanceStep
 from logdriven_dagster.config.models.quality import ROWS
-from logdriven_dagster.config.models.steps import (
-    CatalogSource,
-    FilesSource,
-    JdbcSource,
-    JdbcTarget,
-    KafkaSource,
-    Source,
-    StepConfig,
-)
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.queries import dialect_of
@@ -83,11 +74,10 @@ class _Table:
 
     def _of_step(self, n: int, step: StepConfig) -> Iterator[ConfigError]:
         names = self._names(step)
-        for field, text in _texts(step.source):
+        for field, text in step.source.texts.items() if step.source else ():
             yield from variable_mistakes(self._at("steps", n, "source", field), text, names)
-        if isinstance(step.source, FilesSource):
-            for field, problem, hint in column_mistakes(step.source):
-                yield self._at("steps", n, "source", field).error(problem, hint)
+        for field, problem, hint in step.source.mistakes() if step.source else ():
+            yield self._at("steps", n, "source", field).error(problem, hint)
         for location, statement, connection in _statements_of(step):
             place, dialect = self._at("steps", n, *location), dialect_of(self._project, connection)
             yield from statement_mistakes(place, statement, names, dialect)
@@ -114,29 +104,14 @@ class _Table:
         return Names(self._variables, self._parameters, tables, loops)
 
 
-def _texts(source: Source | None) -> Iterator[tuple[str, str]]:
-    """The texts of a source that can name variables, but for queries."""
-    match source:
-        case FilesSource(path=path):
-            yield "path", path
-        case JdbcSource(table=str(table)):
-            yield "table", table
-        case CatalogSource(name=name):
-            yield "name", name
-        case JdbcSource() | KafkaSource() | None:
-            return
-
-
 def _statements_of(step: StepConfig) -> Iterator[tuple[Location, str, str]]:
     """What a step asks of databases: place, statement and connection."""
     for i, script in enumerate(step.commit_before_read):
         for j, statement in enumerate(script.sql):
             yield ("commit_before_read", i, "sql", j), statement, script.connection
-    if isinstance(step.source, JdbcSource) and step.source.query is not None:
-        yield ("source", "query"), step.source.query, step.source.connection
-    if isinstance(step.target, JdbcTarget):
-        for i, statement in enumerate(step.target.pre_sql):
-            yield ("target", "pre_sql", i), statement, step.target.connection
+    for part, used in (("source", step.source), ("target", step.target)):
+        for location, statement, connection in used.statements() if used else ():
+            yield (part, *location), statement, connection
 
 
 def _has_other_catalogs(project: Project) -> bool:
@@ -145,7 +120,7 @@ def _has_other_catalogs(project: Project) -> bool:
     if spark.remote != "classic" or any("catalog" in name.lower() for name in spark.config):
         return True
     steps = [step for table in project.tables.values() for step in table.steps]
-    return any(isinstance(step.source, CatalogSource) for step in steps)
+    return any(step.source is not None and step.source.knows_other_tables for step in steps)
 
 
 def _of_upkeep(project: Project, job: MaintenanceJob, document: Document) -> Iterator[ConfigError]:

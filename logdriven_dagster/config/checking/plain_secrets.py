@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.models.steps import Option
 from logdriven_dagster.config.secrets import has_reference, names_secret, plain_password, remember
 from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.errors import ConfigError

@@ -10,21 +10,13 @@ from logdriven_dagster.config.checking.conditions import broken_conditions, brok
 from logdriven_dagster.config.checking.plain_secrets import definition_secrets
 from logdriven_dagster.config.checking.quality import broken_quality, rule_queries
 from logdriven_dagster.config.derived.running_order import cycle_in, upstreams_of
+from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.notifications import unknown_recipients
 from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.models.steps import (
-    FileTarget,
-    IcebergTarget,
-    JdbcSource,
-    JdbcTarget,
-    KafkaSource,
-    KafkaTarget,
-    Option,
-    StepConfig,
-    Target,
-)
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.parts import Connected
 from logdriven_dagster.config.properties import UnknownPropertyError, query_of
 from logdriven_dagster.config.sql.committing import broken_job_statements, broken_statements
 from logdriven_dagster.config.sql.references import UnreadableSqlError, table_references
@@ -107,9 +99,8 @@ def _broken_upkeep(
     for n, step in enumerate(job.steps):
         place = ("steps", n)
         if step.connection is not None:
-            yield from _broken_connection(
-                step.connection, "sql", document, (*place, "connection"), config
-            )
+            connected = Connected(step.connection, "a database")
+            yield from _broken_connection(connected, document, (*place, "connection"), config)
         file = (step.python or "").partition(":")[0]
         if file.endswith(".py") and (problem := absence(folder / file)):
             yield document.error((*place, "python"), problem)
@@ -148,8 +139,8 @@ def _broken_steps(
 ) -> Iterator[ConfigError]:
     folder = document.path.parent
     for n, step in enumerate(table.steps):
-        for place, name, kind in _connections(step):
-            yield from _broken_connection(name, kind, document, ("steps", n, *place), config)
+        for place, connected in _connections(step):
+            yield from _broken_connection(connected, document, ("steps", n, *place), config)
         yield from _unknown_in_paths(step, document, ("steps", n), config.variables)
         file = (step.python or "").partition(":")[0]
         if file.endswith(".py") and (problem := absence(folder / file)):
@@ -176,16 +167,15 @@ def _unknown_in_paths(
     variables: Mapping[str, Option],
 ) -> Iterator[ConfigError]:
     """Each `${name}` in the path of a folder to write to that no variable of the project has."""
-    folders = {
-        ("target", "path"): step.target.path if isinstance(step.target, FileTarget) else None,
-        ("source", "move_to"): getattr(step.source, "move_to", None),
-    }
-    for place_of, path in folders.items():
+    parts = (("source", step.source), ("target", step.target))
+    folders = [(part, *item) for part, used in parts if used for item in used.folders.items()]
+    for part, field_name, path in folders:
         for name in _VARIABLE.findall(path or ""):
             if name not in variables:
                 known = "a path has the variables of logdriven.yaml, and ${env:NAME}"
                 hint = _suggestion(name, variables) or known
-                yield document.error((*place, *place_of), f"unknown variable ${{{name}}}", hint)
+                where = (*place, part, field_name)
+                yield document.error(where, f"unknown variable ${{{name}}}", hint)
 
 
 def _query(
@@ -217,27 +207,27 @@ def _broken_loop(
     yield from _undeclared_reads(table, loop.sql, document, (*place, "sql"), names)
 
 
-def _connections(step: StepConfig) -> Iterator[tuple[Location, str, str]]:
-    """The places of connections in a step, their names and what they must lead to."""
+def _connections(step: StepConfig) -> Iterator[tuple[Location, Connected]]:
+    """The places of connections in a step, and what they must lead to."""
     for part, used in (("source", step.source), ("target", step.target)):
-        if isinstance(used, (JdbcSource, JdbcTarget, KafkaSource, KafkaTarget)):
-            yield (part, "connection"), used.connection, used.type
+        if used is not None and used.connected is not None:
+            yield (part, "connection"), used.connected
     for n, script in enumerate(step.commit_before_read):
-        yield ("commit_before_read", n, "connection"), script.connection, "sql"
+        connected = Connected(script.connection, "a database")
+        yield ("commit_before_read", n, "connection"), connected
 
 
 def _broken_connection(
-    name: str,
-    kind: str,
+    connected: Connected,
     document: Document,
     where: tuple[str | int, ...],
     config: ProjectConfig,
 ) -> Iterator[ConfigError]:
+    name = connected.name
     if name not in config.connections:
         hint = _suggestion(name, config.connections)
         yield document.error(where, f"unknown connection {name!r}", hint)
-    elif (config.connections[name].kafka is not None) != (kind == "kafka"):
-        leads = "a database" if kind == "kafka" else "Kafka"
+    elif (leads := config.connections[name].leads_to) != connected.to:
         yield document.error(where, f"connection {name!r} leads to {leads}")
 
 
@@ -284,29 +274,16 @@ def _mentioned(sql: str, names: Mapping[str, str]) -> list[str]:
 
 def _shared_targets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
     """Two tables that write to the same place would delete each other's rows."""
-    users: dict[tuple[str, str], str] = {}
+    users: dict[str, str] = {}
     for name, table in tables.items.items():
         for n, step in enumerate(table.steps):
             if step.target is None:
                 continue
             writer = f"{name}.{step.step}"
-            other = users.setdefault(_place(name, step.target), writer)
+            other = users.setdefault(step.target.place(name), writer)
             if other != writer:
                 document = tables.origins[name]
                 yield document.error(("steps", n, "target"), f"{other} writes to the same target")
-
-
-def _place(table: str, target: Target) -> tuple[str, str]:
-    match target:
-        case IcebergTarget():
-            return "iceberg", (target.name or table).lower()
-        case JdbcTarget():
-            return "jdbc", f"{target.connection}.{target.table}".lower()
-        case FileTarget():
-            return "files", target.path or table.lower()
-        case KafkaTarget():
-            # Topics are made for many writers.
-            return "kafka", f"{target.connection}.{target.topic} of {table}"
 
 
 def _suggestion(name: str, names: Iterable[str]) -> str | None:

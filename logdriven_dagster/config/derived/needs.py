@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from logdriven_dagster.config.models.steps import IcebergTarget
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import references, resolve
@@ -39,7 +38,7 @@ def needs_of(project: Project, table: TableConfig) -> list[Need]:
     used = [*table.steps, *read]
     connections = [name for part in used for name in _connections(part.model_dump())]
     configured = project.config.connections
-    catalog = any(isinstance(target, IcebergTarget) for target in targets)
+    catalog = any(target is not None and target.in_catalog for target in targets)
     known = table.table in project.files  # not one that somebody's own code writes
     return [
         *([Need("table", table.table)] if known else []),

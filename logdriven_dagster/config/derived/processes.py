@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.model.batches import ALL_BATCHES, Enqueuer, Process, Registry, SubProcess
+from logdriven_dagster.model.batches import Enqueuer, Process, Registry, SubProcess
 
 
 def process_of(table: TableConfig) -> Process:
@@ -28,20 +28,16 @@ def registry_of(tables: Iterable[TableConfig]) -> Registry:
 
 def most_batches(table: TableConfig) -> int | None:
     """How many batches of each source without a cut pattern a window takes at most."""
-    default = {"upstream": 1, "files": ALL_BATCHES}.get(table.incremental_type)
-    return table.max_batches or default
+    return table.max_batches or table.incremental.default_batches
 
 
 def _enqueuers(table: TableConfig, step: str) -> tuple[Enqueuer, ...]:
-    match table.incremental_type:
-        case "files" if table.sliced_step.step == step:
-            return (Enqueuer(table.table, required=False),)
-        case "upstream":
-            first = table.steps[0].step
-            return tuple(
-                Enqueuer(dependency.table, dependency.cut_pattern)
-                for dependency in table.batch_dependencies
-                if (dependency.step or first) == step
-            )
-        case _:
-            return ()
+    if table.incremental.registers_files:
+        brings = table.sliced_step.step == step
+        return (Enqueuer(table.table, required=False),) if brings else ()
+    first = table.steps[0].step
+    return tuple(
+        Enqueuer(dependency.table, dependency.cut_pattern)
+        for dependency in table.batch_dependencies
+        if (dependency.step or first) == step
+    )

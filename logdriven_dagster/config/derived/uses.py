@@ -3,19 +3,7 @@
 from collections.abc import Iterator
 
 from logdriven_dagster.config.models.jobs import MaintenanceJob
-from logdriven_dagster.config.models.steps import (
-    CatalogSource,
-    FilesSource,
-    FileTarget,
-    IcebergTarget,
-    JdbcSource,
-    JdbcTarget,
-    KafkaSource,
-    KafkaTarget,
-    Source,
-    StepConfig,
-    Target,
-)
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.model.definitions import USED_LENGTH, Kind, Use, code_of
@@ -56,39 +44,10 @@ def _of_maintenance(project: Project, job: MaintenanceJob) -> Iterator[Use]:
 def _of_step(table: TableConfig, step: StepConfig) -> Iterator[tuple[str, str]]:
     yield from (("connection", script.connection) for script in step.commit_before_read)
     if step.source is not None:
-        yield from _of_source(step.source)
+        yield from step.source.uses()
     if step.target is not None:
-        yield from _of_target(table, step.target)
+        yield from step.target.uses(table.table)
     if step.sql_file is not None:
         yield "file", step.sql_file
     if step.python is not None:
         yield "file", step.python.rpartition(":")[0]
-
-
-def _of_source(source: Source) -> Iterator[tuple[str, str]]:
-    match source:
-        case JdbcSource():
-            yield "connection", source.connection
-            if source.table is not None:
-                yield "source", source.table
-        case KafkaSource():
-            yield "connection", source.connection
-            yield from (("topic", topic) for topic in source.topics)
-        case CatalogSource():
-            yield "source", source.name
-        case FilesSource():
-            yield "source", source.path
-
-
-def _of_target(table: TableConfig, target: Target) -> Iterator[tuple[str, str]]:
-    match target:
-        case JdbcTarget():
-            yield "connection", target.connection
-            yield "target", target.table
-        case KafkaTarget():
-            yield "connection", target.connection
-            yield "topic", target.topic
-        case IcebergTarget():
-            yield "target", target.name or table.table
-        case FileTarget():
-            yield "target", target.path or table.table

@@ -20,7 +20,6 @@ from pydantic.json_schema import WithJsonSchema
 
 from logdriven_dagster.config.locations import local_folder
 from logdriven_dagster.config.yaml.reading import shown
-from logdriven_dagster.model import offsets
 from logdriven_dagster.model.periods import Period, Unit
 from logdriven_dagster.model.windows import on_clock
 
@@ -35,6 +34,9 @@ TableName = Annotated[
 """`layer.name`: letters, digits and underscores between dots, so that no name is ever a path."""
 
 StepName = Annotated[str, StringConstraints(pattern=rf"^{IDENTIFIER}$", max_length=64)]
+
+Option: TypeAlias = str | int | float | bool
+"""The value of a Spark reader or writer option, or of a variable."""
 
 
 class Model(PydanticModel):
@@ -89,16 +91,18 @@ def parse_duration(value: int | str) -> timedelta:
 
 def _moment(value: Any, info: ValidationInfo) -> Any:
     """A date or time of the project's wall clock, or one with an offset, as an aware datetime."""
-    zone, found = _zone_of(info), _as_written(value)
+    zone, found = zone_of(info), as_written(value)
     return found.astimezone(zone) if found.tzinfo else on_clock(found, zone)
 
 
-def _zone_of(info: ValidationInfo) -> ZoneInfo:
+def zone_of(info: ValidationInfo) -> ZoneInfo:
+    """The time zone of the project whose files are checked."""
     zone: ZoneInfo = (info.context or {}).get("zone", ZoneInfo("UTC"))
     return zone
 
 
-def _as_written(value: Any) -> datetime:
+def as_written(value: Any) -> datetime:
+    """A date or time as a file has it, with the offset that it names; ValueError for another."""
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         value = parse_moment(str(value))
     if isinstance(value, date) and not isinstance(value, datetime):
@@ -106,37 +110,6 @@ def _as_written(value: Any) -> datetime:
     if not isinstance(value, datetime):
         raise ValueError("must be a date or time, such as 2013-01-01 or 2013-01-01 06:00")
     return value
-
-
-def _start(value: Any, info: ValidationInfo) -> Any:
-    """Where a table begins, by what its windows are ranges of."""
-    kind = info.data.get("incremental_type")
-    if kind == "auto_inc_id":
-        if isinstance(value, bool) or not re.fullmatch(r"-?\d+", str(value).strip()):
-            raise ValueError(
-                f"must be a whole number, the key after which rows are read, not {value!r}"
-            )
-        return int(value)
-    if kind == "kafka_offset":
-        return _offsets(value)
-    if kind in ("files", "upstream"):
-        raise ValueError(f"tables of type {kind} take whatever has come; remove it")
-    found = _as_written(value)
-    if found.tzinfo:
-        return found.astimezone(_zone_of(info))
-    # Not moved where the clocks skip it: all days of a grid would begin at the moved hour.
-    return found.replace(tzinfo=_zone_of(info))
-
-
-def _offsets(value: Any) -> Any:
-    if value in ("earliest", "latest"):
-        return value
-    try:
-        written = isinstance(value, str)
-        return offsets.text(offsets.parse(value) if written else offsets.offsets_of(value))
-    except ValueError as error:
-        fix = 'must be earliest, latest or offsets such as {"topic": {"0": 42}}'
-        raise ValueError(f"{fix}; {error}") from None
 
 
 def parse_moment(text: str) -> datetime:
@@ -199,17 +172,6 @@ MomentField = Annotated[
     datetime,
     BeforeValidator(_moment),
     WithJsonSchema({"type": "string", "description": "2013-01-01 or 2013-01-01T06:00"}),
-]
-StartField = Annotated[
-    datetime | int | str,
-    BeforeValidator(_start),
-    WithJsonSchema(
-        {
-            "anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "object"}],
-            "description": "2013-01-01 or 2013-01-01T06:00; the key after which to begin; "
-            'earliest, latest or {"topic": {"0": 42}}',
-        }
-    ),
 ]
 
 

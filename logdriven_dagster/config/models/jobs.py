@@ -14,13 +14,14 @@ from logdriven_dagster.config.models.cron import Cron
 from logdriven_dagster.config.models.fields import (
     DurationField,
     Model,
+    Option,
     StepName,
     TableName,
     as_tuple,
 )
 from logdriven_dagster.config.models.notifications import NotifyRule
 from logdriven_dagster.config.models.settings import RetryVersion, Settings
-from logdriven_dagster.config.models.steps import Option, PythonReference
+from logdriven_dagster.config.models.steps import PythonReference
 from logdriven_dagster.config.models.tables import Condition
 from logdriven_dagster.model.upkeep import Compaction, Expiry
 

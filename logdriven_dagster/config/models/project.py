@@ -12,6 +12,7 @@ from logdriven_dagster.config.models.fields import (
     LocalFolder,
     Model,
     MomentField,
+    Option,
     PeriodField,
     StepName,
     ZoneField,
@@ -20,7 +21,6 @@ from logdriven_dagster.config.models.notifications import NotifyRule, RecipientF
 from logdriven_dagster.config.models.properties import Properties
 from logdriven_dagster.config.models.quality import QualityRules
 from logdriven_dagster.config.models.settings import RetryVersion
-from logdriven_dagster.config.models.steps import Option
 from logdriven_dagster.config.models.tables import BatchSize, MissingColumns, RowsOutside
 from logdriven_dagster.config.secrets import has_reference, names_secret
 from logdriven_dagster.model.attempts import OnRunning
@@ -78,6 +78,10 @@ class ConnectionConfig(Model):
         if self.kafka is not None and "bootstrap.servers" not in self.kafka:
             raise ValueError("kafka: missing; add `bootstrap.servers: host:9092`")
         return self
+
+    @property
+    def leads_to(self) -> Literal["a database", "Kafka"]:
+        return "a database" if self.kafka is None else "Kafka"
 
 
 class Defaults(Model):

@@ -5,8 +5,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, StringConstraints
 
-from logdriven_dagster.config.models.fields import IDENTIFIER
-from logdriven_dagster.config.models.steps import Option
+from logdriven_dagster.config.models.fields import IDENTIFIER, Option
 
 PROPERTY_REFERENCE = re.compile(r"\$\{(\w+)\.([^}\s]+)\}")
 

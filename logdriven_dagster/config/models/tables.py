@@ -14,21 +14,28 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
+from pydantic.json_schema import WithJsonSchema
 
-from logdriven_dagster.config.models import slicing
 from logdriven_dagster.config.models.fields import (
     DurationField,
     Model,
     MomentField,
+    Option,
     PeriodField,
-    StartField,
     StepName,
     TableName,
 )
+from logdriven_dagster.config.models.incremental.registered import (
+    IncrementalName,
+    incremental_type,
+    mistakes,
+)
+from logdriven_dagster.config.models.incremental.types import IncrementalType
 from logdriven_dagster.config.models.notifications import NotifyRule
 from logdriven_dagster.config.models.properties import Properties
 from logdriven_dagster.config.models.settings import RetryVersion, Settings
-from logdriven_dagster.config.models.steps import CheckConfig, Option, StepConfig, Target
+from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
+from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.periods import Grid, Unit
 from logdriven_dagster.model.windows import Along
@@ -108,11 +115,22 @@ DependencyField = Annotated[
     Dependency, BeforeValidator(_dependency, json_schema_input_type=str | Dependency)
 ]
 
-IncrementalType = Literal["time_window", "full", "auto_inc_id", "kafka_offset", "files", "upstream"]
-"""What the windows of a table are ranges of. Source: Sharp ETL, incremental types."""
 
-SLICED: frozenset[str] = frozenset({"auto_inc_id", "kafka_offset", "files", "upstream"})
-"""The types whose windows are slices: parts of a source that has no time."""
+def _start(value: Any, info: ValidationInfo) -> Any:
+    return incremental_type(info.data.get("incremental_type")).start(value, info)
+
+
+StartField = Annotated[
+    datetime | int | str,
+    BeforeValidator(_start),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "object"}],
+            "description": "2013-01-01 or 2013-01-01T06:00; the key after which to begin; "
+            'earliest, latest or {"topic": {"0": 42}}',
+        }
+    ),
+]
 
 CatchUp = Literal["all", "once", "latest_only"]
 """`all` pending windows; the first one only (`once`); or the newest only, the older ones recorded
@@ -132,7 +150,7 @@ class TableConfig(Settings):
     description: str | None = None
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
-    incremental_type: IncrementalType = "time_window"
+    incremental_type: IncrementalName = "time_window"
     period: PeriodField = Field(
         description="how much time a window covers; how often a sliced table looks for more"
     )
@@ -208,7 +226,7 @@ class TableConfig(Settings):
         if not any(step.target for step in self.steps):
             raise ValueError("no step has a target; add `target: {type: iceberg}` to the last one")
         self._begins_somewhere()
-        if contradictions := slicing.problems(self):
+        if contradictions := list(mistakes(self)):
             raise ValueError("; ".join(contradictions))
         upstream = [dependency.table for dependency in self.depends_on]
         if twice := {name for name in upstream if upstream.count(name) > 1}:
@@ -231,19 +249,21 @@ class TableConfig(Settings):
             raise ValueError("end: it must be later than default_start")
 
     @property
-    def is_sliced(self) -> bool:
-        """Whether the windows are slices of a source that has no time."""
-        return self.incremental_type in SLICED
+    def incremental(self) -> IncrementalType:
+        """What the windows are ranges of, and what follows from it."""
+        return incremental_type(self.incremental_type)
 
     @property
-    def consumes_batches(self) -> bool:
-        """Whether slices take batches from the queue."""
-        return self.incremental_type in ("files", "upstream")
+    def is_sliced(self) -> bool:
+        """Whether the windows are slices of a source that has no time."""
+        return self.incremental.is_sliced
 
     @property
     def along(self) -> Along:
         """What the slices of a sliced table are cut along."""
-        return Along.of(self.incremental_type)
+        along = self.incremental.along
+        assert along is not None
+        return along
 
     @property
     def layer(self) -> str:
@@ -270,12 +290,13 @@ class TableConfig(Settings):
     @property
     def sliced_step(self) -> StepConfig:
         """The step whose source is cut into slices, of a table along keys, offsets or files."""
-        return next(step for step in self.steps if slicing.is_cut(self, step.source))
+        cuts = self.incremental.cuts
+        return next(step for step in self.steps if step.source and cuts(step.source))
 
     @property
     def batch_dependencies(self) -> tuple[Dependency, ...]:
         """The tables whose batches an upstream table consumes; the others are only read."""
-        if self.incremental_type != "upstream":
+        if not self.incremental.takes_upstream_batches:
             return ()
         return tuple(d for d in self.managed_dependencies if d.is_input)
 

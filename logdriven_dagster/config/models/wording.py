@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from logdriven_dagster.config.models.fields import IDENTIFIER
+from logdriven_dagster.config.models.types.registered import not_registered
 from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.config.yaml.locating import alias_of, place_of, types_of, value_at
 from logdriven_dagster.config.yaml.reading import ambiguous, shown
@@ -166,9 +167,7 @@ def _wording(
             return location, "no type given", f"add `type: …`, which is one of {types}"
         case "union_tag_invalid":
             tag = given.get("type") if isinstance(given, dict) else given
-            near = difflib.get_close_matches(str(tag), _tags(models), n=1)
-            hint = f"one of {', '.join(_tags(models))}"
-            return location, f"unknown type {tag!r}", _near(near) or hint
+            return location, f"unknown type {tag!r}", _of_types(str(tag), models)
         case "value_error" | "assertion_error":
             return _own_words(location, details, models)
         case "string_pattern_mismatch" if _context(details, "pattern") == _TABLE:
@@ -219,6 +218,14 @@ def _fix(group: Sequence[tuple[ErrorDetails, list[type[BaseModel]]]], given: obj
         near = difflib.get_close_matches(given, choices, n=1)
         return _near(near)
     return None
+
+
+def _of_types(tag: str, models: list[type[BaseModel]]) -> str:
+    """The types that there are, what was meant, or why one of a package cannot be used."""
+    problem, others = not_registered(tag, models) or ("", "")
+    near = difflib.get_close_matches(tag, _tags(models), n=1)
+    known = ", ".join([*_tags(models), *filter(None, [others])])
+    return problem or _near(near) or f"one of {known}"
 
 
 def _near(names: list[str]) -> str | None:

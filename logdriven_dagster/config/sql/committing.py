@@ -11,7 +11,6 @@ from pathlib import Path
 from logdriven_dagster.config.connections import database_url
 from logdriven_dagster.config.models.jobs import MaintenanceJob
 from logdriven_dagster.config.models.project import ConnectionConfig, ProjectConfig
-from logdriven_dagster.config.models.steps import JdbcTarget
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import ConfigError, UsageError
@@ -77,12 +76,11 @@ def broken_statements(
 ) -> Iterator[ConfigError]:
     """Statements of a table's steps that would end the transaction they are promised."""
     for n, step in enumerate(table.steps):
-        if isinstance(step.target, JdbcTarget):
-            backend = backend_of(config.connections.get(step.target.connection))
-            for m, sql in enumerate(step.target.pre_sql):
-                if mistake := publication_mistake(sql, backend):
-                    yield document.error(("steps", n, "target", "pre_sql", m), *mistake)
-        if step.commit_before_read and table.incremental_type == "auto_inc_id":
+        for location, sql, connection in step.target.statements() if step.target else ():
+            backend = backend_of(config.connections.get(connection))
+            if mistake := publication_mistake(sql, backend):
+                yield document.error(("steps", n, "target", *location), *mistake)
+        if step.commit_before_read and table.incremental.looks_first:
             problem = "how far the keys go is asked before these statements are executed"
             fix = "make them a step of a maintenance job, or the table incremental_type: full"
             yield document.error(("steps", n, "commit_before_read"), problem, fix)

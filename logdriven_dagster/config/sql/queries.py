@@ -2,20 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from logdriven_dagster.config.models.steps import (
-    CatalogSource,
-    JdbcSource,
-    JdbcTarget,
-    KafkaSource,
-    KafkaTarget,
-    Option,
-    Source,
-    StepConfig,
-    Target,
-)
+from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.model.lineage import Container, NodeType, Query
@@ -60,7 +51,7 @@ def written_places(project: Project) -> dict[str, str]:
     return {
         place.lower(): table.table
         for table in project.tables.values()
-        if (place := _place(table.output)) is not None
+        if (place := table.output.source_place) is not None
     }
 
 
@@ -102,14 +93,15 @@ class _Asking:
 
     def _inner(self, source: Source) -> tuple[Query, str | None] | None:
         """The query that a database is asked, in its own dialect."""
-        if not isinstance(source, JdbcSource) or source.query is None:
+        asked = next(source.statements(), None)
+        if asked is None:
             return None
         name = f"{self._table.table}#{self._step.step}.source"
         result = Container(name, NodeType.TEMP)
-        text, own = self._given(source.query), (self._table.table, self._step.step)
-        names = {"": Container(source.connection), **self._written(source.connection, text)}
+        text, own = self._given(asked.sql), (self._table.table, self._step.step)
+        names = {"": Container(asked.connection), **self._written(asked.connection, text)}
         query = Query(*own, "spark", text, result, (), names)
-        return query, dialect_of(self._project, source.connection)
+        return query, dialect_of(self._project, asked.connection)
 
     def _written(self, connection: str, text: str) -> dict[str, Container]:
         """Tables of a connection that a text mentions and tables of the project are written to."""
@@ -121,8 +113,7 @@ class _Asking:
         }
 
     def _origin(self, source: Source) -> Container:
-        place = _place(source) or str(getattr(source, "path", source.type))
-        place = redact(self._given(place))
+        place = redact(self._given(source.place))
         return Container(self._writers.get(place.lower(), place))
 
     def _given(self, text: str) -> str:
@@ -135,20 +126,3 @@ class _Asking:
 def _tables(table: TableConfig) -> dict[str, Container]:
     names = [dependency.table for dependency in table.depends_on if dependency.read != "none"]
     return {name.lower(): Container(name) for name in [*names, table.table]}
-
-
-def _place(used: Source | Target | Any) -> str | None:
-    """What a database table, topic or catalog table is called."""
-    match used:
-        case JdbcSource(table=str(table), connection=connection):
-            return f"{connection}:{table}"
-        case JdbcTarget(table=table, connection=connection):
-            return f"{connection}:{table}"
-        case KafkaSource(topics=topics, connection=connection):
-            return f"{connection}:{','.join(topics)}"
-        case KafkaTarget(topic=topic, connection=connection):
-            return f"{connection}:{topic}"
-        case CatalogSource(name=name):
-            return name
-        case _:
-            return None

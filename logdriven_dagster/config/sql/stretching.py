@@ -3,14 +3,9 @@
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
-from logdriven_dagster.config.models.steps import (
-    FileTarget,
-    IcebergTarget,
-    JdbcSource,
-    Source,
-    StepConfig,
-)
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW, Keys
@@ -20,8 +15,6 @@ Counting: TypeAlias = Literal["results", "reads", "unknown"]
 """How many rows were read for a window of a pass: as many as it has, if every row that is read
 becomes at most one of the result and all of them become one; or as many as are counted on the way
 into the query; or nobody knows, where several steps read or one reads the same twice."""
-
-_COUNTED = ("parquet", "orc")
 
 
 def stretch_obstacle(project: Project, table: TableConfig) -> str | None:
@@ -47,7 +40,7 @@ def counting(project: Project, table: TableConfig) -> Counting:
 
 
 def _look_at_table(table: TableConfig) -> None:
-    if table.incremental_type != "time_window":
+    if table.is_sliced or table.incremental.is_snapshot:
         raise TogetherError(f"incremental_type is {table.incremental_type}, not time_window")
     for number, step in enumerate(table.steps, 1):
         for reason in _look_at_step(step, is_last=number == len(table.steps)):
@@ -61,10 +54,8 @@ def _look_at_step(step: StepConfig, *, is_last: bool) -> Iterator[str]:
     target = step.target
     if target is None:
         return
-    if not isinstance(target, (IcebergTarget, FileTarget)):
-        yield f"targets of type {target.type} take one window at a time"
-    if isinstance(target, FileTarget) and target.type not in _COUNTED:
-        yield f"{target.type} files do not say how many rows they hold"
+    if target.stretch_obstacle is not None:
+        yield target.stretch_obstacle
     if target.mode not in ("overwrite_window", "append"):
         yield f"mode {target.mode} takes one window at a time"
     if target.window_column is None:
@@ -132,16 +123,16 @@ class _Steps:
         if found := OF_A_WINDOW.search(str(texts)):
             raise TogetherError(f"its source uses {found[0]}")
         inner = SHARED
-        if isinstance(source, JdbcSource) and source.query:
-            inner = Keys(self._table.grid, {}).of(source.query, self._dialect(source))
+        for _, sql, connection in source.statements():
+            inner = Keys(self._table.grid, {}).of(sql, self._dialect(connection))
         if source.window_column is None:
             return inner
         return NamedRows((inner.keys or frozenset()) | {source.window_column.lower()})
 
-    def _dialect(self, source: JdbcSource) -> str | None:
+    def _dialect(self, connection: str) -> str | None:
         from logdriven_dagster.config.sql.queries import dialect_of
 
-        return dialect_of(self._project, source.connection)
+        return dialect_of(self._project, connection)
 
     def _upstream(self, name: str) -> NamedRows:
         """The awaited windows of an upstream table, or all of its rows."""
@@ -150,7 +141,7 @@ class _Steps:
         target = upstream.output
         if dependency.read == "all" or dependency.window == "none" or target.mode == "overwrite":
             return SHARED
-        if upstream.is_sliced or upstream.incremental_type == "full":
+        if upstream.is_sliced or upstream.incremental.is_snapshot:
             return SHARED
         if target.window_column is None:
             return NamedRows(refused=f"{name} has no target.window_column to tell its windows by")

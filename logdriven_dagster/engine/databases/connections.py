@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.connections import Connection
@@ -11,7 +12,7 @@ from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
-    from sqlalchemy import Engine
+    from sqlalchemy import URL, Engine
     from sqlalchemy.types import TypeEngine
 
 _ALWAYS = {
@@ -57,6 +58,11 @@ def database(connection: Connection) -> "Iterator[Engine]":
         yield engine
     finally:
         engine.dispose()
+
+
+def is_missing_file(url: "URL") -> bool:
+    """Whether it is a database of SQLite that is not there: to look into it would make it."""
+    return url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file()
 
 
 def custom_schema(schema: "StructType", backend: str) -> str:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.steps import StepConfig, Target
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.sql.window_keys import keys_of_source
 from logdriven_dagster.engine.queries.instants import instant, lies_within
 from logdriven_dagster.engine.queries.quoting import plain, quoted

@@ -10,8 +10,8 @@ Column names match whatever their case.
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.models.steps import Target
 from logdriven_dagster.config.models.tables import MissingColumns
+from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Column

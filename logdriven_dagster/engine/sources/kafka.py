@@ -7,20 +7,22 @@ committed messages only, and both take the options that `_OPTIONS` names.
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.steps import KafkaSource
-from logdriven_dagster.engine.kafka.offsets import parse, ranges
+from logdriven_dagster.config.models.types.kafka import KafkaSource
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.kafka.offsets import bound, parse, ranges
+from logdriven_dagster.engine.sources.readers import Frontier, Reader, Reading
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from logdriven_dagster.engine.sources.readers import Reading
 
 _OPTIONS = {"maxRecordsPerPartition": "1000000", "kafkaConsumer.pollTimeoutMs": "60000"}
 """The options of Spark's connector that both readers know: messages that a task reads, and for how
@@ -51,7 +53,35 @@ _LOGIN = {
 }
 
 
-def read_kafka(reading: "Reading", source: KafkaSource) -> "DataFrame":
+class KafkaReader(Reader):
+    """Reads topics."""
+
+    def whole(self, reading: Reading, source: KafkaSource) -> "DataFrame":
+        return _messages(reading, source)
+
+    def without_rows(self, reading: Reading, source: KafkaSource) -> "DataFrame":
+        from logdriven_dagster.engine.sources.kafka_reader import COLUMNS
+
+        _ = source
+        return reading.spark.createDataFrame([], COLUMNS)
+
+    def frontier(
+        self,
+        project: Project,
+        run: WindowRun,
+        source: KafkaSource,
+        spark: "Callable[[], SparkSession]",
+    ) -> Frontier:
+        """How far the topics go, asked without Spark."""
+        _ = spark
+        assert isinstance(run.window, Slice)
+        limit = project.table(run.table).max_offsets_per_window
+        settings = project.kafka(source.connection)
+        found = bound(settings, source.topics, run.window.low, limit, source.on_gap)
+        return Frontier(run.window.up_to(found.high, found.low), found.has_more, found.notes)
+
+
+def _messages(reading: Reading, source: KafkaSource) -> "DataFrame":
     """The messages of the window, a slice whose both ends are offsets.
 
     Reading it again gives the same messages, whatever came since.

@@ -10,8 +10,9 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.models.steps import JdbcSource, Source
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.jdbc import JdbcSource
+from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.queries.instants import literal

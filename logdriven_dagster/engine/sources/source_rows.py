@@ -10,18 +10,13 @@ from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 
-from logdriven_dagster.config.models.steps import (
-    FilesSource,
-    JdbcSource,
-    RecordsSource,
-    Source,
-    StepConfig,
-)
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.engine.queries.instants import instant_text
 from logdriven_dagster.engine.queries.quoting import reference
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
-from logdriven_dagster.engine.sources.readers import Reading, columns_named_by, read_whole
+from logdriven_dagster.engine.sources.readers import Reading, columns_named_by, reader_of
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
 from logdriven_dagster.model.source_rows import SourceRows
@@ -66,7 +61,7 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
     table, source = reading.table, step.source
     if source is None or table.rows_outside == "ignore" or not can_tell(table, source):
         return None
-    files = reading.sources.found(reading.known_as(source)) if _is_cheap(source) else None
+    files = reader_of(source).fingerprint(reading, source)
     strict = table.rows_outside == "fail"
     if files is None and not strict:
         return None
@@ -88,14 +83,8 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
 
 def can_tell(table: TableConfig, source: Source) -> bool:
     """Whether a column of the source tells which window a row belongs to."""
-    if table.incremental_type == "time_window":
-        return source.window_column is not None
-    return table.incremental_type == "auto_inc_id" and source.key_column is not None
-
-
-def _is_cheap(source: Source) -> bool:
-    """Whether one column can be read for much less than all that the source holds."""
-    return isinstance(source, FilesSource)
+    field = table.incremental.tells_windows_by
+    return field is not None and getattr(source, field) is not None
 
 
 def _counted(reading: Reading, step: StepConfig, *, strict: bool) -> SourceRows | None:
@@ -121,8 +110,9 @@ def count_rows(
 
     table, source = reading.table, step.source
     assert source is not None
-    frame = read_whole(reading, _leniently(source))
-    of_time = table.incremental_type == "time_window"
+    whole = source.whole()
+    frame = reader_of(whole).whole(reading, whole)
+    of_time = not table.is_sliced
     value = _moment(source) if of_time else _key(source)
     conditions = _of_times(value, table, now) if of_time else _of_keys(value, table)
     inside = " AND ".join(f"NOT coalesce({condition}, true)" for condition in conditions.values())
@@ -137,17 +127,6 @@ def count_rows(
     if done is None:
         row["done"] = None
     return SourceRows(table.table, step.step, **row)
-
-
-def _leniently(source: Source) -> Source:
-    """The source as a whole, where a record that does not fit is another one's matter."""
-    update: dict[str, object] = {}
-    if isinstance(source, JdbcSource):
-        update = {"window_column": None, "key_column": None}
-    if isinstance(source, RecordsSource):
-        options = {**source.options, "columnPruning": True}
-        update = {"mode": "PERMISSIVE", "options": options}
-    return source.model_copy(update=update)
 
 
 def _moment(source: Source) -> str:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir
 
-from logdriven_dagster.config.models.steps import Option
+from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import has_reference, resolve
 from logdriven_dagster.engine.spark.classic.class_sharing import archive_options

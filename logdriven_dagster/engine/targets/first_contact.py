@@ -6,7 +6,9 @@ beside rows that were kept, see the right thing. Where a window replaces rows by
 column of theirs, or all of them, nobody has to decide.
 """
 
-from logdriven_dagster.config.models.steps import IcebergTarget, JdbcTarget
+from collections.abc import Sequence
+
+from logdriven_dagster.config.models.types.targets import TableTarget
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
 from logdriven_dagster.errors import TerminalStepError
 
@@ -16,10 +18,34 @@ HOW_TO_DECIDE = (
 )
 
 
-def stay_beside(target: IcebergTarget | JdbcTarget) -> bool:
+def stay_beside(target: TableTarget) -> bool:
     """Whether rows of others would stay beside those of windows, and nobody wants that."""
     by_window = target.mode in ("append", "overwrite_window")
     return by_window and window_column(target) == WINDOW_START and target.existing_rows != "keep"
+
+
+def what_becomes(name: str, target: TableTarget, pre_sql: Sequence[str] = ()) -> str:
+    """What the first windows do with rows of others, by the target's mode and decision."""
+    holds = f"{name} holds rows that no window wrote"
+    if not stay_beside(target):
+        return f"{holds}: {_stay_or_go(target)}"
+    if target.existing_rows == "replace":
+        return f"{holds}: the first window will remove them all"
+    if pre_sql:
+        return f"{holds}: the first window will be refused unless its pre_sql removes them"
+    return f"{holds}: the first window will be refused. {HOW_TO_DECIDE}"
+
+
+def _stay_or_go(target: TableTarget) -> str:
+    match target.mode:
+        case "upsert":
+            return "those with a key that comes will be updated, the others stay"
+        case "overwrite":
+            return "the first window will replace them all"
+        case _ if target.existing_rows == "keep":
+            return "they stay beside what is loaded"
+        case _:
+            return f"those whose {target.window_column} lies in a window go with it, others stay"
 
 
 def refusal(table: str) -> TerminalStepError:

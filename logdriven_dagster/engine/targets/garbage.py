@@ -5,21 +5,12 @@ commits leave metadata. A reader that began before a table's last fifty commits 
 a file.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
-from logdriven_dagster.config.models.steps import (
-    FileTarget,
-    IcebergTarget,
-    JdbcTarget,
-    KafkaTarget,
-)
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.storage.garbage import Garbage, InUse, Search
-from logdriven_dagster.engine.targets.files import garbage as files
-from logdriven_dagster.engine.targets.iceberg import garbage as iceberg
-from logdriven_dagster.engine.targets.jdbc import garbage as jdbc
+from logdriven_dagster.engine.targets.contents import contents_of
 from logdriven_dagster.engine.targets.rejected import rejected_target
 
 
@@ -29,20 +20,8 @@ def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iter
     for name, config in project.tables.items():
         for step in config.steps:
             if step.target is not None:
-                yield from FINDERS[type(step.target)](search, name, step.target)
+                yield from contents_of(step.target).leftovers(search, name, step.target)
             if (apart := rejected_target(name, step)) is not None:
-                yield from FINDERS[type(apart[1])](search, *apart)
+                yield from contents_of(apart[1]).leftovers(search, *apart)
         for folder in search.idle(f"{project.staging}/{name}"):
             yield from search.old(name, "rows", folder)
-
-
-def _nothing(_search: Search, _table: str, _target: Any) -> Iterator[Garbage]:
-    return iter(())
-
-
-FINDERS: dict[type[Any], Callable[[Search, str, Any], Iterator[Garbage]]] = {
-    IcebergTarget: iceberg.leftovers,
-    FileTarget: files.leftovers,
-    JdbcTarget: jdbc.leftovers,
-    KafkaTarget: _nothing,
-}

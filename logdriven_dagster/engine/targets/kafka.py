@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.models.steps import KafkaTarget
+from logdriven_dagster.config.models.types.kafka import KafkaTarget
 from logdriven_dagster.engine.kafka.clients import (
     ANSWER_SECONDS,
     Complaints,

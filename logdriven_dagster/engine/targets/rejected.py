@@ -1,15 +1,8 @@
-"""Where rows that break rules go: a target of their own, beside that of the good ones."""
+"""The second target of a step with rules: where the rows go that break them."""
 
-from logdriven_dagster.config.models.steps import (
-    FileTarget,
-    IcebergTarget,
-    JdbcTarget,
-    KafkaTarget,
-    StepConfig,
-    Target,
-)
-
-REJECTED = "__rejected"
+from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.types.files import FileTarget
+from logdriven_dagster.config.models.types.targets import REJECTED, Target
 
 
 def rejected_target(table: str, step: StepConfig) -> tuple[str, Target] | None:
@@ -21,19 +14,8 @@ def rejected_target(table: str, step: StepConfig) -> tuple[str, Target] | None:
     target = step.target
     if target is None or step.quality is None or not step.quality.keep_rejected:
         return None
-    table = f"{table}{REJECTED}"
     mode = "overwrite" if target.mode == "overwrite" else "overwrite_window"
-    plain = {"mode": mode, "window_column": None}
-    match target:
-        case IcebergTarget():
-            named = (target.name or table.removesuffix(REJECTED)) + REJECTED
-            return table, target.model_copy(update={**plain, "key": (), "name": named})
-        case FileTarget():
-            path = f"{target.path}{REJECTED}" if target.path else None
-            return table, target.model_copy(update={**plain, "path": path})
-        case JdbcTarget():
-            named = target.table + REJECTED
-            update = {**plain, "key": (), "pre_sql": (), "table": named}
-            return table, target.model_copy(update=update)
-        case KafkaTarget():
-            return table, FileTarget.model_validate({"type": "parquet", "mode": mode})
+    apart = target.rejected(table, mode)
+    if apart is None:
+        apart = FileTarget.model_validate({"type": "parquet", "mode": mode})
+    return f"{table}{REJECTED}", apart

@@ -13,20 +13,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from logdriven_dagster.config.checking.quality import condition_query, rule_queries, rule_texts
 from logdriven_dagster.config.models.quality import ROWS
-from logdriven_dagster.config.models.steps import (
-    FilesSource,
-    KafkaSource,
-    Source,
-    StepConfig,
-)
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError, table_references
 from logdriven_dagster.config.yaml.documents import Location
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.views import Views
-from logdriven_dagster.engine.sources.kafka_reader import COLUMNS as KAFKA_COLUMNS
-from logdriven_dagster.engine.sources.readers import Reading, read_source
+from logdriven_dagster.engine.sources.readers import Reading, reader_of
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.session import fresh_session
 from logdriven_dagster.errors import (
@@ -37,7 +32,7 @@ from logdriven_dagster.errors import (
     in_brief,
 )
 from logdriven_dagster.model.runs import WindowRun
-from logdriven_dagster.model.windows import Along, Reads, Slice, TimeWindow
+from logdriven_dagster.model.windows import Reads, Slice, TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -136,12 +131,8 @@ class _Table:
         return frame, found
 
     def _frame(self, source: Source) -> "DataFrame":
-        if isinstance(source, KafkaSource):
-            return self._spark.createDataFrame([], KAFKA_COLUMNS)
-        if isinstance(source, FilesSource) and source.columns:
-            return self._spark.createDataFrame([], source.columns)
         reading = Reading(self._project, self._spark, self._run)
-        return self._spark.createDataFrame([], read_source(reading, source).schema)
+        return reader_of(source).without_rows(reading, source)
 
     def _of_rules(self) -> Iterator[Analysed]:
         """The rules of the step that other tables read, over the columns of its result."""
@@ -206,13 +197,6 @@ class _Table:
 
 def _some_window(table: TableConfig) -> TimeWindow:
     """A window such as the table has; which one it is changes no column."""
-    zone = table.grid.zone
-    match table.along if table.is_sliced else None:
-        case None:
-            return table.grid.window(0)
-        case Along.KEYS:
-            return Slice.nth(0, "0", "1", zone, Along.KEYS)
-        case Along.OFFSETS:
-            return Slice.nth(0, "{}", "{}", zone, Along.OFFSETS)
-        case Along.BATCHES:
-            return Slice.nth(0, "1", "1", zone)
+    if not table.is_sliced:
+        return table.grid.window(0)
+    return Slice.nth(0, *table.incremental.example, table.grid.zone, table.along)

@@ -10,10 +10,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.config.models.incremental.batches import file_source
 from logdriven_dagster.config.models.quality import QualityConfig, rules_of
-from logdriven_dagster.config.models.slicing import file_source
-from logdriven_dagster.config.models.steps import CheckConfig, StepConfig, Target
+from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.quality.checks import refuse_violations
 from logdriven_dagster.engine.quality.inspected_store import InspectedStore

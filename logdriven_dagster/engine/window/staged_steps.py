@@ -3,7 +3,8 @@
 import json
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.steps import StepConfig, Target
+from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.engine.queries.schemas import columns_of
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.model.attempts import Counts

@@ -15,7 +15,7 @@ from logdriven_dagster.engine.queries.transforms import call, load_function
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.sources.files.json_keys import refuse_keys
 from logdriven_dagster.engine.sources.files.records import Malformed
-from logdriven_dagster.engine.sources.readers import Reading, may_pass, read_source, source_files
+from logdriven_dagster.engine.sources.readers import Reading, read_source, reader_of
 from logdriven_dagster.engine.sources.source_rows import look
 from logdriven_dagster.engine.spark.actions import run_action, run_checks
 from logdriven_dagster.engine.targets.store import Place
@@ -90,13 +90,14 @@ class StepResults:
         return self._of(step)
 
     def may_pass(self, error: Exception) -> bool:
-        """Whether the step that failed may succeed when tried again; see `sources.may_pass`."""
+        """Whether the step that failed may succeed when tried again; see `Reader.may_pass`."""
         read = [
             each.source
             for each in self._table.steps
             if each.step in self._malformed and each.loop_over is None
         ]
-        return any(may_pass(self._reading, source, error) for source in read if source)
+        reading = self._reading
+        return any(reader_of(each).may_pass(reading, each, error) for each in read if each)
 
     def source_rows(self, step: StepConfig) -> SourceRows | None:
         """Where the rows of a step's source belong, if that is news; see `source_rows.look`."""
@@ -165,7 +166,7 @@ class StepResults:
     def _files(self, step: StepConfig, source: "DataFrame | None") -> tuple[str, ...]:
         if step.source is None or source is None:
             return ()
-        return source_files(self._reading, step.source, source)
+        return reader_of(step.source).file_names(self._reading, step.source, source)
 
     @property
     def _reading(self) -> Reading:

@@ -5,10 +5,9 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config.models.tables import SLICED
+from logdriven_dagster.config.models.incremental.registered import incremental_type
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.offsets import spans
 
 Row = Mapping[str, Any]
 """A row of `job_log` with its `steps`, as `history.attempts` gives it."""
@@ -27,25 +26,17 @@ def bound(row: Row, column: str) -> str:
 
     Source: Sharp ETL, DailyJobsSummaryReport, which takes the start for an end that is no time.
     """
-    return row[column] or "" if row["incremental_type"] in SLICED else moment(row[column])
+    is_sliced = incremental_type(row["incremental_type"]).is_sliced
+    return row[column] or "" if is_sliced else moment(row[column])
 
 
 def window(row: Row) -> str:
     """What an attempt covered, on a line: a range of time or of keys, or the number of a slice."""
-    start, end, kind = row["data_range_start"], row["data_range_end"], row["incremental_type"]
-    number = f"#{str(row['job_schedule_id']).rpartition('-')[2]}"
-    if kind == "kafka_offset":
-        known = all((text or "").startswith("{") for text in (start, end))
-        return f"{number}, {_messages(start, end):,} offsets" if known else number
-    if kind in ("files", "upstream"):
-        return f"{number}, batches {start} – {end}" if end else number
-    if kind == "auto_inc_id":
-        return f"{start} – {end}" if end else f"after {start}"
-    return f"{_brief(start)} – {_brief(end)}"
-
-
-def _messages(low: str, high: str) -> int:
-    return sum(span.stop - span.start for span in spans(low, high).values())
+    start, end = row["data_range_start"], row["data_range_end"]
+    kind = incremental_type(row["incremental_type"])
+    if not kind.is_sliced:
+        return f"{_brief(start)} – {_brief(end)}"
+    return kind.slice_text(f"#{str(row['job_schedule_id']).rpartition('-')[2]}", start, end)
 
 
 def _brief(text: str | None) -> str:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from logdriven_dagster.config.models.slicing import file_source
+from logdriven_dagster.config.models.incremental.batches import file_source
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine import Engine, WindowSession
@@ -185,7 +185,7 @@ class Chain:
         if not (isinstance(window, Slice) and window.is_empty):
             return False
         table = self.table
-        return table.incremental_type != "files" or file_source(table).on_empty != "succeed"
+        return not table.incremental.registers_files or file_source(table).on_empty != "succeed"
 
     def _nothing_new(self) -> list[WindowEvent]:
         """Nothing was read and nothing is written, which is a success. Source: Sharp ETL."""

@@ -100,7 +100,7 @@ def _claimed(
 ) -> list[Attempt]:
     table = order.table
     # A table of files takes what it finds when it looks; after a failure, what it had.
-    most = 0 if table.incremental_type == "files" else most_batches(table)
+    most = 0 if table.incremental.registers_files else most_batches(table)
     attempts = transitions.claim(conn, registry, claims, most, Status.RUNNING)
     tables = {**order.project.tables, table.table: table}
     refreshes.settle(conn, table, with_upstreams(table, tables))

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.processes import most_batches, process_of
-from logdriven_dagster.config.models.slicing import file_source
+from logdriven_dagster.config.models.incremental.batches import file_source
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import FileKnownError, TerminalStepError
@@ -48,7 +48,7 @@ class Lookout:
 
     def look(self, attempt: Attempt, run: WindowRun) -> Looked:
         """The attempt with the end of its slice; StepError if the source cannot say."""
-        if self.project.table(run.table).incremental_type == "files":
+        if self.project.table(run.table).incremental.registers_files:
             return self._arrivals(attempt, run)
         return self._frontier(attempt, run)
 
@@ -135,7 +135,7 @@ def window_run(run: WindowRun, project: Project, attempt: Attempt) -> WindowRun:
     table = project.tables.get(run.table)
     taken, window = attempt.taken, attempt.window
     brought = tuple(file for intake in taken.intakes for file in intake.files)
-    if table is None or table.incremental_type != "upstream":
+    if table is None or not table.incremental.takes_upstream_batches:
         return replace(run, window=window, files=brought)
     return replace(run, window=window, reads=_reads(project, table, taken))
 

@@ -14,7 +14,6 @@ from dagster import (
 )
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.models.steps import JdbcTarget
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
@@ -55,11 +54,11 @@ def _start(table: TableConfig) -> str:
 def kinds(project: Project, table: TableConfig) -> set[str]:
     """Spark, and where the rows end up; Dagster shows three kinds at most."""
     target = table.output
-    if not isinstance(target, JdbcTarget):
+    if target.connected is None or target.connected.to != "a database":
         return {"spark", target.type}
-    url = project.config.connections[target.connection].url
+    url = project.config.connections[target.connected.name].url
     backend = (url or "").partition(":")[0].partition("+")[0]
-    return {"spark", _DATABASES.get(backend, backend or "jdbc")}
+    return {"spark", _DATABASES.get(backend, backend or target.type)}
 
 
 def success_metadata(event: WindowSucceeded) -> dict[str, Any]:

@@ -9,10 +9,9 @@ from typing import Any
 from dagster import TableColumnDep, TableColumnLineage
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.models.steps import JdbcTarget
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.engine.targets.holdings import holdings
+from logdriven_dagster.engine.targets.contents import holdings
 from logdriven_dagster.model.lineage import Container, QueryLineage, outer_origins
 from logdriven_dagster.orchestration.assets.keys import asset_key
 from logdriven_dagster.orchestration.assets.metadata import columns_shown, rows_shown
@@ -82,7 +81,7 @@ class CountedRows:
     def shown(self, table: TableConfig) -> dict[str, Any]:
         """Metadata for a window that was just published."""
         began = monotonic()
-        if not isinstance(table.output, JdbcTarget) or began < self._again.get(table.table, 0):
+        if not table.output.is_counted_slowly or began < self._again.get(table.table, 0):
             return {}
         found = _held(self.project, table)
         ended = monotonic()

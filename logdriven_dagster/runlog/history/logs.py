@@ -77,7 +77,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
     """
     zones = {table.table: table.grid.zone for table in tables}
     last = slices.last(conn, [table for table in tables if table.is_sliced])
-    consumers = [process_of(table) for table in tables if table.consumes_batches]
+    consumers = [process_of(table) for table in tables if table.incremental.consumes_batches]
     queues = waiting.waiting(conn, consumers) if consumers else {}
     restated = [job_id for queue in queues.values() for job_id in queue.restated]
     covered: dict[tuple[str, str], list[TimeWindow]] = {}

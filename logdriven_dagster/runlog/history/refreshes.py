@@ -181,7 +181,7 @@ def _pairs(tables: Collection[TableConfig]) -> list[_Pair]:
 def _has_windows(tables: Mapping[str, TableConfig], name: str) -> bool:
     """Whether a window of the table is about the same time as one of another table."""
     table = tables.get(name)
-    return table is None or not (table.incremental_type == "full" or table.is_sliced)
+    return table is None or not (table.incremental.is_snapshot or table.is_sliced)
 
 
 def _bookmarks(conn: Connection, pairs: Collection[_Pair]) -> dict[_Pair, int]:

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from logdriven_dagster.config.models.steps import FilesSource
+from logdriven_dagster.config.models.types.files import FilesSource
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.rendering import render_path
 from logdriven_dagster.errors import TerminalStepError, TransientStepError

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from logdriven_dagster.config.models.steps import JsonSource, Source, TextSource
+from logdriven_dagster.config.models.types.files import JsonSource, TextSource
+from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.engine.queries.instants import lies_within
 from logdriven_dagster.engine.queries.quoting import quoted, reference, text_literal
+from logdriven_dagster.engine.sources.files.readers import known_as, load_files
 from logdriven_dagster.engine.sources.files.records import declared, read_as, record_options
 from logdriven_dagster.engine.sources.files.texts import encoding_of, placed
-from logdriven_dagster.engine.sources.readers import Reading, load_files
+from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.errors import TerminalStepError
 
@@ -41,7 +43,7 @@ def refuse_keys(reading: Reading, source: Source) -> None:
         return
     if not source.is_strict and source.unknown_fields == "ignore":
         return
-    key = reading.known_as(source)
+    key = known_as(reading, source)
     what = (key, source.unknown_fields)
     if reading.sources.are_trusted(what, key.path, reading.run.files):
         return

@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from logdriven_dagster.config.models.steps import CsvSource, JsonSource, RecordsSource
+from logdriven_dagster.config.models.types.files import CsvSource, JsonSource, RecordsSource
 from logdriven_dagster.engine.queries.instants import lies_within
 from logdriven_dagster.engine.queries.quoting import quoted, reference
 from logdriven_dagster.engine.sources.files.records import (

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.models.steps import CsvSource, JsonSource, RecordsSource, TextSource
+from logdriven_dagster.config.models.types.files import (
+    CsvSource,
+    JsonSource,
+    RecordsSource,
+    TextSource,
+)
 from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.engine.queries.window_index import bins_by_window, counts_of_bins
 from logdriven_dagster.engine.spark.modes import mode_of

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from logdriven_dagster.config.models.steps import RecordsSource
+from logdriven_dagster.config.models.types.files import RecordsSource
 
 _LONGEST = 200
 _CHUNK = 1 << 20

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from logdriven_dagster.config.models.steps import FileTarget
+from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.storage.locations import name_of
 from logdriven_dagster.engine.targets.files.pointers import Pointers

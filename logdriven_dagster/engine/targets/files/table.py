@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.locations import as_path, local_folder, location_of
-from logdriven_dagster.config.models.steps import FileTarget
+from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.schemas import conform, merged
 from logdriven_dagster.engine.sources.files.records import NOTHING

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta, timezone
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.models.steps import IcebergTarget
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.engine.queries.schemas import window_column
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.settings import option_texts

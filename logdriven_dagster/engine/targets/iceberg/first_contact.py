@@ -1,8 +1,8 @@
-"""The first window of an Iceberg table that others filled; see `targets.first_contact`."""
+"""The first window of an Iceberg table that others filled."""
 
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.steps import IcebergTarget
+from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.targets.first_contact import refusal, stay_beside
 from logdriven_dagster.engine.targets.iceberg.files import (

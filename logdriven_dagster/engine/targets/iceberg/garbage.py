@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.locations import location_of
-from logdriven_dagster.config.models.steps import IcebergTarget
+from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.storage.locations import folder_of, storage_of
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog

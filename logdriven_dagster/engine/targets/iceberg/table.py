@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.models.steps import IcebergTarget
+from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.instants import lies_within
 from logdriven_dagster.engine.queries.quoting import quoted

@@ -10,7 +10,7 @@ from functools import partial, reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.steps import IcebergTarget
+from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.spark.session import fresh_session

@@ -1,8 +1,8 @@
-"""The first window of a database table that others filled; see `targets.first_contact`."""
+"""The first window of a table of a database that others filled."""
 
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.steps import JdbcTarget
+from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.engine.databases.tables import column_of
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.targets.first_contact import refusal, stay_beside

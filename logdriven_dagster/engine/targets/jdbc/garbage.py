@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from logdriven_dagster.config.models.steps import JdbcTarget
+from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.targets.jdbc.table import staging_prefix

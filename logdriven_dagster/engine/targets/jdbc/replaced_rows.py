@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.models.steps import JdbcTarget
+from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.engine.databases.connections import holds_moments
 from logdriven_dagster.engine.databases.tables import column_of, utc_text
 from logdriven_dagster.engine.databases.wall_clocks import wall_bound

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.steps import JdbcTarget
+from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.config.sql.committing import publication_mistake
 from logdriven_dagster.engine.databases.connections import (
     created_as,

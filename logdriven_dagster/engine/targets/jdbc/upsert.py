@@ -7,7 +7,7 @@ knows how old they are, and any window is newer. Columns that the result lacks k
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.steps import JdbcTarget
+from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.engine.databases.tables import column_of
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.errors import TerminalStepError

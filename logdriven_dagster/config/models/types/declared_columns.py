@@ -2,9 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterator
-
-from logdriven_dagster.config.models.steps import FilesSource
+from collections.abc import Iterator, Mapping
 
 _NAMES_OF_TYPES = (
     "array bigint binary boolean byte char character date dec decimal double float geography "
@@ -23,22 +21,19 @@ _ELSEWHERE = {
 }
 """Types of databases and languages → what Spark calls them."""
 _WITH_LENGTH = frozenset({"char", "character", "varchar"})
-_ONE_FILE = re.compile(r"(?:\$\{|[^*?\[{])+\.\w+")
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*:?\s*(\w*)\s*(\(?)")
 
 
-def column_mistakes(source: FilesSource) -> Iterator[tuple[str, str, str | None]]:
+def column_mistakes(
+    columns: str, named: Mapping[str, str | None]
+) -> Iterator[tuple[str, str, str | None]]:
     """Field, problem and fix of each mistake in `columns`, and of fields that name a column."""
-    if source.columns is None or "${" in source.columns:
-        return
-    declared = [found for part in _parts(source.columns) if (found := _COLUMN.match(part))]
+    declared = [found for part in _parts(columns) if (found := _COLUMN.match(part))]
     for column in declared:
         if problem := _of_type(column):
             yield "columns", *problem
-    if not _ONE_FILE.fullmatch(source.path) or "basePath" in source.options:
-        return  # Spark makes columns of folders such as day=2022-01-01
     names = ["_metadata", *((column[1] or column[2]).replace("``", "`") for column in declared)]
-    for field, name in (("window_column", source.window_column), ("key_column", source.key_column)):
+    for field, name in named.items():
         top = re.split(r"[.`]", name.lstrip("`"))[0] if name else ""
         if top and top.lower() not in map(str.lower, names):
             near = difflib.get_close_matches(top, names, n=1)

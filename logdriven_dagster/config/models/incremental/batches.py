@@ -1,0 +1,76 @@
+"""Slices of batches: of files that have come, or of what upstreams hand over."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pydantic import ValidationInfo
+
+from logdriven_dagster.config.models.incremental.types import SlicedType
+from logdriven_dagster.config.models.types.files import FilesSource
+from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.model.batches import ALL_BATCHES
+from logdriven_dagster.model.windows import Along
+
+if TYPE_CHECKING:
+    from logdriven_dagster.config.models.tables import TableConfig
+
+
+class _Batches(SlicedType):
+    """A window takes batches from queues."""
+
+    along = Along.BATCHES
+    options = frozenset({"max_batches"})
+
+    def start(self, value: Any, info: ValidationInfo) -> NoReturn:
+        """Refuse any start."""
+        _ = value, info
+        raise ValueError(f"tables of type {self.name} take whatever has come; remove it")
+
+    def slice_text(self, number: str, start: str | None, end: str | None) -> str:
+        return f"{number}, batches {start} – {end}" if end else number
+
+
+class Files(_Batches):
+    """A window holds the files that were not loaded yet. Source: BDRE, file registry."""
+
+    name = "files"
+    registers_files = True
+    default_batches = ALL_BATCHES
+    cut = "one step with a source of files"
+
+    def cuts(self, source: Source) -> bool:
+        return isinstance(source, FilesSource)
+
+    def mistakes(self, table: "TableConfig") -> Iterator[str]:
+        yield from super().mistakes(table)
+        for step in table.steps:
+            source = step.source
+            if not isinstance(source, FilesSource) or source.columns:
+                continue
+            if source.on_empty == "succeed":
+                problem = "on_empty: succeed needs columns, since no file tells them"
+                yield f"step {step.step}: {problem}"
+
+
+class Upstreams(_Batches):
+    """A window holds batches, one for each success of an upstream. Source: BDRE, batches."""
+
+    name = "upstream"
+    takes_upstream_batches = True
+    default_batches = 1
+
+    def mistakes(self, table: "TableConfig") -> Iterator[str]:
+        yield from super().mistakes(table)
+        if not table.batch_dependencies:
+            yield "incremental_type upstream needs a table in depends_on that makes the batches"
+        steps = [step.step for step in table.steps]
+        for dependency in table.depends_on:
+            if dependency.step is not None and dependency.step not in steps:
+                yield f"depends_on: {dependency.table}: there is no step {dependency.step}"
+
+
+def file_source(table: "TableConfig") -> FilesSource:
+    """Where the files of a table come from, `incremental_type: files`."""
+    source = table.sliced_step.source
+    assert isinstance(source, FilesSource)
+    return source

@@ -1,0 +1,49 @@
+"""Slices of keys that a source counts up."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationInfo
+
+from logdriven_dagster.config.models.incremental.types import SlicedType
+from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.model.windows import Along
+
+if TYPE_CHECKING:
+    from logdriven_dagster.config.models.tables import TableConfig
+
+
+class Keys(SlicedType):
+    """A window holds the keys after the last success, up to the newest one."""
+
+    name = "auto_inc_id"
+    along = Along.KEYS
+    options = frozenset({"window_size", "lag", "overlap"})
+    tells_windows_by = "key_column"
+    looks_first = True
+    cut = "one step whose source has a key_column"
+    first_low = "0"
+    example = ("0", "1")
+
+    def start(self, value: Any, info: ValidationInfo) -> int:
+        """The key after which to begin."""
+        _ = info
+        if isinstance(value, bool) or not re.fullmatch(r"-?\d+", str(value).strip()):
+            raise ValueError(
+                f"must be a whole number, the key after which rows are read, not {value!r}"
+            )
+        return int(value)
+
+    def cuts(self, source: Source) -> bool:
+        return source.key_column is not None
+
+    def slice_text(self, number: str, start: str | None, end: str | None) -> str:
+        _ = number
+        return f"{start} – {end}" if end else f"after {start}"
+
+    def mistakes(self, table: "TableConfig") -> Iterator[str]:
+        yield from super().mistakes(table)
+        modes = {step.target.mode for step in table.steps if step.target}
+        if table.overlap and modes != {"upsert"}:
+            yield "overlap: keys that are read twice need targets of mode upsert"

@@ -1,0 +1,41 @@
+"""Every incremental type by its name."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from logdriven_dagster.config.models.incremental.batches import Files, Upstreams
+from logdriven_dagster.config.models.incremental.keys import Keys
+from logdriven_dagster.config.models.incremental.offsets import Offsets
+from logdriven_dagster.config.models.incremental.times import Snapshots, TimeWindows
+from logdriven_dagster.config.models.incremental.types import IncrementalType
+
+if TYPE_CHECKING:
+    from logdriven_dagster.config.models.tables import TableConfig
+
+_TIME = TimeWindows()
+_ALL = (_TIME, Snapshots(), Keys(), Offsets(), Files(), Upstreams())
+_BY_NAME = {each.name: each for each in _ALL}
+
+if TYPE_CHECKING:
+    IncrementalName: TypeAlias = str
+else:
+    IncrementalName = Literal[tuple(_BY_NAME)]
+
+
+def incremental_type(name: object) -> IncrementalType:
+    """The type of a name, as a file or a row of the log has it; windows of time by default."""
+    return _BY_NAME.get(str(name), _TIME)
+
+
+def mistakes(table: "TableConfig") -> Iterator[str]:
+    """Yield everything in a table's file that its incremental type contradicts."""
+    own = table.incremental
+    for name in sorted(table.model_fields_set - own.options):
+        others = [each.name for each in _ALL if name in each.options]
+        if others:
+            yield f"{name}: it is for incremental_type {' and '.join(others)}"
+    if not own.takes_upstream_batches:
+        for dependency in table.depends_on:
+            if dependency.cut_pattern is not None or dependency.step is not None:
+                yield "depends_on: cut_pattern and step are for incremental_type upstream"
+    yield from own.mistakes(table)

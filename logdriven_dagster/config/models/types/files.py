@@ -1,0 +1,195 @@
+"""Files: of formats that carry their types, and of text."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from logdriven_dagster.config.models.fields import LocalFolder
+from logdriven_dagster.config.models.types.declared_columns import column_mistakes
+from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.config.models.types.targets import REJECTED, Target
+
+_OF_REGISTERED_FILES = frozenset({"version", "on_empty", "after_success", "move_to"})
+_ONE_FILE = re.compile(r"(?:\$\{|[^*?\[{])+\.\w+")
+
+
+class FilesSource(Source):
+    """What is said of files that are registered one by one, `incremental_type: files`.
+
+    Sources: BDRE, file registry; Sharp ETL, throwExceptionIfEmpty and deleteSource.
+    """
+
+    path: str = Field(description="a file, folder or glob; relative to the project folder")
+    columns: str | None = Field(None, description="Spark DDL, such as `id BIGINT, at TIMESTAMP`")
+    version: Literal["modified", "hash"] = Field(
+        "modified",
+        description="what makes a file with a known path a new one: its size and time of "
+        "modification, or the hash of its content",
+    )
+    on_empty: Literal["skip_following_steps", "succeed", "fail"] = Field(
+        "skip_following_steps",
+        description="when no new file is there: nothing runs; the steps run without its rows; or "
+        "the window fails",
+    )
+    after_success: Literal["keep", "delete", "move"] = Field(
+        "keep", description="what becomes of files whose rows are published"
+    )
+    move_to: str | None = Field(None, description="the folder for after_success: move")
+
+    @model_validator(mode="after")
+    def _moves_somewhere(self) -> "FilesSource":
+        if (self.after_success == "move") != (self.move_to is not None):
+            raise ValueError("after_success: move and move_to belong together")
+        return self
+
+    @property
+    def place(self) -> str:
+        return self.path
+
+    def uses(self) -> Iterator[tuple[str, str]]:
+        yield "source", self.path
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        return {"path": self.path}
+
+    @property
+    def folders(self) -> Mapping[str, str | None]:
+        return {"move_to": self.move_to}
+
+    def only_of_slices(self) -> Iterator[str]:
+        if given := _OF_REGISTERED_FILES & self.model_fields_set:
+            yield f"{', '.join(sorted(given))}: for incremental_type files"
+        yield from super().only_of_slices()
+
+    def mistakes(self) -> Iterator[tuple[str, str, str | None]]:
+        if self.columns is None or "${" in self.columns:
+            return
+        # Spark makes columns of folders such as day=2022-01-01.
+        is_whole = _ONE_FILE.fullmatch(self.path) and "basePath" not in self.options
+        named = {"window_column": self.window_column, "key_column": self.key_column}
+        yield from column_mistakes(self.columns, named if is_whole else {})
+
+
+class FileSource(FilesSource):
+    """Files of a format that carries its own types."""
+
+    reader = "logdriven_dagster.engine.sources.files.readers:TypedFilesReader"
+
+    type: Literal["parquet", "orc"]
+
+
+_FIELDS_OF_OPTIONS = {
+    "mode": "mode",
+    "sep": "sep",
+    "delimiter": "sep",
+    "header": "header",
+    "nullvalue": "null_value",
+    "multiline": "multiline",
+}
+"""Options of Spark's readers that a source of text has as fields of its own."""
+
+
+class RecordsSource(FilesSource):
+    """Files of text, whose records may not be what they should be."""
+
+    reader = "logdriven_dagster.engine.sources.files.readers:RecordsReader"
+
+    mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = Field(
+        "FAILFAST",
+        description="what becomes of a record that does not fit: FAILFAST, its window fails; "
+        "PERMISSIVE, what cannot be read of it is NULL; DROPMALFORMED, it is left out. Of the last "
+        "two the log tells how many there were",
+    )
+
+    @model_validator(mode="after")
+    def _one_place_for_what_has_a_field(self) -> "RecordsSource":
+        for name in self.options:
+            field = _FIELDS_OF_OPTIONS.get(name.lower())
+            if field in type(self).model_fields:
+                raise ValueError(f"options.{name}: write {field} beside options, not in it")
+        return self
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether a record that does not fit fails its window."""
+        return self.mode == "FAILFAST"
+
+    @property
+    def drops_records(self) -> bool:
+        return self.mode == "DROPMALFORMED"
+
+    def whole(self) -> "RecordsSource":
+        options = {**self.options, "columnPruning": True}
+        return self.model_copy(update={"mode": "PERMISSIVE", "options": options})
+
+
+class TextSource(RecordsSource):
+    """Lines of text, in a column `value`."""
+
+    type: Literal["text"]
+
+
+class CsvSource(RecordsSource):
+    """Comma-separated files, with quotes doubled within quotes (RFC 4180)."""
+
+    type: Literal["csv"]
+    header: bool = Field(False, description="whether the first line of each file names the columns")
+    sep: str = ","
+    null_value: str | None = Field(
+        None,
+        description="what stands for NULL, in quotes or not; by default nothing between two "
+        'commas does, and `""` is an empty text',
+    )
+
+
+class JsonSource(RecordsSource):
+    """JSON lines, or whole documents with `multiline`."""
+
+    type: Literal["json"]
+    multiline: bool = False
+    unknown_fields: Literal["refuse", "ignore"] = Field(
+        "refuse",
+        description="what becomes of fields that columns does not name: the window fails, or they "
+        "are left out",
+    )
+
+
+class FileTarget(Target):
+    """Plain files below the warehouse, published window by window."""
+
+    store = "logdriven_dagster.engine.targets.files.table:WindowFiles"
+    contents = "logdriven_dagster.engine.targets.files.contents:FilesContents"
+
+    type: Literal["parquet", "orc", "csv", "json"]
+    mode: Literal["append", "overwrite_window", "overwrite"] = "overwrite_window"
+    path: LocalFolder | None = Field(
+        None, description="a folder; `<warehouse>/<layer>/<name>` by default"
+    )
+    existing_rows: Literal["refuse", "keep"] = Field(
+        "refuse",
+        description="when the folder holds files of others before the first window: it is refused; "
+        "or they stay there, and no reader of this table sees them",
+    )
+
+    def place(self, table: str) -> str:
+        return f"files {self.path or table.lower()}"
+
+    def uses(self, table: str) -> Iterator[tuple[str, str]]:
+        yield "target", self.path or table
+
+    @property
+    def folders(self) -> Mapping[str, str | None]:
+        return {"path": self.path}
+
+    @property
+    def stretch_obstacle(self) -> str | None:
+        counted = self.type in ("parquet", "orc")
+        return None if counted else f"{self.type} files do not say how many rows they hold"
+
+    def rejected(self, table: str, mode: str) -> "FileTarget":
+        _ = table
+        path = f"{self.path}{REJECTED}" if self.path else None
+        return self.model_copy(update={"mode": mode, "window_column": None, "path": path})

@@ -1,0 +1,36 @@
+"""Tables of the project's Iceberg catalog."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from logdriven_dagster.config.models.fields import TableName
+from logdriven_dagster.config.models.types.targets import REJECTED, TableTarget
+
+
+class IcebergTarget(TableTarget):
+    """An Iceberg table of the project's catalog, the default."""
+
+    store = "logdriven_dagster.engine.targets.iceberg.table:IcebergTable"
+    contents = "logdriven_dagster.engine.targets.iceberg.contents:IcebergContents"
+    in_catalog = True
+
+    type: Literal["iceberg"]
+    name: TableName | None = Field(None, description="the table's own name by default")
+
+    def place(self, table: str) -> str:
+        return f"iceberg {(self.name or table).lower()}"
+
+    def uses(self, table: str) -> Iterator[tuple[str, str]]:
+        yield "target", self.name or table
+
+    @property
+    def stretch_obstacle(self) -> str | None:
+        return None
+
+    def rejected(self, table: str, mode: str) -> "IcebergTarget":
+        named = (self.name or table) + REJECTED
+        return self.model_copy(
+            update={"mode": mode, "window_column": None, "key": (), "name": named}
+        )

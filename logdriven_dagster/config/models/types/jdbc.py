@@ -1,0 +1,102 @@
+"""Databases, by their JDBC drivers and SQLAlchemy."""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from logdriven_dagster.config.models.types.parts import Connected, Statement
+from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.config.models.types.targets import REJECTED, TableTarget
+
+
+class JdbcSource(Source):
+    """A table or query of a connection."""
+
+    reader = "logdriven_dagster.engine.sources.jdbc:JdbcReader"
+
+    type: Literal["jdbc"]
+    connection: str
+    table: str | None = None
+    query: str | None = None
+    partitions: int = Field(
+        1, ge=1, description="of auto_inc_id tables: read a window by so many queries at once"
+    )
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> "JdbcSource":
+        if (self.table is None) == (self.query is None):
+            raise ValueError("give either table or query")
+        return self
+
+    @property
+    def connected(self) -> Connected:
+        return Connected(self.connection, "a database")
+
+    @property
+    def place(self) -> str:
+        return f"{self.connection}:{self.table}"
+
+    def uses(self) -> Iterator[tuple[str, str]]:
+        yield "connection", self.connection
+        if self.table is not None:
+            yield "source", self.table
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        return {} if self.table is None else {"table": self.table}
+
+    def statements(self) -> Iterator[Statement]:
+        if self.query is not None:
+            yield Statement(("query",), self.query, self.connection)
+
+    def slicing_mistakes(self) -> Iterator[str]:
+        if self.partitions > 1 and not self.key_column:
+            yield "partitions cut along a key_column"
+
+    def whole(self) -> "JdbcSource":
+        return self.model_copy(update={"window_column": None, "key_column": None})
+
+
+class JdbcTarget(TableTarget):
+    """A table of a database; one transaction moves a window into place."""
+
+    store = "logdriven_dagster.engine.targets.jdbc.table:JdbcTable"
+    contents = "logdriven_dagster.engine.targets.jdbc.contents:JdbcContents"
+    is_counted_slowly = True
+
+    type: Literal["jdbc"]
+    connection: str
+    table: str
+    pre_sql: tuple[str, ...] = Field(
+        (),
+        description="statements that run first in the transaction that publishes, after the step "
+        "has read; for statements before the read: commit_before_read of the step",
+    )
+
+    @property
+    def connected(self) -> Connected:
+        return Connected(self.connection, "a database")
+
+    def place(self, table: str) -> str:
+        _ = table
+        return f"jdbc {self.connection}.{self.table}".lower()
+
+    def uses(self, table: str) -> Iterator[tuple[str, str]]:
+        _ = table
+        yield "connection", self.connection
+        yield "target", self.table
+
+    @property
+    def source_place(self) -> str:
+        return f"{self.connection}:{self.table}"
+
+    def statements(self) -> Iterator[Statement]:
+        for n, sql in enumerate(self.pre_sql):
+            yield Statement(("pre_sql", n), sql, self.connection)
+
+    def rejected(self, table: str, mode: str) -> "JdbcTarget":
+        _ = table
+        named = self.table + REJECTED
+        update = {"mode": mode, "window_column": None, "key": (), "pre_sql": (), "table": named}
+        return self.model_copy(update=update)

@@ -1,0 +1,78 @@
+"""Topics of Kafka clusters."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from logdriven_dagster.config.models.types.parts import Connected
+from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.config.models.types.targets import Target
+
+
+class KafkaSource(Source):
+    """Topics of a Kafka cluster: key, value, topic, partition, offset, timestamp, headers."""
+
+    reader = "logdriven_dagster.engine.sources.kafka:KafkaReader"
+    has_offsets = True
+
+    type: Literal["kafka"]
+    connection: str
+    topic: str | tuple[str, ...] = Field(description="one topic, or a list of them")
+    on_gap: Literal["fail", "report"] = Field(
+        "fail",
+        description="what happens when messages were deleted before they were read, or their topic "
+        "was made anew: nothing is read, or what is there is and the log says what is lost",
+    )
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return (self.topic,) if isinstance(self.topic, str) else self.topic
+
+    @property
+    def connected(self) -> Connected:
+        return Connected(self.connection, "Kafka")
+
+    @property
+    def place(self) -> str:
+        return f"{self.connection}:{','.join(self.topics)}"
+
+    def uses(self) -> Iterator[tuple[str, str]]:
+        yield "connection", self.connection
+        yield from (("topic", topic) for topic in self.topics)
+
+    def only_of_slices(self) -> Iterator[str]:
+        yield "a source of type kafka needs incremental_type kafka_offset"
+        yield from super().only_of_slices()
+
+
+class KafkaTarget(Target):
+    """A topic; one Kafka transaction sends a window. Columns key, value, headers as in Spark."""
+
+    store = "logdriven_dagster.engine.targets.kafka:KafkaTopic"
+
+    type: Literal["kafka"]
+    connection: str
+    topic: str
+    mode: Literal["append"] = "append"
+
+    @property
+    def connected(self) -> Connected:
+        return Connected(self.connection, "Kafka")
+
+    def place(self, table: str) -> str:
+        # Topics are made for many writers.
+        return f"kafka {self.connection}.{self.topic} of {table}"
+
+    def uses(self, table: str) -> Iterator[tuple[str, str]]:
+        _ = table
+        yield "connection", self.connection
+        yield "topic", self.topic
+
+    @property
+    def source_place(self) -> str:
+        return f"{self.connection}:{self.topic}"
+
+    @property
+    def replaces_rows(self) -> bool:
+        return False

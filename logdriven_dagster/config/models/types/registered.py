@@ -1,0 +1,86 @@
+"""Every type of source and target: ours, and those that installed packages register.
+
+A package registers the model of a type as an entry point of the group `logdriven.sources` or
+`logdriven.targets` (docs/extending.md). One that cannot be used breaks nothing but the tables that
+name it, whose mistake then tells why.
+"""
+
+from functools import reduce
+from importlib.metadata import EntryPoint, entry_points
+from inspect import isabstract
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, Field
+
+from logdriven_dagster.config.models.types.files import (
+    CsvSource,
+    FileSource,
+    FileTarget,
+    JsonSource,
+    TextSource,
+)
+from logdriven_dagster.config.models.types.iceberg import IcebergTarget
+from logdriven_dagster.config.models.types.jdbc import JdbcSource, JdbcTarget
+from logdriven_dagster.config.models.types.kafka import KafkaSource, KafkaTarget
+from logdriven_dagster.config.models.types.parts import Part
+from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.config.models.types.spark_table import CatalogSource
+from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.config.yaml.locating import types_of
+from logdriven_dagster.errors import in_brief
+
+_UNUSABLE: dict[str, str] = {}
+"""`group name` of an entry point → why what it registers cannot be used."""
+
+_INSTALLED = entry_points()
+
+
+def _with_registered(base: Any, *ours: type[Part]) -> tuple[type[Part], ...]:
+    """Our types and those of installed packages, by the names of their entry points."""
+    found = list(ours)
+    for point in sorted(_INSTALLED.select(group=base.group), key=lambda point: point.name):
+        try:
+            model = point.load()
+            if model not in found:
+                _refuse_unusable(point, model, base, found)
+                found.append(model)
+        except Exception as error:  # noqa: BLE001 - whatever a module of others raises
+            problem = in_brief(f"{type(error).__name__}: {error}")
+            _UNUSABLE[f"{base.group} {point.name}"] = f"{point.value} cannot be used: {problem}"
+    return tuple(found)
+
+
+def _refuse_unusable(point: EntryPoint, model: object, base: Any, known: list[type[Part]]) -> None:
+    if not (isinstance(model, type) and issubclass(model, base)) or isabstract(model):
+        raise TypeError(f"it must be a whole subclass of {base.__module__}.{base.__name__}")
+    named = types_of(model)
+    if point.name not in named:
+        raise TypeError(f"its field `type` must be a Literal that holds {point.name!r}")
+    if taken := {name for other in known for name in types_of(other)} & {*named}:
+        raise TypeError(f"another one is called {', '.join(sorted(taken))}")
+
+
+SOURCES = _with_registered(
+    Source, FileSource, TextSource, CsvSource, JsonSource, JdbcSource, CatalogSource, KafkaSource
+)
+TARGETS = _with_registered(Target, IcebergTarget, FileTarget, JdbcTarget, KafkaTarget)
+
+if TYPE_CHECKING:
+    SourceField: TypeAlias = Source
+    TargetField: TypeAlias = Target
+else:
+    SourceField = Annotated[reduce(or_, SOURCES), Field(discriminator="type")]
+    TargetField = Annotated[reduce(or_, TARGETS), Field(discriminator="type")]
+
+
+def not_registered(name: str, models: list[type[BaseModel]]) -> tuple[str, str] | None:
+    """Why a type is unknown that a package registers, if one does; and how to get other types.
+
+    None where `models` are no sources or targets.
+    """
+    group = next((model.group for model in models if issubclass(model, Part)), None)
+    if group is None:
+        return None
+    others = f"or that of a package which registers it as {group} (docs/extending.md)"
+    return _UNUSABLE.get(f"{group} {name}", ""), others

@@ -1,0 +1,31 @@
+"""Tables of Spark's own catalog (Hive metastore, a configured connector), which are only read.
+
+They are no targets: neither a metastore nor Spark's insert has a compare-and-swap, so a window
+could be left half written, and the insert of a frozen runner could not be refused.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from logdriven_dagster.config.models.types.sources import Source
+
+
+class CatalogSource(Source):
+    """A table of Spark's own catalog."""
+
+    reader = "logdriven_dagster.engine.sources.spark_table:SparkTableReader"
+    knows_other_tables = True
+
+    type: Literal["table"]
+    name: str
+
+    @property
+    def place(self) -> str:
+        return self.name
+
+    def uses(self) -> Iterator[tuple[str, str]]:
+        yield "source", self.name
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        return {"name": self.name}

@@ -1,0 +1,105 @@
+"""What every type of target can say of itself."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.types.parts import Part
+
+REJECTED = "__rejected"
+"""How the names of targets end that take rejected rows."""
+
+
+class Target(Part):
+    """Where the rows of a step go."""
+
+    group = "logdriven.targets"
+
+    store: ClassVar[str]
+    """Its `Store` as `package.module:Class`, which is loaded when a window runs: what checks a
+    project starts no Spark."""
+    contents: ClassVar[str] = "logdriven_dagster.engine.targets.contents:Contents"
+    """What tells without Spark what such targets hold, as text."""
+    in_catalog: ClassVar[bool] = False
+    """Whether it needs the project's Iceberg catalog."""
+    is_counted_slowly: ClassVar[bool] = False
+    """Whether somebody has to count its rows to know how many there are."""
+
+    window_column: str | None = Field(
+        None,
+        description="the column whose value places a row in a window; "
+        "without it a technical column `_window_start` does",
+    )
+    options: dict[str, Option] = Field(
+        default_factory=dict, description="any option of Spark's writer"
+    )
+    if TYPE_CHECKING:
+        mode: str
+        """A Literal in each type: those of append, overwrite_window, overwrite and upsert."""
+
+    @abstractmethod
+    def place(self, table: str) -> str:
+        """The place that a table writes to: two tables with one would delete each other's rows."""
+
+    @abstractmethod
+    def uses(self, table: str) -> Iterator[tuple[str, str]]:
+        """Yield kind and name of what a table uses: `connection`, `target` or `topic`."""
+
+    @property
+    def source_place(self) -> str | None:
+        """What the `place` of a source is called that reads these rows; None if there is none."""
+        return None
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Whether a window replaces rows that are published, which can be read and counted."""
+        return self.mode != "upsert"
+
+    @property
+    def stretch_obstacle(self) -> str | None:
+        """Why adjoining windows cannot be written in one pass; None: they can."""
+        return f"targets of type {self.type} take one window at a time"
+
+    def rejected(self, table: str, mode: str) -> "Target | None":
+        """The target of its own type that takes rejected rows of a table; None: Parquet files."""
+        _ = table, mode
+        return None
+
+
+class TableTarget(Target):
+    """A table that others may have filled before the first window comes."""
+
+    mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = "overwrite_window"
+    existing_rows: Literal["refuse", "keep", "replace"] = Field(
+        "refuse",
+        description="when no row of the table has a `_window_start`, as others wrote them: the "
+        "first window is refused; they stay beside what is loaded; or the first window replaces "
+        "them all",
+    )
+    key: tuple[str, ...] = Field((), description="the columns that identify a row, for upsert")
+
+    @model_validator(mode="after")
+    def _existing_rows_have_a_meaning(self) -> Self:
+        if "existing_rows" not in self.model_fields_set:
+            return self
+        whatever = "whoever wrote them"
+        if self.mode == "upsert":
+            raise ValueError(f"mode upsert updates rows by their key, {whatever}: no existing_rows")
+        if self.mode == "overwrite":
+            raise ValueError(f"mode overwrite replaces all rows, {whatever}: no existing_rows")
+        if self.mode == "overwrite_window" and self.window_column:
+            problem = f"a window replaces all rows of its window_column, {whatever}"
+            raise ValueError(f"{problem}: no existing_rows")
+        return self
+
+    @model_validator(mode="after")
+    def _key_is_for_upserts(self) -> Self:
+        if self.mode == "upsert" and not self.key:
+            raise ValueError("mode upsert needs key, the columns of a row's key")
+        if self.mode != "upsert" and self.key:
+            raise ValueError("key is only for mode upsert")
+        return self

@@ -1,0 +1,160 @@
+"""Readers of files: of formats that carry their types, and of text."""
+
+import re
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.models.types.files import (
+    FileSource,
+    FilesSource,
+    RecordsSource,
+    TextSource,
+)
+from logdriven_dagster.engine.queries.rendering import render_path
+from logdriven_dagster.engine.sources.files.malformed import Suspect
+from logdriven_dagster.engine.sources.files.records import (
+    UNDECODABLE,
+    checked,
+    columns_of_ddl,
+    declared,
+    read_as,
+    record_options,
+    tolerated,
+)
+from logdriven_dagster.engine.sources.files.schemas import columns_differ
+from logdriven_dagster.engine.sources.known_sources import Fingerprint, Key, fingerprint
+from logdriven_dagster.engine.sources.readers import Reader, Reading
+from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.engine.spark.settings import option_texts
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+class FilesReader(Reader):
+    """What readers of files have in common."""
+
+    def file_names(
+        self, reading: Reading, source: FilesSource, frame: "DataFrame"
+    ) -> tuple[str, ...]:
+        """Base names of the files behind a source, as many as `job_log.current_file` holds."""
+        if reading.table.incremental.registers_files:
+            return _file_names(frame)
+        return reading.sources.names(known_as(reading, source), lambda: _file_names(frame))
+
+    def fingerprint(self, reading: Reading, source: FilesSource) -> Fingerprint | None:
+        return reading.sources.found(known_as(reading, source))
+
+    def without_rows(self, reading: Reading, source: FilesSource) -> "DataFrame":
+        if source.columns:
+            return reading.spark.createDataFrame([], source.columns)
+        return super().without_rows(reading, source)
+
+
+class TypedFilesReader(FilesReader):
+    """Reads Parquet and ORC files."""
+
+    def whole(self, reading: Reading, source: FileSource) -> "DataFrame":
+        if found := _local_files(reading, source):
+            names = columns_of_ddl(source.columns).fieldNames() if source.columns else ()
+            if reading.table.missing_columns == "allow" or columns_differ(
+                found, source.type, names
+            ):
+                options = {"mergeSchema": True, **source.options}
+                source = source.model_copy(update={"options": options})
+        return load_files(reading, source, source.columns)
+
+
+class RecordsReader(FilesReader):
+    """Reads files of text, whose records may not be what they should be."""
+
+    def whole(self, reading: Reading, source: RecordsSource) -> "DataFrame":
+        columns = declared(source)
+        if columns is None and not source.is_strict and not isinstance(source, TextSource):
+            # Spark finds out about the columns, but gives the corrupt one only where it found some.
+            columns = load_files(reading, source, None).schema
+        return load_files(reading, source, read_as(source, columns) if columns else None)
+
+    def settled(self, reading: Reading, source: RecordsSource, frame: "DataFrame") -> "DataFrame":
+        if source.is_strict:
+            path = known_as(reading, source).path
+            trusted = reading.sources.are_trusted(UNDECODABLE, path, reading.run.files)
+            return checked(frame, source, decodable=trusted)
+        frame, malformed = tolerated(frame, source, reading.windows or (reading.run.window,))
+        reading.malformed.append(malformed)
+        return frame
+
+    def may_pass(self, reading: Reading, source: RecordsSource, error: Exception) -> bool:
+        """Whether what failed may succeed when tried again, as it was no error of the files."""
+        if not source.is_strict:
+            return False
+        path = known_as(reading, source).path
+        suspect = Suspect(
+            reading.spark, source, reading.run.window, lambda: self._files(reading, source)
+        )
+        if (problem := suspect.refusal(error)) is None:
+            return False
+        trusted = reading.sources.are_trusted(UNDECODABLE, path, reading.run.files)
+        if UNDECODABLE in problem and not trusted and suspect.is_decodable():
+            # The very character that Java puts for such bytes stands in the file.
+            reading.sources.trust(UNDECODABLE, path, reading.run.files)
+            return True
+        raise TerminalStepError(problem)
+
+    def _files(self, reading: Reading, source: RecordsSource) -> list[str]:
+        return mode_of(reading.spark).input_files(self.whole(reading, source))
+
+
+def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:
+    """The files that are read, where they can be looked into at little cost."""
+    if not reading.table.incremental.registers_files:
+        return fingerprint(known_as(reading, source).path)
+    found = [fingerprint(file.location) for file in reading.run.files]
+    known = [each for each in found if each is not None]
+    return frozenset().union(*known) if len(known) == len(found) else None
+
+
+def load_files(reading: Reading, source: Any, columns: "str | StructType | None") -> "DataFrame":
+    """The files of a source, or those of the window, read with these columns."""
+    reader = reading.spark.read.format(source.type).options(**_options(source))
+    if columns is not None:
+        reader = reader.schema(columns)
+    if not reading.table.incremental.registers_files:
+        key = known_as(reading, source)
+        if source.columns is None and columns is not None:
+            key = key._replace(columns="inferred")
+        return reading.sources.load(key, reading.spark, reader, typed=columns is not None)
+    if not reading.run.files:
+        return reading.spark.createDataFrame([], columns or source.columns)
+    return reader.load([_literally(file.location) for file in reading.run.files])
+
+
+def _options(source: FilesSource) -> dict[str, str]:
+    """What Spark's reader of files is told, by us and then by the user."""
+    if isinstance(source, RecordsSource):
+        return record_options(source)
+    return option_texts(source.options)
+
+
+def known_as(reading: Reading, source: Any) -> Key:
+    """What `sources` of a reading knows the files of a source by."""
+    path = render_path(source.path, reading.run, reading.project)
+    return Key(path, source.type, source.columns, tuple(sorted(_options(source).items())))
+
+
+def _literally(location: str) -> str:
+    """A path that Spark does not take for a pattern."""
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", location)
+
+
+def _file_names(frame: "DataFrame") -> tuple[str, ...]:
+    from urllib.parse import unquote
+
+    paths = mode_of(frame.sparkSession).input_files(frame)
+    names = sorted({unquote(path.rsplit("/", 1)[-1]) for path in paths})
+    starts = accumulate((len(name) + 1 for name in names), initial=0)  # with a comma each
+    last = CURRENT_FILE_LENGTH + 1  # one that does not fit any more says that some are missing
+    return tuple(name for name, start in zip(names, starts, strict=False) if start <= last)

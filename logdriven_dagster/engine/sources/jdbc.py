@@ -1,0 +1,54 @@
+"""Reading databases: only what their queries ask for, and every value as it is there."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.models.types.jdbc import JdbcSource
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.databases.connections import reader_options
+from logdriven_dagster.engine.databases.exact_columns import read_exactly
+from logdriven_dagster.engine.queries.rendering import render_for_database
+from logdriven_dagster.engine.sources.keys import keys_in_database, read_keys
+from logdriven_dagster.engine.sources.readers import Reader, Reading
+from logdriven_dagster.engine.spark.settings import option_texts
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import Slice
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class JdbcReader(Reader):
+    """Reads tables and queries of databases."""
+
+    asks_for_keys = True
+
+    def whole(self, reading: Reading, source: JdbcSource) -> "DataFrame":
+        """What its query asks for; with a window_column little more than the window."""
+        connection = reading.project.connection(source.connection)
+        options = reader_options(connection)
+        if source.table:
+            options["dbtable"] = render_for_database(source.table, reading.run)
+        else:
+            options["query"] = render_for_database(source.query or "", reading.run)
+        options |= option_texts(source.options)
+        window = reading.run.window
+        read = read_exactly(reading.spark, connection, options, reading.project.zone, window)
+        if source.key_column:
+            rows = read_keys(reading, source, read.options, read.converted())
+            return read.converted(rows)
+        if source.window_column:
+            return read.converted(read.near(source.window_column, window))
+        return read.converted()
+
+    def keys_after(
+        self,
+        project: Project,
+        run: WindowRun,
+        source: JdbcSource,
+        spark: "Callable[[], SparkSession]",
+    ) -> tuple[int | None, int | None]:
+        """The least and the greatest key, told by the database without Spark."""
+        _ = spark
+        assert isinstance(run.window, Slice)
+        return keys_in_database(project, run, source, int(run.window.low))

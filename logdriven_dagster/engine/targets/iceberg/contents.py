@@ -1,0 +1,49 @@
+"""What Iceberg tables hold, told by the catalog."""
+
+from collections.abc import Iterator, Sequence
+
+from logdriven_dagster.config.models.types.iceberg import IcebergTarget
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.databases.connections import is_missing_file
+from logdriven_dagster.engine.queries.schemas import columns_of
+from logdriven_dagster.engine.storage.garbage import Garbage, Search
+from logdriven_dagster.engine.storage.locations import storage_of
+from logdriven_dagster.engine.targets.contents import Contents, Holdings
+from logdriven_dagster.engine.targets.first_contact import what_becomes
+from logdriven_dagster.engine.targets.iceberg.catalog import (
+    is_listed,
+    load_existing,
+    open_catalog,
+    total_rows,
+)
+from logdriven_dagster.engine.targets.iceberg.first_contact import unknown_files
+from logdriven_dagster.engine.targets.iceberg.garbage import leftovers
+from logdriven_dagster.engine.targets.iceberg.schema import spark_schema
+from logdriven_dagster.engine.targets.iceberg.table import identifier
+
+
+class IcebergContents(Contents):
+    """Targets of type iceberg."""
+
+    def holdings(self, project: Project, table: str, target: IcebergTarget) -> Holdings:
+        if not storage_of(project.warehouse).exists(project.warehouse):
+            return Holdings()  # to ask the catalog would make it
+        found = load_existing(open_catalog(project), identifier(target.name or table))
+        if found is None:
+            return Holdings()
+        return Holdings(columns_of(spark_schema(found.schema())), total_rows(found))
+
+    def rows_of_others(
+        self, project: Project, targets: Sequence[tuple[str, IcebergTarget]]
+    ) -> Iterator[str | None]:
+        """PyIceberg, which takes a second to load, is asked about tables that are listed."""
+        no_catalog = is_missing_file(project.catalog_url)
+        for table, target in targets:
+            known = identifier(target.name or table)
+            listed = not no_catalog and is_listed(project, known)
+            found = load_existing(open_catalog(project), known) if listed else None
+            holds = found is not None and bool(unknown_files(found))
+            yield what_becomes(target.name or table, target) if holds else None
+
+    def leftovers(self, search: Search, table: str, target: IcebergTarget) -> Iterator[Garbage]:
+        return leftovers(search, table, target)

@@ -1,0 +1,67 @@
+"""What tables of databases hold, told by SQLAlchemy."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.models.types.jdbc import JdbcTarget
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.databases.connections import database, is_missing_file, spark_type
+from logdriven_dagster.engine.databases.tables import reflected
+from logdriven_dagster.engine.queries.schemas import WINDOW_START
+from logdriven_dagster.engine.storage.garbage import Garbage, Search
+from logdriven_dagster.engine.targets.contents import Contents, Holdings
+from logdriven_dagster.engine.targets.first_contact import what_becomes
+from logdriven_dagster.engine.targets.jdbc.first_contact import holds_others
+from logdriven_dagster.engine.targets.jdbc.garbage import leftovers
+from logdriven_dagster.model.runs import Column
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+_MOST_COUNTED = 2_000_000
+"""Rows that a database counts within a second or so."""
+
+
+class JdbcContents(Contents):
+    """Targets of type jdbc."""
+
+    def holdings(self, project: Project, table: str, target: JdbcTarget) -> Holdings:
+        _ = table
+        with database(project.connection(target.connection)) as engine, engine.connect() as conn:
+            found = _reflected(target, conn)
+            if found is None:
+                return Holdings()
+            rows = _counted(conn, found)
+        kinds = [(each.name, spark_type(each.type, engine.dialect.name)) for each in found.columns]
+        columns = tuple(Column(name, kind) for name, kind in kinds if name != WINDOW_START)
+        return Holdings(columns, rows)
+
+    def rows_of_others(
+        self, project: Project, targets: Sequence[tuple[str, JdbcTarget]]
+    ) -> Iterator[str | None]:
+        connection = project.connection(targets[0][1].connection)
+        if is_missing_file(connection.url):
+            yield from (None for _ in targets)
+            return
+        with database(connection) as engine, engine.connect() as conn:
+            for _, target in targets:
+                found = _reflected(target, conn)
+                holds = found is not None and holds_others(conn, found)
+                yield what_becomes(target.table, target, target.pre_sql) if holds else None
+
+    def leftovers(self, search: Search, table: str, target: JdbcTarget) -> Iterator[Garbage]:
+        return leftovers(search, table, target)
+
+
+def _reflected(target: JdbcTarget, conn: "Connection") -> "Table | None":
+    schema, _, name = target.table.rpartition(".")
+    return reflected(name, schema or None, conn)
+
+
+def _counted(conn: "Connection", table: "Table") -> int | None:
+    """The rows of a table of a database, which it has to count; None for very many."""
+    from sqlalchemy import func, literal, select
+
+    some = select(literal(1)).select_from(table).limit(_MOST_COUNTED + 1).subquery()
+    rows = conn.execute(select(func.count()).select_from(some)).scalar_one()
+    return rows if rows <= _MOST_COUNTED else None
