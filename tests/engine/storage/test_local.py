@@ -75,7 +75,7 @@ def test_a_folder_weighs_what_its_files_do_and_is_as_young_as_the_newest(
 ):
     STORAGE.put_if_absent(f"{folder}/a/b/one", b"123")
     STORAGE.put_if_absent(f"{folder}/a/two", b"45")
-    newest = datetime.now(timezone.utc) + timedelta(days=1)
+    newest = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(days=1)
     os.utime(as_path(f"{folder}/a/b/one"), (0, newest.timestamp()))
     assert STORAGE.weight(f"{folder}/a") == (5, newest)
     assert STORAGE.weight(f"{folder}/a/two").bytes == 2
