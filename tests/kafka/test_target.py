@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.engine.targets import kafka as kafka_target
 from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.errors import (
@@ -236,4 +237,4 @@ def test_what_dead_attempts_staged_is_garbage(lab: Lab, topic: str):
     with lab.session("ods.t", day(1)) as session:
         (staged,) = session.stage(lab.project.table("ods.t").steps[0])
     found = find_garbage(lab.project, lambda job, place: False, timedelta(0))
-    assert [garbage.location for garbage in found] == [staged.location]
+    assert [garbage.location for garbage in found] == [as_path(str(staged.location))]
