@@ -8,9 +8,9 @@ import pytest
 import logdriven_dagster
 
 PACKAGE = Path(logdriven_dagster.__file__).parent
-ROOM = ("engine/storage/", "config/locations.py")
+ROOM = "engine/storage/"
 ON_THIS_MACHINE = {
-    "config/project.py",  # a project and its files
+    "engine/databases/connections.py",  # a database of SQLite
     "engine/failures.py",  # names of Python files
     "engine/maintenance/functions.py",  # the folder of a project's code
     "engine/needs.py",  # Spark's jars
@@ -25,7 +25,6 @@ ON_THIS_MACHINE = {
     "engine/spark/server/process.py",
     "engine/spark/server/state.py",
     "engine/spark/settings.py",
-    "engine/targets/existing_rows.py",  # a database of SQLite
 }
 """Modules of the engine with paths of things that every host has for itself."""
 LOCAL_BY_NATURE = {
