@@ -8,7 +8,7 @@ from logdriven_dagster.execution import upkeep
 from logdriven_dagster.model.upkeep import Compaction, Expiry
 from tests.builders import day
 from tests.execution.conftest import NOW, NUMBERS
-from tests.execution.test_leases import crash, kill
+from tests.execution.crashes import crash, kill
 
 TABLE = "ods.numbers"
 EVERYTHING = timedelta(seconds=-60)

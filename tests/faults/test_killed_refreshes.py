@@ -12,7 +12,7 @@ from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.planning import Plan
 from tests.builders import day
 from tests.faults.projects import NOW
-from tests.slices.test_kills import SPARK, run
+from tests.slices.killed_runs import SPARK, run
 
 TARGETS = {
     "kept": {"type": "iceberg"},

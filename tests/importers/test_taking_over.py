@@ -15,7 +15,7 @@ from logdriven_dagster.runlog.archive import archive
 from logdriven_dagster.runlog.history import logs as history
 from tests.builders import at
 from tests.importers.conftest import NOW, Folder
-from tests.importers.kettle_world import Kettle
+from tests.importers.kettle.world import Kettle
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB_LOG = """

@@ -18,6 +18,7 @@ from logdriven_dagster.model.attempts import Counts
 from tests.builders import day, warehouse
 from tests.engine.laboratory import Lab, held
 from tests.kafka.peer import Peer, running_peer
+from tests.kafka.topics import messages
 
 ROWS = "SELECT CAST(id AS STRING) AS key, concat('v', id) AS value FROM range(3)"
 END_TXN, PRODUCER_FENCED, INVALID_PRODUCER_EPOCH, COORDINATOR_LOADING = 26, 90, 47, 14
@@ -26,18 +27,6 @@ END_TXN, PRODUCER_FENCED, INVALID_PRODUCER_EPOCH, COORDINATOR_LOADING = 26, 90, 
 def table(lab: Lab, topic: str, sql: str = ROWS, **target: Any) -> str:
     to = {"type": "kafka", "connection": "broker", "topic": topic, **target}
     return lab.table("ods.t", {"sql": sql, "target": to})
-
-
-def messages(peer: Peer, topic: str) -> list[Any]:
-    """All that a topic of one partition holds, as a consumer of committed messages sees it."""
-    settings = {"bootstrap.servers": peer.servers, "group.id": "test", "enable.partition.eof": True}
-    consumer = Consumer(settings)
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[Any] = []
-    while not found or found[-1].error() is None:
-        found += consumer.consume(1, 10)
-    consumer.close()
-    return found[:-1]
 
 
 def end(peer: Peer, topic: str) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from dagster import AssetKey, DagsterInstance, Definitions
 
-from tests.orchestration.test_mirror import tick
+from tests.orchestration.ticks import tick
 from tests.orchestration.world import SETTINGS, World, failure_of
 
 ORDERS: dict[str, Any] = {

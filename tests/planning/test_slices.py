@@ -20,7 +20,7 @@ from logdriven_dagster.planning.slices import (
     slices_within,
 )
 from tests.builders import UTC, at, day, table
-from tests.config.test_slicing import KEYS, sliced
+from tests.config.sliced_tables import KEYS, sliced
 
 NOW = at("2022-01-05 12:00")
 BIG = st.integers(min_value=0, max_value=10**30)

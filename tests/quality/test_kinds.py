@@ -9,7 +9,7 @@ from logdriven_dagster.runlog.observed.quality import newest
 from tests.builders import day, warehouse
 from tests.kafka.conftest import peer, topic
 from tests.kafka.peer import Peer
-from tests.kafka.test_target import messages
+from tests.kafka.topics import messages
 from tests.quality.orders import DAY, Orders
 from tests.slices.conftest import Shop
 

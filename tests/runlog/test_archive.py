@@ -1,27 +1,13 @@
 """Retention of the log on three databases: old rows go, what planning reads does not change."""
 
-from datetime import timedelta
-
 from logdriven_dagster.model.attempts import Trigger
-from logdriven_dagster.runlog.archive import archive
 from tests.builders import at, day, days, table
+from tests.runlog.ageing import age, move
 from tests.runlog.logbook import execute, fail, rows, start, succeed, table_log
-
-DAY = timedelta(days=1)
-
-
-def age(log, pattern="%"):
-    """Two days ago the attempts at these windows ended."""
-    times = "job_end_time = '2020-01-01 00:00:00.000000'"
-    execute(log, f"UPDATE job_log SET {times} WHERE job_schedule_id LIKE '{pattern}'")
 
 
 def count(log, name="job_log"):
     return rows(log, f"SELECT count(*) AS n FROM {name}")[0]["n"]
-
-
-def move(log, *tables):
-    return log.write(lambda conn: archive(conn, tables or [table()], DAY))
 
 
 def test_archiving_moves_no_watermark_and_makes_nothing_pending_y17(log):

@@ -10,7 +10,7 @@ import yaml
 from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.execution.events import WindowFailed
 from tests.execution.conftest import World
-from tests.execution.test_leases import crash, kill
+from tests.execution.crashes import crash, kill
 from tests.slices.conftest import noon
 
 DONE, FAILED = "SUCCESS", "FAILURE"

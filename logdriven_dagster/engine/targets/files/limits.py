@@ -3,7 +3,7 @@
 Spark writes of bytes in CSV what it shows of them, reads the keys of JSON's maps as text whatever
 they are, makes a VARIANT that is null of NULL, and ORC's own arithmetic loses the sign of a time
 within a second before 1970 and the ten days that were left out in 1582. Found by
-`tests/engine/test_round_trips.py` and `test_file_values.py`.
+`tests/engine/targets/test_round_trips.py` and `test_file_values.py`.
 """
 
 from typing import TYPE_CHECKING

@@ -2,7 +2,7 @@
 
 A migration is frozen: it imports nothing of the package, so that it does the same tomorrow.
 What all of them make is compared with `runlog/schema/attempts.py` by
-`tests/runlog/test_migration.py`.
+`tests/runlog/schema/test_migrating.py`.
 """
 
 from typing import Any

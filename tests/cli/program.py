@@ -1,0 +1,5 @@
+"""The command as a program of its own."""
+
+import sys
+
+PROGRAM = [sys.executable, "-c", "from logdriven_dagster.cli import main; main()"]

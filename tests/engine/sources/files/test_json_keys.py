@@ -1,0 +1,76 @@
+"""Keys of JSON that Spark's reader passes over are refused with their place."""
+
+import pytest
+
+from logdriven_dagster.errors import TerminalStepError
+from tests.builders import day
+from tests.engine.laboratory import Lab
+from tests.engine.sources.files.loading import TARGET, json_lines, load, refused
+
+KEYS = {
+    "a field that no column names": (
+        '{"a": 1}\n{"a": 1, "c": 2}\n',
+        "line 2: field c is none of columns; name it there",
+    ),
+    "a renamed field of an object": (
+        '{"o": {"x": 1.50, "why": 1}}\n',
+        "line 1: field o.why is none of columns",
+    ),
+    "a field of an object in an array": (
+        '{"l": [{"x": 1}, {"Y": 1}]}\n',
+        "line 1: field l.Y is none",
+    ),
+    "a field of an object in a map": (
+        '{"m": {"k": {"x": 1, "\'": 1}}}\n',
+        "line 1: field m.' is none",
+    ),
+    "a field of an object in a line of them": ('[{"a": 1}, {"z": 1}]\n', "line 1: field z is none"),
+    "a key that stands twice": (
+        '{"a": 1}\n{"a": 1, "a": 1}\n',
+        "line 2: key a stands twice in one object; mend the file",
+    ),
+    "a key that stands twice in an object": (
+        '{"o": {"x": 1, "x": 2}}\n',
+        "line 1: key o.x stands twice",
+    ),
+    "a key of a map that stands twice": (
+        '{"m": {"k": {}, "k": {}}}\n',
+        "line 1: key m.k stands twice",
+    ),
+    "with single quotes": ("{'a': 1, 'a': 2}\n", "line 1: key a stands twice"),
+}
+NESTED = "a INT, o STRUCT<x: DOUBLE>, l ARRAY<STRUCT<x: INT>>, m MAP<STRING, STRUCT<x: INT>>"
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("case", KEYS)
+def test_keys_of_json_that_would_be_passed_over_are_refused(lab: Lab, case: str):
+    text, told = KEYS[case]
+    lab.file("in/f.json", text)
+    assert f"in/f.json, {told}" in refused(lab, json_lines(NESTED))
+    assert load(lab, json_lines("a INT", unknown_fields="ignore", mode="PERMISSIVE"))
+
+
+@pytest.mark.parametrize(
+    ("document", "records"),
+    [('{"a": 1, "b": {"any": 1, "any": 2}}', 1), ('[{"a": 1}, {}]', 2), ("", 0)],
+)
+def test_fields_may_be_absent_and_texts_hold_any_keys(lab: Lab, document: str, records: int):
+    lab.file("in/f.json", document)
+    assert load(lab, json_lines(multiline=True)).counts.target == records
+
+
+def test_another_windows_unknown_field_is_another_windows_matter(lab: Lab):
+    lab.file("in/f.json", '{"at": "2022-01-01", "n": 1}\n{"at": "2022-01-02", "m": 1}\n')
+    lab.table(
+        "ods.t",
+        {"source": json_lines("at TIMESTAMP, n INT", window_column="at"), "target": TARGET},
+    )
+    assert lab.run("ods.t", day(1)).counts.target == 1
+    with pytest.raises(TerminalStepError, match=r"line 2: field m is none of columns"):
+        lab.run("ods.t", day(2))
+
+
+def test_json_whose_columns_are_found_out_has_each_key_once(lab: Lab):
+    lab.file("in/f.json", '{"a": 1}\n{"a": 1, "b": {"c": 1, "c": 1}}\n')
+    assert "there are two columns named c" in refused(lab, {"type": "json", "path": "in"})

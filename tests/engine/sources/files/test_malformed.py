@@ -1,0 +1,349 @@
+"""Files of text are read strictly: what does not fit fails with its place, or is counted."""
+
+from typing import Any
+
+import pytest
+
+from logdriven_dagster.errors import InvalidProjectError, TerminalStepError
+from tests.builders import day, days
+from tests.engine.laboratory import Lab
+from tests.engine.sources.files.loading import TARGET, json_lines, load, refused
+
+THREE = "a INT, b STRING, c INT"
+TIMED = "a INT, b TIMESTAMP, c INT"
+
+
+def csv(columns: str | None = THREE, **fields: Any) -> dict[str, Any]:
+    named = {"columns": columns} if columns else {}
+    return {"type": "csv", "path": "in", "header": True, **named, **fields}
+
+
+CSV = {
+    "a value of another type": (
+        "1,x,2\nten,y,3\n",
+        THREE,
+        "line 3: column a holds 'ten', which is no int",
+    ),
+    "a line with too few values": (
+        "1,x,2\n1,y\n",
+        THREE,
+        "line 3: '1,y' has 2 values for 3 columns",
+    ),
+    "a line with too many values": (
+        "1,x,2,9\n",
+        THREE,
+        "line 2: '1,x,2,9' has 4 values for 3 columns",
+    ),
+    "a quote in quotes": ('1,"x "y",2\n', THREE, "line 2: a quote after 'x ' neither ends"),
+    "an empty text where a number belongs": (
+        '"","x",2\n',
+        THREE,
+        "line 2: an empty text in quotes is no",
+    ),
+    "a time without a day": (
+        "1,10:00,2\n",
+        TIMED,
+        "line 2: column b holds '10:00', which is no time",
+    ),
+    "a year": ("1,2022,2\n", TIMED, "line 2: column b holds '2022', which is no timestamp;"),
+    "a wall time that clocks skip": (
+        "1,2022-03-27 02:30:00,2\n",
+        TIMED,
+        "line 2: column b holds '2022-03-27 02:30:00', which is no timestamp that the clocks show",
+    ),
+    "a decimal that would be rounded": (
+        "1.239,x,1\n",
+        "a DECIMAL(5, 2), b STRING, c INT",
+        "line 2: column a holds 1.239, which is no decimal(5,2)",
+    ),
+    "a decimal that is too long": (
+        "1234.5,x,1\n",
+        "a DECIMAL(5, 2), b STRING, c INT",
+        "line 2: column a holds '1234.5'",
+    ),
+    "a time where a day belongs": (
+        "1,2022-01-01 23:59,1\n",
+        "a INT, b DATE, c INT",
+        "line 2: column b holds '2022-01-01 23:59', which is no date",
+    ),
+    "a header of another order": (
+        "",
+        "a INT, c INT, b STRING",
+        "line 1: the header is a, b, c, the columns are a, c, b",
+    ),
+    "a header with more names": (
+        "1,x,2\n",
+        "a INT, b STRING",
+        "line 1: the header has 3 names for 2 columns",
+    ),
+}
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("case", CSV)
+def test_csv_that_does_not_fit_is_refused_with_its_place(lab: Lab, case: str):
+    lab.settings["timezone"] = "Europe/Berlin"
+    lines, columns, told = CSV[case]
+    lab.file("in/f.csv", "a,b,c\n" + lines)
+    assert f"in/f.csv, {told}" in refused(lab, csv(columns))
+
+
+@pytest.mark.parametrize("sql", ["SELECT b FROM source", "SELECT count(*) AS n FROM source"])
+def test_lines_are_checked_whatever_columns_a_query_reads(lab: Lab, sql: str):
+    lab.file("in/f.csv", "a,b,c\n1,x,2\n1,y\n")
+    assert "in/f.csv, line 3" in refused(lab, csv(), sql)
+
+
+def test_every_file_must_have_the_header_of_the_others(lab: Lab):
+    lab.file("in/f.csv", "a,b\n1,2\n")
+    lab.file("in/g.csv", "b,a\n1,2\n")
+    assert "line 1: the header is" in refused(lab, csv(None))
+
+
+@pytest.mark.parametrize("fields", [{}, {"options": {"encoding": "UTF-8"}}])
+def test_bytes_that_are_no_text_are_refused(lab: Lab, fields: Any):
+    (lab.root / "in").mkdir()
+    (lab.root / "in/f.csv").write_bytes("a,b,c\n1,x,2\n1,Zürich,2\n".encode("latin-1"))
+    told = "in/f.csv, line 3: column b holds bytes that cannot be decoded"
+    assert told in refused(lab, csv(**fields))
+    assert load(lab, csv(options={"encoding": "ISO-8859-1"})).counts.target == 2
+
+
+@pytest.mark.connect
+def test_the_character_for_such_bytes_may_stand_in_a_file(lab: Lab):
+    lab.file("in/f.csv", "a,b,c\n1,x\ufffdy,2\n")
+    load(lab, csv())
+    assert lab.rows("ods.t") == [(1, "x\ufffdy", 2)]
+
+
+def test_quotes_are_doubled_within_quotes(lab: Lab):
+    lab.file("in/f.csv", 'a,b,c\n1,"say ""hi"", now",2\n')
+    load(lab, csv())
+    assert lab.rows("ods.t") == [(1, 'say "hi", now', 2)]
+
+
+def test_an_empty_text_in_quotes_is_not_null(lab: Lab):
+    lab.file("in/f.csv", 'a,b,c\n1,,2\n2,"",2\n')
+    load(lab, csv())
+    assert lab.rows("ods.t") == [(1, None, 2), (2, "", 2)]
+    load(lab, csv(null_value=""))
+    assert lab.rows("ods.t") == [(1, None, 2), (2, None, 2)]
+
+
+JSON = {
+    "a value of another type": (
+        '{"a": 1}\n{"a": "x"}\n',
+        "line 2: column a holds 'x', which is no int",
+    ),
+    "half an object": ('{"a": 1}\n{"a":\n', "line 2: '{\"a\":' is no JSON"),
+    "no object": ("5\n", "line 1: '5' is no JSON object"),
+    "a number with a fraction": ('{"a": 1.5}\n', "line 1: column a holds '1.5', which is no int"),
+}
+TYPED_JSON = {
+    "a number that wraps around": ("TINYINT", "128", "column a holds 128, which is no tinyint"),
+    "one in an array": ("ARRAY<TINYINT>", "[1, 200]", "column a holds [1, 200], which is no array"),
+    "digits in an array": (
+        "ARRAY<DECIMAL(5, 2)>",
+        "[1.5, 1.239]",
+        "column a holds [1.5, 1.239], which is no array<decimal(5,2)>",
+    ),
+    "digits in an object": (
+        "STRUCT<`x y`: DECIMAL(5, 2)>",
+        '{"x y": 1.239}',
+        "column a holds {1.239}, which is no struct",
+    ),
+    "digits in a map": (
+        "MAP<STRING, DECIMAL(5, 2)>",
+        '{"x": 1.239}',
+        "column a holds {x -> 1.239}",
+    ),
+    "a time without a day": (
+        "TIMESTAMP",
+        '"10:00"',
+        "column a holds '10:00', which is no timestamp",
+    ),
+    "milliseconds": (
+        "TIMESTAMP",
+        "1641000000000",
+        "column a holds '1641000000000', which is no time",
+    ),
+}
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("case", TYPED_JSON)
+def test_json_numbers_and_times_are_what_they_are(lab: Lab, case: str):
+    kind, text, told = TYPED_JSON[case]
+    lab.file("in/f.json", f'{{"a": null}}\n{{"a": {text}}}\n')
+    assert f"in/f.json, line 2: {told}" in refused(lab, json_lines(f"a {kind}"))
+    assert load(lab, json_lines(f"a {kind}", mode="PERMISSIVE")).counts.malformed == 1
+    assert lab.rows("ods.t") == [(None,), (None,)]
+
+
+GOOD_TIMES = {
+    "2022-01-05": "2022-01-05 00:00:00",
+    " 2022-1-5 7:05": "2022-01-05 07:05:00",
+    "2022-01-05T07:05:06.123456": "2022-01-05 07:05:06.123456",
+    "2022-01-05 07:05:06Z": "2022-01-05 08:05:06",
+    "2022-01-05 07:05:06-05": "2022-01-05 13:05:06",
+    "2022-03-27 02:30:00+00:00": "2022-03-27 04:30:00",
+    "2022-01-05 07:05:06 Asia/Tokyo": "2022-01-04 23:05:06",
+    "2022-10-30 02:30:00": "2022-10-30 02:30:00",
+}
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_times_in_texts_are_of_the_clocks_of_the_project(lab: Lab, kind: str):
+    lab.settings["timezone"] = "Europe/Berlin"
+    rows = [f'{{"a": "{text}"}}' for text in GOOD_TIMES] + ['{"a": 1641366306}']
+    lab.file("in/f.json", "\n".join(rows))
+    lab.file("in/f.csv", "a\n" + "\n".join(GOOD_TIMES))
+    source = {"csv": csv("a TIMESTAMP"), "json": json_lines("a TIMESTAMP")}[kind]
+    load(lab, source | {"path": f"in/f.{kind}"}, "SELECT CAST(a AS STRING) AS a FROM source")
+    numbers = ["2022-01-05 08:05:06"] if kind == "json" else []
+    assert sorted(row[0] for row in lab.rows("ods.t")) == sorted([*GOOD_TIMES.values(), *numbers])
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "field"),
+    [
+        ("csv", "delimiter", "sep"),
+        ("csv", "nullValue", "null_value"),
+        ("csv", "header", "header"),
+        ("json", "multiLine", "multiline"),
+    ],
+)
+def test_an_option_that_is_a_field_has_one_place(lab: Lab, kind: str, option: str, field: str):
+    with pytest.raises(
+        InvalidProjectError, match=f"options.{option}: write {field} beside options"
+    ):
+        load(lab, {"type": kind, "path": "in", "options": {option: ";"}})
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("case", JSON)
+def test_json_that_does_not_fit_is_refused_with_its_place(lab: Lab, case: str):
+    text, told = JSON[case]
+    lab.file("in/f.json", text)
+    assert f"in/f.json, {told}" in refused(lab, json_lines())
+
+
+def test_json_whose_bytes_are_no_utf_8_is_refused(lab: Lab):
+    (lab.root / "in").mkdir()
+    (lab.root / "in/f.json").write_bytes('{"b": "Zürich"}\n'.encode("latin-1"))
+    assert "in/f.json" in refused(lab, json_lines())
+
+
+def test_lines_of_text_whose_bytes_are_no_utf_8_are_refused(lab: Lab):
+    (lab.root / "in").mkdir()
+    (lab.root / "in/f.txt").write_bytes("ok\nZürich\n".encode("latin-1"))
+    told = "in/f.txt, line 2: column value holds bytes that cannot be decoded"
+    assert told in refused(lab, {"type": "text", "path": "in"})
+
+
+BAD = "a,b,c\n1,x,2\nten,y,3\n4,z\n5,Z\ufffd,6\n"
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("target", ["iceberg", "csv", "jdbc"])
+def test_a_permissive_source_counts_what_is_malformed(lab: Lab, target: str):
+    lab.file("in/f.csv", BAD)
+    where = {"connection": "lite", "table": "t"} if target == "jdbc" else {}
+    ran = load(lab, csv(mode="PERMISSIVE"), target={"type": target, **where})
+    assert (ran.counts.target, ran.counts.malformed) == (4, 3)
+    assert (None, "y", 3) in lab.rows("ods.t")
+
+
+@pytest.mark.connect
+def test_malformed_records_are_left_out_and_counted(lab: Lab):
+    lab.file("in/f.csv", BAD)
+    ran = load(lab, csv(mode="DROPMALFORMED"), "SELECT a FROM source")
+    assert (ran.counts.target, ran.counts.malformed) == (1, 3)
+
+
+def test_a_permissive_source_without_columns_counts_too(lab: Lab):
+    lab.file("in/f.json", '{"a": 1}\n{"a":\n')
+    ran = load(lab, {"type": "json", "path": "in", "mode": "PERMISSIVE"})
+    assert ran.counts.malformed == 1
+    assert lab.engine.read("ods.t").columns == ["a"]
+
+
+def test_a_source_that_is_read_by_a_later_step_is_counted_there(lab: Lab):
+    lab.file("in/f.csv", BAD)
+    lab.table(
+        "ods.t",
+        {"source": csv(mode="PERMISSIVE")},
+        {"sql": "SELECT 1 AS one", "target": {"type": "csv", "path": "one"}},
+        {"sql": "SELECT * FROM step_1", "target": TARGET},
+    )
+    staged = lab.run("ods.t", day(1)).staged
+    assert [each.counts.malformed for each in staged] == [None, None, 3]
+
+
+@pytest.mark.connect
+def test_records_that_queries_of_queries_read_are_counted(lab: Lab):
+    lab.file("in/f.csv", BAD)
+    name = lab.table(
+        "ods.t",
+        {
+            "source": csv(mode="DROPMALFORMED"),
+            "sql": "SELECT source.a FROM Source WHERE a > :least",
+        },
+        {"sql": "WITH s AS (SELECT a FROM step_1 x) SELECT a FROM s", "target": TARGET},
+        variables={"least": 0},
+    )
+    staged = lab.run(name, day(1)).staged
+    assert [each.counts.malformed for each in staged] == [None, 3]
+
+
+@pytest.mark.connect
+def test_the_log_says_where_malformed_records_are_not_counted(lab: Lab):
+    lab.file("in/f.csv", BAD)
+    ran = load(lab, csv(mode="PERMISSIVE"), "SELECT 1 AS one")
+    assert ran.counts.malformed is None
+    assert "malformed records are not counted" in ran.staged[0].output
+
+
+def test_strict_sources_count_nothing(lab: Lab):
+    lab.file("in/f.csv", "a,b,c\n1,x,2\n")
+    assert load(lab, csv()).counts.malformed is None
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("sql", [None, "SELECT at, count(n) AS n FROM source GROUP BY at"])
+def test_each_window_of_a_stretch_counts_its_own(lab: Lab, sql: str | None):
+    lab.file("in/f.csv", "at,n\n2022-01-01,1\n2022-01-02,x\n2022-01-02,y\n2022-01-03,z\n")
+    source = csv("at TIMESTAMP, n INT", mode="PERMISSIVE", window_column="at")
+    step = {"source": source, "target": {**TARGET, "window_column": "at"}}
+    lab.table("ods.t", step | ({"sql": sql} if sql else {}))
+    runs = [lab.window_run("ods.t", days(n, n + 1)) for n in (1, 2, 3)]
+    with lab.engine.window(runs) as session:
+        staged = session.stage(lab.project.table("ods.t").steps[0])
+    assert [each.counts.malformed for each in staged] == [0, 2, 1]
+    assert [each.counts.source for each in staged] == [1, 2, 1]
+
+
+def test_another_windows_bad_record_is_another_windows_matter(lab: Lab):
+    lab.file("in/f.csv", "at,n\n2022-01-01,1\n2022-01-02,x\n2022-01-02 12:00:00,1,2\n")
+    source = csv("at TIMESTAMP, n INT", window_column="at")
+    lab.table("ods.t", {"source": source, "target": TARGET})
+    assert lab.run("ods.t", day(1)).counts.target == 1
+    with pytest.raises(TerminalStepError, match=r"line 3: column n holds 'x'"):
+        lab.run("ods.t", day(2))
+
+
+def test_a_time_that_is_none_fails_every_window(lab: Lab):
+    lab.file("in/f.csv", "at,n\n2022-01-01,1\nsoon,2\n")
+    lab.table(
+        "ods.t",
+        {"source": csv("at TIMESTAMP, n INT", window_column="at"), "target": TARGET},
+    )
+    with pytest.raises(TerminalStepError, match=r"line 3: column at holds 'soon'"):
+        lab.run("ods.t", day(1))
+
+
+def test_the_mode_is_written_in_one_place(lab: Lab):
+    lab.table("ods.t", {"source": csv(options={"mode": "PERMISSIVE"}), "target": TARGET})
+    with pytest.raises(InvalidProjectError, match="write mode beside options"):
+        _ = lab.project

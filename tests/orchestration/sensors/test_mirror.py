@@ -1,0 +1,294 @@
+"""What runs outside of a Dagster instance, and what died inside of it, is shown in it."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from dagster import (
+    AssetKey,
+    DagsterRun,
+    DagsterRunStatus,
+    DefaultSensorStatus,
+)
+from dagster._core.utils import make_new_run_id
+
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.execution.owners import current_owner
+from logdriven_dagster.model.attempts import (
+    Attempt,
+    AttemptOutcome,
+    Counts,
+    Owner,
+    Status,
+    StepOutcome,
+    Trigger,
+)
+from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
+from logdriven_dagster.orchestration.events.records import report_planned
+from logdriven_dagster.orchestration.sensors import mirror
+from logdriven_dagster.orchestration.sensors.mirror import MIRROR
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
+from tests.builders import at, end_step, finish
+from tests.orchestration.ticks import ELSEWHERE, claim, tick, working_run
+from tests.orchestration.world import DAILY, EVENTS, World
+
+KEY = AssetKey(["ods", "events"])
+
+
+def end(world: World, attempt: Attempt, status: Status = Status.SUCCESS) -> None:
+    error = None if status is Status.SUCCESS else "broken"
+    outcome = StepOutcome(status, Counts(4, 3, 3, 0), "csv", "iceberg", error=error)
+
+    def work(conn: Any) -> None:
+        end_step(conn, attempt.job_id, "load", outcome)
+        finish(conn, attempt, AttemptOutcome(status, published_nothing=True))
+
+    open_runner(world.project).run_log.write(work)
+
+
+def test_windows_of_other_runners_are_green_and_red_with_their_counts(world: World) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    end(world, claim(world, 2), Status.FAILURE)
+    claim(world, 3)
+    tick(world)
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"], "failed": ["2022-01-02"]}
+    (record,) = world.instance.fetch_materializations(KEY, limit=10).records
+    assert record.asset_materialization is not None
+    metadata = record.asset_materialization.metadata
+    assert metadata["dagster/partition_row_count"].value == 3
+    assert metadata["source_count"].value == 4
+    assert metadata["owner"].value == "elsewhere:1:2"
+
+
+def test_a_window_is_shown_with_its_own_times(world: World) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    end(world, claim(world, 2), Status.FAILURE)
+    with open_runner(world.project).run_log.begin() as conn:
+        ends = "'2022-01-09 08:30:00.000000'"
+        conn.exec_driver_sql(f"UPDATE job_log SET job_start_time = {ends}, job_end_time = {ends}")
+    tick(world)
+    moment = at("2022-01-09 08:30").timestamp()
+    (shown,) = world.instance.fetch_materializations(KEY, limit=10).records
+    assert shown.timestamp == moment
+    (failed,) = world.instance.get_run_records()
+    assert (failed.start_time, failed.end_time) == (moment, moment)
+    assert failed.dagster_run.execution_plan_snapshot_id  # Dagster can show its steps
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"], "failed": ["2022-01-02"]}
+
+
+def test_columns_and_rows_of_the_table_come_with_its_newest_window(
+    world: World, spark: Any
+) -> None:
+    world.write(EVENTS).events(days=3)
+    runner = open_runner(world.project, spark=lambda: spark)
+    list(runner.catch_up(at("2022-01-04")))
+    tick(world)
+    records = world.instance.fetch_materializations(KEY, limit=10, ascending=True).records
+    shown = [record.asset_materialization.metadata for record in records]
+    assert [each["dagster/partition_row_count"].value for each in shown] == [4, 4, 4]
+    assert ["dagster/row_count" in each for each in shown] == [False, False, True]
+    assert shown[2]["dagster/row_count"].value == 12
+    columns = shown[2]["dagster/column_schema"].value.columns
+    assert [(c.name, c.type) for c in columns] == [("at", "timestamp"), ("value", "int")]
+
+
+def test_the_origins_of_columns_come_with_the_newest_window(world: World, spark: Any) -> None:
+    world.write(EVENTS, DAILY).events(days=3)
+    list(open_runner(world.project, spark=lambda: spark).catch_up(at("2022-01-04")))
+    tick(world)
+    key = AssetKey(["dwd", "daily"])
+    records = world.instance.fetch_materializations(key, limit=10, ascending=True).records
+    shown = [record.asset_materialization.metadata for record in records]
+    assert ["dagster/column_lineage" in each for each in shown] == [False, False, True]
+    (dep,) = shown[2]["dagster/column_lineage"].value.deps_by_column["total"]
+    assert (dep.asset_key, dep.column_name) == (KEY, "value")
+
+
+def test_a_discarded_window_is_pending_not_failed(world: World) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1), Status.DISCARDED)
+    tick(world)
+    assert world.colours("ods.events") == {}
+    assert world.instance.get_runs() == []
+
+
+def observed(world: World) -> list[str]:
+    """What is said of the first day beside its materialization."""
+    found = world.instance.fetch_observations(KEY, limit=10).records
+    seen = [record.asset_observation for record in found]
+    assert all(each and each.partition == "2022-01-01" for each in seen)
+    return [each.description or "" for each in seen if each]
+
+
+def test_a_failed_refresh_is_told_at_its_partition_which_stays_materialized_s08(
+    world: World,
+) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    cursor = tick(world)
+    end(world, claim(world, 1, trigger=Trigger.REFRESH), Status.FAILURE)
+    tick(world, tick(world, cursor))
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
+    [told] = observed(world)
+    assert "what was published before stands" in told
+    assert "broken" in told
+    assert world.instance.get_runs() == []
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_refresh_that_died_is_told_at_its_partition_which_stays_materialized_s08(
+    world: World, *, own: bool
+) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    cursor = tick(world)
+    owner = ELSEWHERE
+    if own:
+        run_id = make_new_run_id()
+        run = DagsterRun(job_name="j", run_id=run_id, status=DagsterRunStatus.STARTED)
+        world.instance.add_run(run)
+        report_planned(world.instance, KEY, "2022-01-01", run)
+        owner = Owner("elsewhere", 1, 2, run_id)
+    died = claim(world, 1, owner, Trigger.REFRESH)
+    open_runner(world.project).run_log.write(lambda conn: ATTEMPTS.bury(conn, died.job_id, owner))
+    if own:
+        world.instance.report_run_failed(run)
+    tick(world, cursor)
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
+    assert "its process is gone" in observed(world)[0]
+
+
+def test_a_long_history_is_shown_tick_by_tick(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "_LONGEST_TICK", 0.000_001)
+    world.write(EVENTS)
+    for n in (1, 2, 3):
+        end(world, claim(world, n))
+    cursor = tick(world)
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
+    for _ in range(3):
+        cursor = tick(world, cursor)
+    days = ["2022-01-01", "2022-01-02", "2022-01-03"]
+    assert world.colours("ods.events") == {"materialized": days}
+
+
+def test_a_table_of_dynamic_partitions_that_never_ran_has_its_next_ones(world: World) -> None:
+    world.write({**EVENTS, "period": "2 days"})
+    tick(world)
+    (name,) = (p.definition.name for p in map(table_partitions, world.project.tables.values()))
+    assert world.instance.get_dynamic_partitions(name)[:2] == [
+        "2022-01-01-00:00",
+        "2022-01-03-00:00",
+    ]
+    assert world.colours("ods.events") == {}
+
+
+def test_it_runs_in_a_new_deployment(world: World) -> None:
+    definition = world.write(EVENTS).definitions.resolve_sensor_def(MIRROR)
+    assert definition.default_status is DefaultSensorStatus.RUNNING
+
+
+def test_each_window_is_shown_once_even_if_it_ends_late(world: World) -> None:
+    world.write(EVENTS)
+    slow = claim(world, 1)
+    end(world, claim(world, 2))
+    cursor = tick(world)
+    end(world, slow)
+    cursor = tick(world, cursor)
+    assert tick(world, cursor) == cursor
+    assert world.colours("ods.events") == {
+        "materialized": ["2022-01-01", "2022-01-02"],
+    }
+    assert {job_id for job_id, _ in json.loads(cursor)["recent"]} == {1, 2}
+
+
+def test_a_clock_that_is_set_back_hides_no_window(world: World) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    cursor = tick(world, json.dumps({"until": "2100-01-01T00:00:00", "recent": []}))
+    end(world, claim(world, 2))
+    tick(world, cursor)
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01", "2022-01-02"]}
+
+
+def test_what_ended_in_the_future_is_shown_when_the_clock_gets_there(world: World) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    set_end(world, "+2 hours")
+    cursor = tick(world)
+    assert world.colours("ods.events") == {}
+    set_end(world, "+0 hours")
+    tick(world, cursor)
+    assert world.colours("ods.events") == {"materialized": ["2022-01-01"]}
+
+
+def set_end(world: World, later: str) -> None:
+    moment = f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '{later}')"
+    with open_runner(world.project).run_log.begin() as conn:
+        conn.exec_driver_sql(f"UPDATE job_log SET job_end_time = {moment}")
+
+
+def test_windows_of_this_instance_tell_of_themselves(world: World) -> None:
+    world.write(EVENTS)
+    run = working_run(world.instance)
+    end(world, claim(world, 1, Owner("elsewhere", 1, 2, run.run_id)))
+    tick(world)
+    assert world.colours("ods.events") == {}
+
+
+def dead_runs(world: World) -> list[str]:
+    run_log = open_runner(world.project).run_log
+    return report_dead_runs(world.instance, world.project, run_log)
+
+
+def expire(world: World, ago: timedelta) -> None:
+    """The lease ran out so long ago."""
+    moment = f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '-{ago.total_seconds()} seconds')"
+    with open_runner(world.project).run_log.begin() as conn:
+        conn.exec_driver_sql(f"UPDATE job_log SET lease_expires_at = {moment}")
+
+
+def test_a_run_whose_process_is_gone_is_ended_in_dagster(world: World) -> None:
+    run, me = working_run(world.write(EVENTS).instance), current_owner()
+    claim(world, 1, Owner(me.host, me.pid, me.started - 5, run.run_id))
+    assert dead_runs(world) == [run.run_id]
+    ended = world.instance.get_run_by_id(run.run_id)
+    assert ended is not None
+    assert ended.status is DagsterRunStatus.FAILURE
+    assert dead_runs(world) == []
+
+
+def test_a_run_elsewhere_is_ended_when_its_lease_is_over_for_another_lease(world: World) -> None:
+    run = working_run(world.write(EVENTS).instance)
+    claim(world, 1, Owner("elsewhere", 1, 2, run.run_id))
+    assert dead_runs(world) == []
+    expire(world, timedelta(seconds=30))
+    assert dead_runs(world) == []
+    expire(world, timedelta(minutes=5))
+    assert dead_runs(world) == [run.run_id]
+
+
+def test_a_run_whose_window_was_taken_over_is_ended(world: World) -> None:
+    run = working_run(world.write(EVENTS).instance)
+    claim(world, 1, Owner("elsewhere", 1, 2, run.run_id))
+    expire(world, timedelta(minutes=5))
+    with open_runner(world.project).run_log.begin() as conn:
+        assert ATTEMPTS.bury_expired(conn, "somebody") == [1]
+    assert dead_runs(world) == [run.run_id]
+
+
+@pytest.mark.parametrize("status", [Status.SUCCESS, Status.FAILURE])
+def test_a_run_between_two_windows_is_left_alone(world: World, status: Status) -> None:
+    run = working_run(world.write(EVENTS).instance)
+    end(world, claim(world, 1, Owner("elsewhere", 1, 2, run.run_id)), status)
+    assert dead_runs(world) == []
+
+
+def test_a_run_without_an_attempt_is_left_alone(world: World) -> None:
+    working_run(world.write(EVENTS).instance)
+    assert dead_runs(world) == []
