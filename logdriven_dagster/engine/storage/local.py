@@ -99,7 +99,7 @@ class LocalStorage:
             _path(folder).rename(_path(place))
 
     def put_if_absent(self, location: str, content: bytes) -> bool:
-        """Put a file where there is none; False if there is one. It outlives a power failure.
+        """Put a file where there is none; False if there is one. Its bytes are on disk first.
 
         The link is the moment at which it counts: of several writers one makes it, and whoever is
         killed or frozen before it is in nobody's way.

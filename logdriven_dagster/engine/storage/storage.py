@@ -66,7 +66,7 @@ class Storage(Protocol):
         ...
 
     def put_if_absent(self, location: str, content: bytes) -> bool:
-        """Put a file where there is none; False if there is one. It outlives a power failure."""
+        """Put a file where there is none; False if there is one. Its bytes are on disk first."""
         ...
 
     def remove(self, location: str) -> None:
