@@ -79,7 +79,7 @@ class ConfigError(LogdrivenError):
         *,
         item: str | None = None,
     ) -> None:
-        self.told, self.item = problem, item
+        self.bare_problem, self.item = problem, item
         problem = f"{problem} ({item})" if item else problem
         self.path, self.line, self.field, self.problem, self.hint = path, line, field, problem, hint
         place = f"{path}:{line}" if line else str(path)

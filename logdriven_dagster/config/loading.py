@@ -27,7 +27,7 @@ from logdriven_dagster.config.templates import expanded, items_file
 from logdriven_dagster.config.yaml.documents import (
     Document,
     read_document,
-    told_once,
+    reported_once,
 )
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
@@ -99,7 +99,7 @@ def build_project(sources: ProjectFiles) -> Project:
     building.errors += misplaced_files((*sources.tables, *sources.jobs), sources.root)
     building.errors += mistakes(sources.config, tables, jobs, building.broken)
     if building.errors:
-        raise InvalidProjectError(list(told_once(building.errors)))
+        raise InvalidProjectError(list(reported_once(building.errors)))
     ordered = {name: tables.items[name] for name in running_order(tables.items)}
     files = {name: document.path for name, document in tables.origins.items()}
     job_files = {name: document.path for name, document in jobs.origins.items()}

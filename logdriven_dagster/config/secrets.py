@@ -127,12 +127,12 @@ def _forms(secret: str) -> set[str]:
     return {secret, base64.b64encode(secret.encode()).decode().rstrip("="), *quoted, *escaped}
 
 
-def told(values: Mapping[str, Plain]) -> dict[str, Plain]:
+def redacted_values(values: Mapping[str, Plain]) -> dict[str, Plain]:
     """Named values as a log may hold them: a reference stays a name, other secrets are hidden."""
-    return {name: _told(name, value) for name, value in values.items()}
+    return {name: _redacted_value(name, value) for name, value in values.items()}
 
 
-def _told(name: str, value: Plain) -> Plain:
+def _redacted_value(name: str, value: Plain) -> Plain:
     if not isinstance(value, str) or is_reference(value):
         return value
     return "***" if names_secret(name) else redact(value)

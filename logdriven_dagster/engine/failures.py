@@ -66,7 +66,7 @@ _SQLITE_BUSY_NAMES = ("[SQLITE_BUSY", "[SQLITE_LOCKED")
 _MYSQL_TRANSIENT = {1040, 1205, 1213, 2002, 2003, 2006, 2013}
 """Too many connections, lock wait, deadlock, and the ways of not reaching the server."""
 
-_TOLD = re.compile(r"^logdriven_dagster\.errors\.(Transient|Terminal)StepError: (.+)", re.MULTILINE)
+_RAISED = re.compile(r"(?m)^logdriven_dagster\.errors\.(Transient|Terminal)StepError: (.+)")
 """What our own code raised in a Python worker of Spark, of which Java only has the text."""
 
 _TRANSIENT_ERRNO = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
@@ -120,21 +120,21 @@ def step_error(error: Exception) -> StepError:
     """Convert any error into a StepError: one sentence, an empty line, the error's own text."""
     if cause := cause_of_death(error):
         return SparkDiedError(f"Spark died: {cause}")
-    if told := _told(error):
-        return told
+    if raised := _raised_by_a_worker(error):
+        return raised
     kind = TransientStepError if is_transient(error) else TerminalStepError
     sentence = redact_start(_sentence(error), _LONGEST_SENTENCE)
     whole = redact_start(_text(error), _LONGEST - len(sentence) - 2)
     return kind(sentence if whole == sentence else f"{sentence}\n\n{whole}")
 
 
-def _told(error: Exception) -> StepError | None:
+def _raised_by_a_worker(error: Exception) -> StepError | None:
     """The StepError that was raised in an executor."""
     for cause in thrown_by(error):
-        if found := _TOLD.findall(cause.message):
+        if found := _RAISED.findall(cause.message):
             kind, text = found[-1]
-            told = TransientStepError if kind == "Transient" else TerminalStepError
-            return told(redact_start(text, _LONGEST))
+            error_type = TransientStepError if kind == "Transient" else TerminalStepError
+            return error_type(redact_start(text, _LONGEST))
     return None
 
 
@@ -201,9 +201,9 @@ def _text(error: Exception) -> str:
     chain = thrown_by(error)
     if not chain:
         return f"{type(error).__name__}: {error}".rstrip(": ")
-    told = [thrown for thrown in chain if not repeats_its_cause(thrown)]
+    telling = [thrown for thrown in chain if not repeats_its_cause(thrown)]
     texts: list[str] = []
-    for text in map(_java_text, told or chain):
+    for text in map(_java_text, telling or chain):
         if not any(text in earlier for earlier in texts):
             texts.append(text)
     return "; caused by ".join(texts[:_LONGEST_CHAIN])

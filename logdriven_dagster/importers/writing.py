@@ -99,8 +99,9 @@ def _without_defined(project: Project, translation: Translation) -> list[DraftFi
         others = {files.get(name.lower()) for name in draft.tables}
         others -= {None, project.root / draft.path}
         if others:
-            told = ", ".join(sorted(str(path.relative_to(project.root)) for path in others if path))
-            translation.leave(draft.origin, ", ".join(draft.tables), f"defined already in {told}")
+            places = sorted(str(path.relative_to(project.root)) for path in others if path)
+            reason = f"defined already in {', '.join(places)}"
+            translation.leave(draft.origin, ", ".join(draft.tables), reason)
         else:
             kept.append(draft)
     return kept

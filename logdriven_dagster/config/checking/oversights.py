@@ -22,7 +22,7 @@ from logdriven_dagster.config.sql.query_mistakes import (
     statement_mistakes,
     variable_mistakes,
 )
-from logdriven_dagster.config.yaml.documents import Document, Location, told_once
+from logdriven_dagster.config.yaml.documents import Document, Location, reported_once
 from logdriven_dagster.errors import ConfigError
 
 _OF_A_STEP = frozenset({"spark", "window", "job_id", "variables", "properties", "inputs"})
@@ -40,7 +40,7 @@ def oversights(project: Project, documents: Iterable[Document]) -> list[ConfigEr
             found += _Table(project, table, document).mistakes()
         elif isinstance(job, MaintenanceJob):
             found += _of_upkeep(project, job, document)
-    return list(told_once(found))
+    return list(reported_once(found))
 
 
 class _Table:

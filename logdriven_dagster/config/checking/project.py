@@ -59,8 +59,8 @@ def mistakes(
         if name in tables.items:
             yield jobs.origins[name].error(("job",), "a table has the same name")
         yield from definition_secrets(jobs.origins[name])
-        told = job.notify or ()
-        yield from unknown_recipients(jobs.origins[name], ("notify",), told, config.recipients)
+        rules = job.notify or ()
+        yield from unknown_recipients(jobs.origins[name], ("notify",), rules, config.recipients)
         if isinstance(job, MaintenanceJob):
             yield from _broken_upkeep(job, jobs.origins[name], config, known)
             yield from broken_job_statements(job, jobs.origins[name], config)

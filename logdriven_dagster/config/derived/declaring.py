@@ -135,9 +135,9 @@ def _properties(project: Project, table: TableConfig) -> Iterator[dict[str, str]
 
 def _dependencies(project: Project, table: TableConfig) -> Iterator[Declared]:
     for dependency in table.depends_on:
-        told = dependency.model_dump(mode="json", exclude_defaults=True)
+        fields = dependency.model_dump(mode="json", exclude_defaults=True)
         yield _relation(
-            project, None, dependency.table, table.table, told, managed=dependency.managed
+            project, None, dependency.table, table.table, fields, managed=dependency.managed
         )
 
 
@@ -147,9 +147,9 @@ def _parts(project: Project, job: JobConfig) -> Iterator[Declared]:
 
 def _relations(project: Project, job: StandardJob) -> Iterator[Declared]:
     for relation in job.relations:
-        told = relation.model_dump(mode="json", exclude_defaults=True, exclude={"upstream"})
+        fields = relation.model_dump(mode="json", exclude_defaults=True, exclude={"upstream"})
         for upstream in relation.upstream:
-            yield _relation(project, job.job, upstream, relation.to, told, managed=True)
+            yield _relation(project, job.job, upstream, relation.to, fields, managed=True)
 
 
 def _relation(
@@ -157,13 +157,13 @@ def _relation(
     job: str | None,
     pre: str,
     post: str,
-    told: Mapping[str, Any],
+    fields: Mapping[str, Any],
     *,
     managed: bool,
 ) -> Declared:
     """Condition types are DolphinScheduler's: 0 none, 1 judgment, 2 delay."""
-    condition = {"condition": told.get("condition", "success"), "delay": told.get("delay")}
-    kind = 2 if told.get("delay") else int(condition["condition"] != "success")
+    condition = {"condition": fields.get("condition", "success"), "delay": fields.get("delay")}
+    kind = 2 if fields.get("delay") else int(condition["condition"] != "success")
     columns = {
         "job_code": None if job is None else code_of(project.name, Kind.JOB, job),
         "pre_code": code_of(project.name, Kind.TABLE, pre) if managed else None,
@@ -176,7 +176,7 @@ def _relation(
     place = "" if job is None else f"{job}: "
     suffix = "" if condition["condition"] == "success" else f" on {condition['condition']}"
     name = f"{place}{pre} -> {post}{suffix}"
-    return Declared(Kind.RELATION, name, canonical({"values": dict(told)}), columns)
+    return Declared(Kind.RELATION, name, canonical({"values": dict(fields)}), columns)
 
 
 def _steps(project: Project, job: MaintenanceJob) -> Iterator[Declared]:

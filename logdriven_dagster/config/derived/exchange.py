@@ -33,8 +33,8 @@ class Content(Model):
     files: dict[str, str] | None = None
 
     @property
-    def told(self) -> dict[str, Any]:
-        """Without what it does not have."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the values, and what else was declared, without fields that are None."""
         return self.model_dump(exclude_none=True, exclude={"values"}) | {"values": self.values}
 
 

@@ -74,8 +74,8 @@ class StandardJob(_Job):
     def _relations_differ(self) -> "StandardJob":
         edges = [(name, r.to, r.condition) for r in self.relations for name in r.upstream]
         if twice := sorted({edge for edge in edges if edges.count(edge) > 1}):
-            told = ", ".join(f"{first} -> {to} on {condition}" for first, to, condition in twice)
-            raise ValueError(f"relations: {told} is given twice; remove one")
+            names = ", ".join(f"{first} -> {to} on {condition}" for first, to, condition in twice)
+            raise ValueError(f"relations: {names} is given twice; remove one")
         return self
 
 

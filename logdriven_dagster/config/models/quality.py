@@ -250,8 +250,8 @@ def _blocks(name: str, level: Level, quality: QualityConfig) -> bool:
 def _written(name: str, column: str | None, given: _Definition, level: Level) -> Rule:
     """A rule of the user's own."""
     if given.python is not None:
-        told = given.description
-        return Rule(name, column, "python", level, text=given.python, description=told)
+        description = given.description
+        return Rule(name, column, "python", level, text=given.python, description=description)
     way, text = ("sql", given.sql) if given.sql is not None else ("fails_when", given.fails_when)
     assert text is not None
     if column is None and _COLUMN.search(text):
@@ -281,8 +281,8 @@ def _built_in(
         if "columns" not in given:
             raise BadRuleError("columns", "unique among rows needs columns")
     if extra := sorted(given.keys() - takes):
-        told = ", ".join(sorted(takes)) or "none"
-        raise BadRuleError(extra[0], f"{kind} has no parameter {extra[0]}", f"it has {told}")
+        allowed = ", ".join(sorted(takes)) or "none"
+        raise BadRuleError(extra[0], f"{kind} has no parameter {extra[0]}", f"it has {allowed}")
     if missing := sorted(built_in.needs - given.keys()):
         raise BadRuleError("rule", f"{kind} needs {', '.join(missing)}")
     if built_in.one_of and not built_in.one_of & given.keys():

@@ -181,8 +181,8 @@ def _wording(
     expected = list(dict.fromkeys(_expected(each, of, field) for each, of in group))
     if "a number" in expected and "a whole number" in expected:
         expected.remove("a whole number")
-    told = "but it is empty" if given is None else f"not {shown(given)}"
-    return location, f"must be {_either(expected)}, {told}", _fix(group, given)
+    found = "but it is empty" if given is None else f"not {shown(given)}"
+    return location, f"must be {_either(expected)}, {found}", _fix(group, given)
 
 
 def _expected(details: ErrorDetails, models: list[type[BaseModel]], field: str) -> str:

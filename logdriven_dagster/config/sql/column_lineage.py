@@ -133,10 +133,10 @@ class _Trace:
         unnamed = [name for name in selects if name.startswith("_col_")]
         missing = [name for name in names if name.lower() not in selected]
         if unnamed and len(unnamed) == len(missing):  # Spark calls `sum(n)` what it is
-            selected |= {name.lower(): told for name, told in zip(missing, unnamed, strict=True)}
+            selected |= dict(zip(map(str.lower, missing), unnamed, strict=True))
         for name in names:
-            told = selected.get(name.lower(), selected.get("*"))
-            yield ColumnOrigin(name) if told is None else self._column(name, told)
+            origin = selected.get(name.lower(), selected.get("*"))
+            yield ColumnOrigin(name) if origin is None else self._column(name, origin)
 
     def whole(self) -> ColumnOrigin:
         """What rows as a whole come from."""

@@ -88,8 +88,8 @@ class _Asking:
         text = self._project.step_sql(self._table, step)
         if text is not None:
             return Query(*common, "spark", self._given(text), result, columns, names, inner)
-        told = names["source"].name if inner is None else inner[0].text
-        return Query(*common, "source", told, result, columns, names, inner)
+        text = names["source"].name if inner is None else inner[0].text
+        return Query(*common, "source", text, result, columns, names, inner)
 
     def _inner(self, source: Source) -> tuple[Query, str | None] | None:
         """The query that a database is asked, in its own dialect."""

@@ -114,14 +114,14 @@ def query_mistakes(place: TextPlace, text: str, names: Names) -> Iterator[Config
 
 def _unknown_tables(place, text, tree, tables) -> Iterator[ConfigError]:  # type: ignore[no-untyped-def]
     known = {name.lower(): name for name in tables}
-    told = set()
+    reported = set()
     for name, node in named_tables(tree):
         start, end = span(node)
-        if name.lower() in known or name in told or "${" in text[start:end]:
+        if name.lower() in known or name in reported or "${" in text[start:end]:
             continue
         if name.lower().partition(".")[0] in _FILES and "." in name:
             continue
-        told.add(name)
+        reported.add(name)
         near = difflib.get_close_matches(name.lower(), known, n=1)
         declared = f"add {{table: {name}, managed: false}} to depends_on if it is not ours"
         hint = f"did you mean {known[near[0]]!r}?" if near else declared

@@ -110,12 +110,12 @@ class _Steps:
         if target is None or target.window_column is None:
             return
         if found.keys is None:
-            told = "nothing restricts what it reads to a window; give source.window_column"
-            raise TogetherError(told)
+            problem = "nothing restricts what it reads to a window; give source.window_column"
+            raise TogetherError(problem)
         if target.window_column.lower() not in found.keys:
-            told = ", ".join(sorted(found.keys)) or "no column"
+            keys = ", ".join(sorted(found.keys)) or "no column"
             raise TogetherError(
-                f"{target.window_column} is not made of what it reads by window alone ({told} is)"
+                f"{target.window_column} is not made of what it reads by window alone ({keys} is)"
             )
 
     def _source(self, source: Source) -> NamedRows:

@@ -83,8 +83,8 @@ class Keys:
         self._bounds_left = sum(name in (START, END) for name in named)
         relation = self.query(tree, self.relations)
         if self._bounds_left:
-            told = f"it uses :{START} or :{END} for more than to choose the rows of its window"
-            raise TogetherError(f"{told}, as in `at >= :{START} AND at < :{END}`")
+            problem = f"it uses :{START} or :{END} for more than to choose the rows of its window"
+            raise TogetherError(f"{problem}, as in `at >= :{START} AND at < :{END}`")
         return relation
 
     def query(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:

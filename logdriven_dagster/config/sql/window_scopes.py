@@ -68,8 +68,8 @@ class Scope:
                 relation = NamedRows(frozenset({chosen[alias]}))
             elif relation.must_name:
                 names = ", ".join(sorted(relation.must_name))
-                told = f"`{names} >= :{START} AND {names} < :{END}`"
-                raise TogetherError(f"{alias} holds rows of more than the window; say {told}")
+                condition = f"`{names} >= :{START} AND {names} < :{END}`"
+                raise TogetherError(f"{alias} holds rows of more than the window; say {condition}")
             self._add(alias, relation, join)
 
     def _relation(self, item: Any) -> NamedRows:
@@ -97,8 +97,8 @@ class Scope:
         elif join is not None and (
             "RIGHT" in side or "FULL" in side or not self._meets(alias, relation, join)
         ):
-            told = f"rows of {alias} could meet rows of other windows"
-            raise TogetherError(f"{told}; join by what tells the window, too")
+            problem = f"rows of {alias} could meet rows of other windows"
+            raise TogetherError(f"{problem}; join by what tells the window, too")
         if relation.keys and not ("LEFT" in side and self.keys):
             self.keys[alias] = relation.keys
         elif not self.keys:
@@ -210,7 +210,8 @@ class Scope:
             by = projections[place].unalias() if 0 <= place < len(projections) else each
             keyed = keyed or self._key(by) or self._key(named.get(each.name.lower()))
         if not keyed:
-            raise TogetherError(f"GROUP BY names nothing that tells the window ({self._told()})")
+            keys = self._keys_text()
+            raise TogetherError(f"GROUP BY names nothing that tells the window ({keys})")
 
     def _aggregates(self, part: Any) -> bool:
         from sqlglot import exp
@@ -282,7 +283,7 @@ class Scope:
                 yield part
         yield from (join.args["on"] for join in node.args.get("joins") or () if join.args.get("on"))
 
-    def _told(self) -> str:
+    def _keys_text(self) -> str:
         names = sorted(set().union(*self.keys.values()))
         return ", ".join(names) or "no column of what it reads does"
 

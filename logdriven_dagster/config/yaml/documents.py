@@ -39,11 +39,11 @@ class Document:
         return ConfigError(self.path, line, _dotted(location), problem, hint, item=self.item)
 
 
-def told_once(errors: Iterable[ConfigError]) -> Iterator[ConfigError]:
+def reported_once(errors: Iterable[ConfigError]) -> Iterator[ConfigError]:
     """The errors, without repeating for each item of a template what is wrong with all of them."""
     groups: dict[tuple[Any, ...], list[ConfigError]] = {}
     for error in errors:
-        key = (error.path, error.line, error.field, error.told, error.hint)
+        key = (error.path, error.line, error.field, error.bare_problem, error.hint)
         groups.setdefault(key, []).append(error)
     for key, group in groups.items():
         first, *others = group

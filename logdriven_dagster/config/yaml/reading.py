@@ -120,12 +120,12 @@ _PROBLEMS: tuple[tuple[str, tuple[str, str | None]], ...] = (
 
 def yaml_problem(error: yaml.MarkedYAMLError) -> tuple[int | None, str, str | None]:
     """The line of a mistake of syntax, the problem and its fix."""
-    told, mark = str(error.problem), error.problem_mark
-    unfinished = re.search(r"expected ':'|unexpected end of stream|expected ',' or", told)
+    original, mark = str(error.problem), error.problem_mark
+    unfinished = re.search(r"expected ':'|unexpected end of stream|expected ',' or", original)
     if unfinished and error.context_mark is not None:
         mark = error.context_mark  # where it begins; the problem is noticed lines later
     line = mark.line + 1 if mark else None
     for pattern, (problem, hint) in _PROBLEMS:
-        if re.search(pattern, told):
+        if re.search(pattern, original):
             return line, problem, hint
-    return line, f"this is not YAML: {told}", None
+    return line, f"this is not YAML: {original}", None

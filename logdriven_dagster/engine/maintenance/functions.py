@@ -30,16 +30,16 @@ def run_function(
         function = load_function(reference, folder)
         try:
             if "spark" not in inspect.signature(function).parameters:
-                return _told(function(**arguments(reference, function, known)))
+                return _as_upkept(function(**arguments(reference, function, known)))
             spark = engine().spark
             given = arguments(reference, function, {**known, "spark": lambda: spark})
-            return _told(run_action(spark, label, lambda: function(**given)))
+            return _as_upkept(run_action(spark, label, lambda: function(**given)))
         except SystemExit as left:
             problem = f"python: {reference} called sys.exit({left.code!r})"
             raise TerminalStepError(problem) from None
 
 
-def _told(result: Any) -> Upkept:
+def _as_upkept(result: Any) -> Upkept:
     match result:
         case Upkept():
             return result

@@ -121,8 +121,8 @@ class Inspector:
         ordered = [name for name, _ in self.quality.order]
         wanted = [*self.quality.id, *ordered, *(c for rule in self.rules for c in rule.columns)]
         if missing := [name for name in dict.fromkeys(wanted) if name.lower() not in there]:
-            told = f"the result has no column {', '.join(missing)}; it has"
-            raise TerminalStepError(f"quality: {told} {', '.join(frame.columns)}")
+            problem = f"the result has no column {', '.join(missing)}; it has"
+            raise TerminalStepError(f"quality: {problem} {', '.join(frame.columns)}")
 
     def _flagged_as_a_whole(
         self, frame: "DataFrame", names: list[str], run: WindowRun, folders: list[str]
@@ -138,11 +138,11 @@ class Inspector:
         for n, rule in enumerate(self.rules):
             if rule.kind not in _OF_ALL_ROWS:
                 continue
-            told = self._asked(rule, rows, run)
-            if isinstance(told, DataFrame):
-                frame = self._with_ids(frame, n, told, run, folders)
+            answer = self._asked(rule, rows, run)
+            if isinstance(answer, DataFrame):
+                frame = self._with_ids(frame, n, answer, run, folders)
             else:
-                frame = frame.withColumn(flag(n), true_of(told))
+                frame = frame.withColumn(flag(n), true_of(answer))
             for name in duplicates:
                 frame = frame.withColumn(flag(n), column(flag(n)) & ~column(name))
         return frame
@@ -157,13 +157,13 @@ class Inspector:
         known = self.values() | {ROWS: lambda: rows, "column": lambda: rule.column}
         given = arguments(rule.text, function, known)
         label = f"{run.label}: {rule.name}"
-        told = run_action(rows.sparkSession, label, lambda: function(**given))
-        if not isinstance(told, (Column, DataFrame)):
-            kind = type(told).__name__
+        answer = run_action(rows.sparkSession, label, lambda: function(**given))
+        if not isinstance(answer, (Column, DataFrame)):
+            kind = type(answer).__name__
             raise TerminalStepError(
                 f"quality: {rule.text} returned {kind}, neither a boolean Column nor a DataFrame"
             )
-        return told
+        return answer
 
     def _with_ids(
         self, frame: "DataFrame", n: int, ids: "DataFrame", run: WindowRun, folders: list[str]
@@ -173,8 +173,8 @@ class Inspector:
 
         there = {name.lower() for name in ids.columns}
         if missing := [name for name in self.quality.id if name.lower() not in there]:
-            told = f"{self.rules[n].name}: the ids have no column {', '.join(missing)}"
-            raise TerminalStepError(f"quality: {told}")
+            problem = f"{self.rules[n].name}: the ids have no column {', '.join(missing)}"
+            raise TerminalStepError(f"quality: {problem}")
         keys = {name: f"{flag(n)}_{name}" for name in self.quality.id}
         ids = ids.select(*(column(name).alias(key) for name, key in keys.items())).distinct()
         (staged,) = stage_files(ids, self.staging, [run.at(f"{run.step_id}__rule_{n}")])

@@ -90,8 +90,8 @@ def count_by_window(
     observed = frame.observe(observation, bins_by_window(frame, column, windows).alias("bins"))
 
     def counts() -> list[int] | None:
-        told = mode_of(session).observed(observation)
-        return counts_of_bins(told["bins"], len(windows)) if "bins" in told else None
+        values = mode_of(session).observed(observation)
+        return counts_of_bins(values["bins"], len(windows)) if "bins" in values else None
 
     return observed, counts
 

@@ -160,8 +160,8 @@ def columns_named_by(source: Source) -> Iterator[None]:
         if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
             raise
         field = "window_column" if source.window_column else "key_column"
-        told = (error.getMessageParameters() or {}).get("proposal", "").replace("`", "")
-        near = [name for name in told.split(", ") if name and not name.startswith("_")]
+        proposal = (error.getMessageParameters() or {}).get("proposal", "").replace("`", "")
+        near = [name for name in proposal.split(", ") if name and not name.startswith("_")]
         columns = f"; it has {', '.join(near)}" if near else ""
         problem = f"the source has no column {getattr(source, field)}, its {field}{columns}"
         raise TerminalStepError(problem) from None

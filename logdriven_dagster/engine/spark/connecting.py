@@ -39,8 +39,9 @@ def remote_url(project: Project) -> str | None:
     if wanted == "auto":
         return _own_url(project)
     if not wanted.startswith("sc://"):
-        told = f"{REMOTE_VARIABLE}={redact(wanted)}: expected auto, classic or sc://host:port"
-        raise UsageError(told)
+        raise UsageError(
+            f"{REMOTE_VARIABLE}={redact(wanted)}: expected auto, classic or sc://host:port"
+        )
     try:
         url = resolve(wanted, "token")
     except UsageError as error:
@@ -87,8 +88,9 @@ def connect(project: Project, url: str) -> "SparkSession":
 
     require_packages()
     if internals.has_context():
-        told = "this process works with a classic Spark session; only another one can use a server"
-        raise UsageError(told)
+        raise UsageError(
+            "this process works with a classic Spark session; only another one can use a server"
+        )
     place = urlsplit(url)
     try:
         socket.create_connection((place.hostname, place.port or _PORT), _PATIENCE_SECONDS).close()
@@ -101,8 +103,8 @@ def connect(project: Project, url: str) -> "SparkSession":
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - sockets, gRPC and PySpark have no common type
-        told = f"no Spark Connect server answers at {place.netloc}: {redact(str(error))}"
-        raise UsageError(told) from None
+        problem = f"no Spark Connect server answers at {place.netloc}: {redact(str(error))}"
+        raise UsageError(problem) from None
     return session
 
 

@@ -23,7 +23,7 @@ def cause_of_death(error: Exception) -> str | None:
         code = process.wait(_PATIENCE_SECONDS if _is_silence(error) else 0)
     except TimeoutExpired:
         return None
-    return _told(code)
+    return _cause(code)
 
 
 def is_dead() -> bool:
@@ -46,7 +46,7 @@ def number() -> int:
     return len(_forgotten)
 
 
-def _told(code: int) -> str:
+def _cause(code: int) -> str:
     if code >= 0:
         return f"it ended with exit code {code}"
     name = signal.Signals(-code).name

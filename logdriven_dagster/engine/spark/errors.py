@@ -1,7 +1,7 @@
 """Spark's errors in one sentence each, with column, value and file.
 
 Spark names the condition of an error and its parameters; SENTENCES says each condition in plain
-words. What is not listed there is told as Spark tells it, without codes and advice on settings.
+words. Other conditions are reported in Spark's words, without codes and advice on settings.
 """
 
 import re
@@ -19,8 +19,8 @@ Sentence: TypeAlias = "str | Callable[[Thrown], str]"
 
 def sentence_of(chain: Sequence[Thrown]) -> str:
     """One sentence about the exceptions of a chain, outermost first."""
-    told = [thrown for thrown in chain if not repeats_its_cause(thrown)] or list(chain)
-    return _joined(told)
+    telling = [thrown for thrown in chain if not repeats_its_cause(thrown)] or list(chain)
+    return _joined(telling)
 
 
 def repeats_its_cause(thrown: Thrown) -> bool:
@@ -32,12 +32,12 @@ def _joined(chain: Sequence[Thrown]) -> str:
     """The outermost exception; those whose causes say more go on with them."""
     first, *causes = chain
     text = _one(first)
-    if not causes or _family(first) not in _TOLD_BY_THEIR_CAUSE:
+    if not causes or _family(first) not in _SAID_BY_THEIR_CAUSE:
         return text
     return f"{text}: {_joined(causes)}"
 
 
-_TOLD_BY_THEIR_CAUSE = frozenset({"FAILED_JDBC", "FAILED_READ_FILE", "MALFORMED_RECORD_IN_PARSING"})
+_SAID_BY_THEIR_CAUSE = frozenset({"FAILED_JDBC", "FAILED_READ_FILE", "MALFORMED_RECORD_IN_PARSING"})
 
 
 def _one(thrown: Thrown) -> str:

@@ -28,7 +28,7 @@ class ExistingRows:
 
 
 def existing_rows(project: Project, tables: Iterable[str]) -> Iterator[ExistingRows]:
-    """What is to be told of the targets of tables of which no window has been published yet."""
+    """Report the rows in the targets of tables of which no window has been published yet."""
     looks: dict[tuple[str, str], _Look] = {}
     for table in tables:
         for step in project.tables[table].steps:
@@ -41,7 +41,7 @@ def existing_rows(project: Project, tables: Iterable[str]) -> Iterator[ExistingR
     deadline = monotonic() + _PATIENCE_SECONDS
     for look in looks.values():
         look.join(max(0.0, deadline - monotonic()))
-        yield from look.told()
+        yield from look.results()
 
 
 def _asked_as(target: Target) -> str:
@@ -59,7 +59,7 @@ class _Look(Thread):
         self._project, self._place = project, place
         self.targets: list[tuple[str, Target]] = []
         self._found: list[str | None] = []
-        """What is to be told of each target that was looked at."""
+        """The report on each target that was looked at; None where there is nothing to say."""
         self._error: str | None = None
 
     def run(self) -> None:
@@ -71,7 +71,7 @@ class _Look(Thread):
         except Exception as error:  # noqa: BLE001 - drivers raise whatever they like
             self._error = in_brief(str(step_error(error)))
 
-    def told(self) -> Iterator[ExistingRows]:
+    def results(self) -> Iterator[ExistingRows]:
         """What was found so far, and what was not looked at."""
         found = list(self._found)
         for (table, _), text in zip(self.targets, found, strict=False):

@@ -72,7 +72,7 @@ class StepResults:
 
     def commit_before_read(self, step: StepConfig) -> list[str]:
         """Execute what a step commits before it reads; how many rows changed, for the log."""
-        told = []
+        notes = []
         for script in step.commit_before_read:
             run_checks()  # an attempt that was taken over changes nothing any more
             done = run_script(
@@ -81,8 +81,8 @@ class StepResults:
                 {},
                 transaction=script.transaction,
             )
-            told.append(f"before the read {done.rows} rows changed on {script.connection}")
-        return told
+            notes.append(f"before the read {done.rows} rows changed on {script.connection}")
+        return notes
 
     def of(self, step: StepConfig) -> StepResult:
         """What the step makes."""
@@ -111,19 +111,19 @@ class StepResults:
         return any(self._malformed.values())
 
     def malformed(self) -> list[int | None]:
-        """For each window, the malformed records that were read and not told before.
+        """For each window, the malformed records that were read and not reported before.
 
         None where every source is strict, or no query has read one that is not.
         """
-        told: list[list[int | None]] = []
+        known: list[list[int | None]] = []
         for waiting in self._malformed.values():
             for counts in list(waiting):
                 if None not in (found := counts()):
-                    told.append(found)
+                    known.append(found)
                     waiting.remove(counts)
-        if not told:
+        if not known:
             return [None] * len(self._windows)
-        return [sum(map(int, each)) for each in zip(*told, strict=True)]
+        return [sum(map(int, each)) for each in zip(*known, strict=True)]
 
     def uncounted(self, step: StepConfig) -> str:
         """What the log says where nobody knows how many malformed records a step has read."""

@@ -132,7 +132,7 @@ class _Import:
 
     def contents(self, kind: Kind) -> dict[str, dict[str, Any]]:
         """Content by name."""
-        return {item.name: item.content.told for item in self.of(kind)}
+        return {item.name: item.content.as_dict for item in self.of(kind)}
 
     def of(self, kind: Kind) -> tuple[ExportedDefinition, ...]:
         """The definitions of a kind."""
@@ -158,7 +158,7 @@ class _Import:
             # logdriven.yaml is always as the file says; a new log goes on with its number.
             known = definition_history.kind_of(conn, name, name) is Kind.PROJECT
             for item in () if known else self.of(kind):
-                content = Declared(kind, name, canonical(item.content.told))
+                content = Declared(kind, name, canonical(item.content.as_dict))
                 yield Wanted(content, {}, content.digest, item.version)
             return
         given = {item.name: item for item in self.of(kind)}
@@ -238,7 +238,7 @@ def _check_definition(kind: Kind, item: ExportedDefinition) -> None:
             checked_column(name, value)
         except ValueError as error:
             raise UsageError(f"{item.name}: {error}") from None
-    if problem := misplaced_content(item.content.told):
+    if problem := misplaced_content(item.content.as_dict):
         raise UsageError(f"{item.name}: {problem}")
 
 
@@ -268,7 +268,7 @@ def _versions(kind: Kind, history: ExportedHistory) -> Iterator[Version]:
     for number, item in enumerate(history.versions, history.versions[0].version):
         if item.version != number or set(item.columns) != expected:
             raise UsageError(f"{history.name}: version {item.version} of its history is not sound")
-        if problem := misplaced_content(item.content.told):
+        if problem := misplaced_content(item.content.as_dict):
             raise UsageError(f"{history.name}, version {item.version}: {problem}")
         for name in OPERATIONAL.get(kind, frozenset()):
             try:
@@ -284,7 +284,7 @@ def _versions(kind: Kind, history: ExportedHistory) -> Iterator[Version]:
             operator=item.operator,
             time=item.time,
             reason=item.reason,
-            content=canonical(item.content.told),
+            content=canonical(item.content.as_dict),
             file_digest=item.file_digest,
             columns=item.columns,
         )

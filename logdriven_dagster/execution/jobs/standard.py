@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.relations import project_of_job
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
-from logdriven_dagster.config.secrets import redact, told
+from logdriven_dagster.config.secrets import redact, redacted_values
 from logdriven_dagster.engine.spark.actions import watched_by
 from logdriven_dagster.errors import (
     AttemptLostError,
@@ -130,7 +130,7 @@ def _start(
         project=project.name,
         owner=owner,
         trigger=arguments.trigger,
-        parameters=told(given),
+        parameters=redacted_values(given),
         steps=steps,
         lease=project.config.lease,
     )

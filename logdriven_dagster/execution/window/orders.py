@@ -10,7 +10,7 @@ from pathlib import Path
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.secrets import told
+from logdriven_dagster.config.secrets import redacted_values
 from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.execution.arguments import RunArguments, chosen_steps
 from logdriven_dagster.model.attempts import Trigger
@@ -54,7 +54,7 @@ class Order:
         frozen in an instance.
         """
         own = {**self.table.variables, **self.arguments.overrides}
-        return told({**self.project.config.variables, **own})
+        return redacted_values({**self.project.config.variables, **own})
 
     @property
     def other_version(self) -> str | None:

@@ -75,8 +75,8 @@ def as_templates(project: Project, wish: ScaffoldRequest, translation: Translati
             if other == project.root / path:
                 items.append(draft)
             else:
-                told = f"defined already in {other.relative_to(project.root)}"
-                translation.leave(draft.origin, draft.tables[0], told)
+                reason = f"defined already in {other.relative_to(project.root)}"
+                translation.leave(draft.origin, draft.tables[0], reason)
         if items:
             origin = f"Made by `logdriven scaffold --template` from connection {wish.connection}."
             translation.drafts.append(template(path, wish.layer, items, origin))

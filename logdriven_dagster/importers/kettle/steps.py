@@ -161,12 +161,12 @@ class Translator:
     def _finished(self, step: Values, row: Transformation, names: "_Variables") -> KtrStep:
         reasons = []
         if names.unknown:
-            told = ", ".join(names.unknown)
-            reasons.append(f"nobody sets the variables {told} here; give them under variables")
+            variables = ", ".join(names.unknown)
+            reasons.append(f"nobody sets the variables {variables} here; give them under variables")
         if names.of_its_job:
-            told = ", ".join(names.jobs)
+            jobs = ", ".join(names.jobs)
             reasons.append(
-                f"{JOB_VARIABLE} is a parameter of the jobs {told}: elsewhere the table cannot "
+                f"{JOB_VARIABLE} is a parameter of the jobs {jobs}: elsewhere the table cannot "
                 "run; give it one value under variables, or leave it to people who run the jobs"
             )
         for reason in reasons:

@@ -127,8 +127,8 @@ class _One:
         values |= self._times()
         if depends_on:
             values["depends_on"] = depends_on
-        if told := notify(context):
-            values["notify"] = told
+        if rules := notify(context):
+            values["notify"] = rules
         if context.variables.constants:
             values["variables"] = dict(context.variables.constants)
         values["steps"] = steps.steps

@@ -63,8 +63,8 @@ def _rule(context: Context, header: Header, name: str) -> object:
     if name in context.project.config.quality_rules:
         return name
     if short in ALIASES:
-        told = known.level if known else level[1] if level else None
-        return short if told in (None, ALIASES[short].level) else {"rule": short, "level": told}
+        given = known.level if known else level[1] if level else None
+        return short if given in (None, ALIASES[short].level) else {"rule": short, "level": given}
     if known is None:
         reason = "the rule is in no quality-check.yaml; --quality-check names theirs"
         context.leave(header.line, name, reason)

@@ -134,8 +134,8 @@ class Steps:
         texts = [values.get("sql", ""), *map(str, (values.get("source") or {}).values())]
         if unknown := self.context.variables.unknown(" ".join(texts).replace("${row_", "${env:")):
             self.incomplete = True
-            told = ", ".join(f"${{{name}}}" for name in unknown)
-            self.context.leave(step.line, f"step {step.name}", f"nothing here sets {told}")
+            names = ", ".join(f"${{{name}}}" for name in unknown)
+            self.context.leave(step.line, f"step {step.name}", f"nothing here sets {names}")
 
     def _loop(self, step: Step, values: Values) -> None:
         if "loopOver" not in step.headers:

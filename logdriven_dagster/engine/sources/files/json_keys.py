@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _FIX_OF_FIELDS = "name it there, or leave such fields out by unknown_fields: ignore"
 _FIX_OF_KEYS = "mend the file, or let it through by mode: PERMISSIVE, which takes the last value"
-_TOLD = {
+_PROBLEMS = {
     "field": f"is none of columns; {_FIX_OF_FIELDS}",
     "key": f"stands twice in one object; {_FIX_OF_KEYS}",
 }
@@ -57,15 +57,15 @@ def refuse_keys(reading: Reading, source: Source) -> None:
         found = _within(reading, source, found, name if name in found.columns else f"parsed.{name}")
         rows = run_action(reading.spark, label, found.limit(1).collect)
     if rows:
-        raise TerminalStepError(_told(source, rows[0]))
+        raise TerminalStepError(_problem(source, rows[0]))
 
 
-def _told(source: JsonSource, row: "Row") -> str:
+def _problem(source: JsonSource, row: "Row") -> str:
     first = row["value"].strip().partition("\n")[0].strip()
     problem = row["problems"][0]
-    told = f"{problem} {_TOLD[problem.partition(' ')[0]]}"
+    message = f"{problem} {_PROBLEMS[problem.partition(' ')[0]]}"
     files = [unquote(row["file"])]
-    return placed(files, told, encoding_of(source), lambda line: line.strip() == first)
+    return placed(files, message, encoding_of(source), lambda line: line.strip() == first)
 
 
 def _within(reading: Reading, source: JsonSource, found: "DataFrame", moment: str) -> "DataFrame":

@@ -101,8 +101,8 @@ class Suspect:
             return None
         file = unquote(known[1])
         if found := _QUOTE.search(text):
-            told = f"a quote after {short(found[1])} neither ends the value nor is it doubled"
-            return self._placed([file], told, lambda line: f'"{found[1]}"' in line)
+            problem = f"a quote after {short(found[1])} neither ends the value nor is it doubled"
+            return self._placed([file], problem, lambda line: f'"{found[1]}"' in line)
         if "MALFORMED_RECORD_IN_PARSING" not in text:
             return None
         return self._of_record(file, text) or f"{shown(file)}: a record does not fit the columns"
@@ -115,9 +115,9 @@ class Suspect:
             for record, row in self._malformed(file, columns)
         ]
         blamed = [each for each in found if each[0] in text or (each[2] and each[2] in text)]
-        for record, told, _ in blamed or found:
+        for record, problem, _ in blamed or found:
             first = record.strip().partition("\n")[0].strip()
-            return self._placed([file], told, lambda line, first=first: line.strip() == first)  # type: ignore[misc]
+            return self._placed([file], problem, lambda line, first=first: line.strip() == first)  # type: ignore[misc]
         return None
 
     def _columns(self, file: str) -> "StructType":
@@ -164,8 +164,8 @@ class Suspect:
     def _values(self, record: str, names: Sequence[str]) -> Mapping[str, str | None]:
         """The texts of a record by column; ValueError says why there are none."""
         if isinstance(self.source, JsonSource):
-            told = _parsed(record)
-            texts = {name: told.get(name) for name in names}
+            values = _parsed(record)
+            texts = {name: values.get(name) for name in names}
             return {
                 name: value if value is None or isinstance(value, str) else json.dumps(value)
                 for name, value in texts.items()
@@ -182,19 +182,19 @@ class Suspect:
             return record.split(self.source.sep)
         return next(csv.reader(io.StringIO(record), delimiter=self.source.sep), [])
 
-    def _placed(self, files: Sequence[str], told: str, is_it: Callable[[str], bool]) -> str:
-        return placed(files, told, encoding_of(self.source), is_it)
+    def _placed(self, files: Sequence[str], problem: str, is_it: Callable[[str], bool]) -> str:
+        return placed(files, problem, encoding_of(self.source), is_it)
 
 
 def _parsed(record: str) -> Mapping[str, Any]:
     try:
-        told = json.loads(record)
+        value = json.loads(record)
     except json.JSONDecodeError as error:
         problem = f"{error.msg} at character {error.pos + 1}"
         raise ValueError(f"{short(record)} is no JSON: {problem}") from None
-    if not isinstance(told, dict):
+    if not isinstance(value, dict):
         raise ValueError(f"{short(record)} is no JSON object")
-    return told
+    return value
 
 
 def _holds(text: str | None, shown: str) -> Callable[[str], bool]:

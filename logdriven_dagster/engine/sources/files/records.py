@@ -113,10 +113,10 @@ def checked(frame: "DataFrame", source: RecordsSource, *, decodable: bool = Fals
 
     columns = {
         doubt.name: sf.expr(
-            f"CASE WHEN {doubt.bad} THEN raise_error({doubt.told}) ELSE {doubt.value} END"
+            f"CASE WHEN {doubt.bad} THEN raise_error({doubt.message}) ELSE {doubt.value} END"
         )
         for doubt in doubts(frame, source)
-        if not (decodable and UNDECODABLE in doubt.told)
+        if not (decodable and UNDECODABLE in doubt.message)
     }
     return frame.withColumns(columns) if columns else frame
 
@@ -145,12 +145,12 @@ def tolerated(
     session = frame.sparkSession
 
     def counts() -> list[int | None]:
-        told = mode_of(session).observed(observation)
-        if "malformed" not in told:
+        values = mode_of(session).observed(observation)
+        if "malformed" not in values:
             return [None] * len(windows)
         if column:
-            return list(counts_of_bins(told["bins"], len(windows)))
-        return [told["malformed"]] * len(windows)
+            return list(counts_of_bins(values["bins"], len(windows)))
+        return [values["malformed"]] * len(windows)
 
     if source.mode == "DROPMALFORMED":
         observed = observed.where(~malformed)
@@ -172,7 +172,7 @@ class Doubt:
     """It, as the column's own type has it."""
     instead: str
     """What a source that is not strict makes of a bad one."""
-    told: str
+    message: str
     """What is wrong with it."""
 
 
@@ -233,8 +233,8 @@ def _moment(name: str, source: RecordsSource) -> Doubt:
         good = f"{seconds} OR ({good})"
         value = f"CASE WHEN {seconds} THEN timestamp_seconds(CAST({v} AS BIGINT)) ELSE {moment} END"
     which = f"CASE WHEN {begins} THEN '{_SKIPPED}' ELSE '' END"
-    told = f"concat('column {plain(name)} holds \\'', {v}, '\\'{MISFIT} timestamp', {which})"
-    return Doubt(name, f"{v} IS NOT NULL AND NOT coalesce({good}, false)", value, "NULL", told)
+    message = f"concat('column {plain(name)} holds \\'', {v}, '\\'{MISFIT} timestamp', {which})"
+    return Doubt(name, f"{v} IS NOT NULL AND NOT coalesce({good}, false)", value, "NULL", message)
 
 
 def _narrowed(name: str, wide: "DataType", narrow: "DataType") -> Doubt:
@@ -245,8 +245,8 @@ def _narrowed(name: str, wide: "DataType", narrow: "DataType") -> Doubt:
     if wide.typeName() in _NESTED:  # of which Spark compares some only as texts
         bad = f"NOT {shown} <=> CAST(CAST({fits} AS {_sql(wide)}) AS STRING)"
     digits = f"regexp_replace({shown}, '([.][0-9]*[1-9])0+(?![0-9])|[.]0+(?![0-9])', '$1')"
-    told = f"concat('column {plain(name)} holds ', {digits}, '{MISFIT} {narrow.simpleString()}')"
-    return Doubt(name, bad, fits, "NULL", told)
+    message = f"concat('column {plain(name)} holds ', {digits}, '{MISFIT} {narrow.simpleString()}')"
+    return Doubt(name, bad, fits, "NULL", message)
 
 
 def _sql(kind: "DataType") -> str:

@@ -12,16 +12,16 @@ _LONGEST = 200
 _CHUNK = 1 << 20
 
 
-def placed(files: Sequence[str], told: str, encoding: str, is_it: Callable[[str], bool]) -> str:
+def placed(files: Sequence[str], problem: str, encoding: str, is_it: Callable[[str], bool]) -> str:
     """A problem with the file and the line, as far as this process can read the files."""
     for file in files:
         try:
             for number, line in enumerate(_lines(file, encoding), 1):
                 if is_it(line):
-                    return f"{shown(file)}, line {number}: {told}"
+                    return f"{shown(file)}, line {number}: {problem}"
         except (OSError, ImportError, LookupError, ValueError):
             continue
-    return f"{shown(files[0])}: {told}" if len(files) == 1 else told
+    return f"{shown(files[0])}: {problem}" if len(files) == 1 else problem
 
 
 def encoding_of(source: RecordsSource) -> str:

@@ -24,22 +24,22 @@ def _chain(details: Any) -> tuple[Thrown, ...]:
     chain: list[Thrown] = []
     index = details.root_error_idx
     while len(chain) < len(details.errors):
-        told = details.errors[index]
-        spark = told.spark_throwable
+        entry = details.errors[index]
+        spark = entry.spark_throwable
         fragments = [c.fragment for c in spark.query_contexts if c.context_type == c.SQL]
         chain.append(
             Thrown(
-                tuple(told.error_type_hierarchy),
-                told.message,
+                tuple(entry.error_type_hierarchy),
+                entry.message,
                 spark.error_class or None,
                 spark.sql_state or None,
                 parameters=dict(spark.message_parameters),
                 fragment=fragments[0] if fragments else "",
             )
         )
-        if not told.HasField("cause_idx"):
+        if not entry.HasField("cause_idx"):
             break
-        index = told.cause_idx
+        index = entry.cause_idx
     return tuple(chain)
 
 

@@ -34,8 +34,8 @@ def plan(frame: Any) -> Any:
 
 def explanation(frame: "DataFrame") -> str:
     """What `explain` prints, with Spark's estimates."""
-    told: Any = frame
-    return str(told._explain_string(mode="cost"))
+    untyped: Any = frame
+    return str(untyped._explain_string(mode="cost"))
 
 
 def _client(spark: "SparkSession") -> Any:

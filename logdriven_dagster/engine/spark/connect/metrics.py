@@ -105,9 +105,9 @@ def _pages_of(spark: "SparkSession") -> StatusPages | None:
     server = (client.host, client.token)  # a token is one server's
     if server not in _known_pages:
         wanted = (SETTINGS_DIGEST, PAGES_PORT, "spark.app.id")
-        told = client.get_config_with_defaults(*((name, None) for name in wanted))
-        known = told[0] is not None and client.token is not None
-        _known_pages[server] = status_pages(told[1], told[2], client.token) if known else None
+        answers = client.get_config_with_defaults(*((name, None) for name in wanted))
+        known = answers[0] is not None and client.token is not None
+        _known_pages[server] = status_pages(answers[1], answers[2], client.token) if known else None
     return _known_pages[server]
 
 

@@ -97,8 +97,8 @@ class ConnectMode:
         return observation.get
 
     def estimated_bytes(self, frame: "DataFrame") -> int:
-        told = _SIZE.search(internals.explanation(frame))
-        return int(float(told[1]) * 1024 ** _UNITS.index(told[2])) if told else _UNKNOWN_SIZE
+        size = _SIZE.search(internals.explanation(frame))
+        return int(float(size[1]) * 1024 ** _UNITS.index(size[2])) if size else _UNKNOWN_SIZE
 
     def has_java_class(self, spark: "SparkSession", file: str) -> bool:  # noqa: ARG002 - as SparkMode has it
         """False: nobody can ask a server for its class path."""

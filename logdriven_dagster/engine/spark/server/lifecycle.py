@@ -36,8 +36,8 @@ class StartedServer:
 
 def settings_digest(project: Project) -> str:
     """Tells servers apart that would work differently."""
-    told = [project.config.spark.master, sys.executable, version("pyspark")]
-    text = json.dumps([*told, SERVER_SETTINGS, project_settings(project)], sort_keys=True)
+    identity = [project.config.spark.master, sys.executable, version("pyspark")]
+    text = json.dumps([*identity, SERVER_SETTINGS, project_settings(project)], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
 
 
@@ -73,11 +73,11 @@ def stop(project: Project, before_stop: Callable[[Server], None]) -> Server | No
 
 def wait_until_idle(server: Server, tell: Callable[[int], None]) -> None:
     """Wait until no run has a Spark job on the server; `tell` is told once how many there are."""
-    told = False
+    reported = False
     while jobs := jobs_running(server):
-        if not told:
+        if not reported:
             tell(jobs)
-            told = True
+            reported = True
         time.sleep(_POLL_SECONDS)
 
 

@@ -33,12 +33,12 @@ def storable(frame: "DataFrame", form: str) -> "DataFrame":
             fix = f"write it as text, as in base64({name}) AS {name}"
             raise TerminalStepError(f"column {name}: a CSV file cannot hold binary; {fix}")
         if form == "json" and (problem := _problem_in_json(kind)):
-            told = f"a JSON file cannot hold {kind.simpleString()}"
-            raise TerminalStepError(f"column {name}: {told}, {problem}")
+            refused = f"a JSON file cannot hold {kind.simpleString()}"
+            raise TerminalStepError(f"column {name}: {refused}, {problem}")
         if form == "orc" and (changed := _changed_by_orc(quoted(name), kind)):
-            told = f"column {plain(name)}: an ORC file cannot hold this time; write it as text"
+            error = f"column {plain(name)}: an ORC file cannot hold this time; write it as text"
             v = quoted(name)
-            changes[name] = sf.expr(f"CASE WHEN {changed} THEN raise_error('{told}') ELSE {v} END")
+            changes[name] = sf.expr(f"CASE WHEN {changed} THEN raise_error('{error}') ELSE {v} END")
     return frame.withColumns(changes) if changes else frame
 
 

@@ -90,8 +90,8 @@ def total_rows(table: "Table") -> int | None:
     snapshot = table.current_snapshot()
     if snapshot is None:
         return 0
-    told = snapshot.summary["total-records"] if snapshot.summary else None
-    return None if told is None else int(told)
+    total = snapshot.summary["total-records"] if snapshot.summary else None
+    return None if total is None else int(total)
 
 
 def forget_old_snapshots(table: "Table") -> None:

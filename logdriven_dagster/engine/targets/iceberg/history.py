@@ -68,8 +68,10 @@ def merged_by(table: "Table", snapshot_id: str | None) -> Merged | None:
     snapshot = table.snapshot_by_id(int(snapshot_id)) if snapshot_id else None
     if snapshot is None or snapshot.summary is None:
         return None
-    told = snapshot.summary.additional_properties
-    return Merged(int(told["inserted"]), int(told["updated"])) if "inserted" in told else None
+    summary = snapshot.summary.additional_properties
+    if "inserted" not in summary:
+        return None
+    return Merged(int(summary["inserted"]), int(summary["updated"]))
 
 
 def refuse_superseded(table: "Table", runs: Sequence[WindowRun]) -> None:
