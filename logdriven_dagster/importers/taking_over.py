@@ -97,7 +97,7 @@ class Takeover:
             yield _slice(table, str(progress.until))
             return
         if not isinstance(progress.until, datetime):
-            raise ValueError(f"{progress.until} is no time, and the table has windows of time")
+            raise ValueError(f"{progress.until} is not a time, and the table has windows of time")
         grid = table.grid
         until = self._moment(progress.until)
         end = grid.bound(grid.index(until))

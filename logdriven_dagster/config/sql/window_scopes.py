@@ -69,7 +69,9 @@ class Scope:
             elif relation.must_name:
                 names = ", ".join(sorted(relation.must_name))
                 condition = f"`{names} >= :{START} AND {names} < :{END}`"
-                raise TogetherError(f"{alias} holds rows of more than the window; say {condition}")
+                raise TogetherError(
+                    f"{alias} holds rows of other windows, too; restrict it by {condition}"
+                )
             self._add(alias, relation, join)
 
     def _relation(self, item: Any) -> NamedRows:
@@ -88,7 +90,9 @@ class Scope:
         side = f"{join.side} {join.kind}".upper() if join is not None else ""
         if not relation.is_apart:
             if self.keys and ("RIGHT" in side or "FULL" in side):
-                raise TogetherError(f"the {side.strip()} JOIN keeps rows of {alias}, of no window")
+                raise TogetherError(
+                    f"the {side.strip()} JOIN keeps rows of {alias} that belong to no window"
+                )
             return
         if join is not None and not self.keys:
             outer = [word for word in ("LEFT", "FULL", "SEMI", "ANTI") if word in side]
@@ -98,7 +102,7 @@ class Scope:
             "RIGHT" in side or "FULL" in side or not self._meets(alias, relation, join)
         ):
             problem = f"rows of {alias} could meet rows of other windows"
-            raise TogetherError(f"{problem}; join by what tells the window, too")
+            raise TogetherError(f"{problem}; join by a column that tells the window, too")
         if relation.keys and not ("LEFT" in side and self.keys):
             self.keys[alias] = relation.keys
         elif not self.keys:
@@ -211,7 +215,7 @@ class Scope:
             keyed = keyed or self._key(by) or self._key(named.get(each.name.lower()))
         if not keyed:
             keys = self._keys_text()
-            raise TogetherError(f"GROUP BY names nothing that tells the window ({keys})")
+            raise TogetherError(f"GROUP BY names no column that tells the window ({keys})")
 
     def _aggregates(self, part: Any) -> bool:
         from sqlglot import exp

@@ -66,7 +66,9 @@ def parse(given: str) -> dict[Partition, int]:
     try:
         return written.parse(given)
     except ValueError:
-        raise TerminalStepError(f"{given[:200]!r} is no slice of Kafka; {_FORM}") from None
+        raise TerminalStepError(
+            f"{given[:200]!r} is not a slice of Kafka offsets; {_FORM}"
+        ) from None
 
 
 def bound(

@@ -71,7 +71,7 @@ def into_path(path: str, data: Mapping[str, Value]) -> str:
             return match[0]
         text = str(data[match[1]])
         if _PATTERN.search(text):
-            raise _refused(match[1], text, "it is no plain path", "leave such rows out")
+            raise _refused(match[1], text, "it is not a plain path", "leave such rows out")
         return text
 
     filled = _REFERENCE.sub(accept, path)

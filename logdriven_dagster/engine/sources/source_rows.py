@@ -122,7 +122,7 @@ def count_rows(
     ]
     with columns_named_by(source):
         asked = frame.agg(sf.count(sf.lit(1)).alias("total"), *counts)
-    label = f"{table.table} {step.step}: rows of no window"
+    label = f"{table.table} {step.step}: rows that belong to no window"
     row = run_action(reading.spark, label, asked.collect)[0].asDict()
     if done is None:
         row["done"] = None

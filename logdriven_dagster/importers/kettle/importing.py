@@ -47,7 +47,7 @@ class KettleRequest:
 def import_kettle(project: Project, wish: KettleRequest) -> Translation:
     """Drafts of all jobs and tables; UsageError if the configuration cannot be read."""
     if wish.repository is not None and not wish.repository.is_dir():
-        raise UsageError(f"--repository: {wish.repository} is no folder")
+        raise UsageError(f"--repository: {wish.repository} is not a folder")
     translation = Translation()
     engine = open_database(project.connection(wish.connection))
     found = read_configuration(engine, wish.schema, translation)

@@ -251,7 +251,7 @@ def _database(element: "Element") -> Database:
 def _number(step: "Element", name: str) -> int:
     text = _text(step, name) or "0"
     if not is_whole(text):
-        raise UntranslatableError(f"{name}: {text} is no number")
+        raise UntranslatableError(f"{name}: {text} is not a number")
     return int(text)
 
 

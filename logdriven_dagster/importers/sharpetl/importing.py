@@ -212,7 +212,7 @@ class _One:
                 self._incomplete = True
                 line = self._workflow.headers["upstream"].line
                 reason = (
-                    f"${{DATA_RANGE_START}} is no id of a job here; read the batch's rows as {ours}"
+                    f"${{DATA_RANGE_START}} is not a job id here; read the batch's rows as {ours}"
                 )
                 self._context.leave(line, f"upstream={name}", reason)
         elif name:

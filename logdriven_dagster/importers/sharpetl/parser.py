@@ -108,7 +108,7 @@ class _Parser:
             elif header := self._pair(2):
                 found.headers[header.key] = header
             else:
-                raise self._error("this is no header of a workflow")
+                raise self._error("this is not a header of a workflow")
         while self._next_line() is not None:
             found.steps.append(self._step())
         if not found.steps:

@@ -55,7 +55,7 @@ def refuse_statements(sql: str) -> None:
     """Steps hold queries: UntranslatableError for DDL, DML and calls."""
     if sql and not _QUERY.match(sql):
         word = sql.split(maxsplit=1)[0]
-        raise UntranslatableError(f"{word} is no query; make it a step of a maintenance job")
+        raise UntranslatableError(f"{word} is not a query; make it a step of a maintenance job")
 
 
 def _transformation(end: End) -> str:

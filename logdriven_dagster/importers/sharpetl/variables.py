@@ -86,7 +86,7 @@ def _columns(sql: str) -> Iterator[tuple[str, str]]:
     except SqlglotError:
         raise NoVariablesError("its query cannot be read") from None
     if not tokens or tokens[0].token_type is not TokenType.SELECT:
-        raise NoVariablesError("it is no query")
+        raise NoVariablesError("it is not a query")
     depth, start = 0, tokens[0].end + 1
     parts: list[str] = []
     for token in tokens[1:]:

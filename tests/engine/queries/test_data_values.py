@@ -31,7 +31,7 @@ def planted(monkeypatch):
 
 
 def test_a_reference_in_data_is_not_resolved_in_a_path(lab: Lab, planted):
-    with pytest.raises(TerminalStepError, match="no plain path") as caught:
+    with pytest.raises(TerminalStepError, match="not a plain path") as caught:
         looping(lab, "${env:PLANTED}", source=csv("data/${row_f}.csv"))
     assert planted not in str(caught.value)
 

@@ -98,9 +98,9 @@ def test_an_error_of_a_query_is_told_in_one_sentence(lab: Lab, sql: str):
 
 
 FILES = {
-    ("a.csv", "1,2\n3,ten\n"): "{path}, line 2: column b holds 'ten', which is no int; mend the "
+    ("a.csv", "1,2\n3,ten\n"): "{path}, line 2: column b holds 'ten', not a valid int; mend the "
     "file, or let it through by mode: PERMISSIVE, which counts what is malformed",
-    ("a.json", '{"a": 1, "b": "ten"}\n'): "{path}, line 1: column b holds 'ten', which is no int; "
+    ("a.json", '{"a": 1, "b": "ten"}\n'): "{path}, line 1: column b holds 'ten', not a valid int; "
     "mend the file, or let it through by mode: PERMISSIVE, which counts what is malformed",
     ("a.parquet", "no Parquet at all"): "cannot read the file {path}: it is not a Parquet file",
 }
@@ -146,7 +146,7 @@ def test_a_missing_file_is_terminal_and_named(lab: Lab):
 def test_a_malformed_record_fails_unless_somebody_says_otherwise(lab: Lab):
     lab.file("a.csv", "1\nx\n")
     source = {"type": "csv", "path": "a.csv", "columns": "a INT"}
-    assert "a.csv, line 2: column a holds 'x', which is no int" in str(failure(lab, source=source))
+    assert "a.csv, line 2: column a holds 'x', not a valid int" in str(failure(lab, source=source))
 
 
 def test_a_header_that_does_not_match_the_columns_is_refused(lab: Lab):

@@ -142,7 +142,7 @@ def test_the_second_of_two_workflows_with_one_target_is_a_stub(folder: Folder, b
 @pytest.mark.parametrize(
     ("text", "line", "problem"),
     [
-        (header("--  loadType"), 5, "this is no header of a workflow"),
+        (header("--  loadType"), 5, "this is not a header of a workflow"),
         (HEAD, 4, "the workflow has no step"),
         (HEAD + "-- step=1\n-- source=temp\nSELECT 1", 7, "expected `-- target=`"),
         (HEAD + "-- step=1\n-- source=temp\n", 5, "step 1 has no target"),

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _FIX_OF_FIELDS = "name it there, or leave such fields out by unknown_fields: ignore"
 _FIX_OF_KEYS = "mend the file, or let it through by mode: PERMISSIVE, which takes the last value"
 _PROBLEMS = {
-    "field": f"is none of columns; {_FIX_OF_FIELDS}",
-    "key": f"stands twice in one object; {_FIX_OF_KEYS}",
+    "field": f"is not among columns; {_FIX_OF_FIELDS}",
+    "key": f"appears twice in one object; {_FIX_OF_KEYS}",
 }
 
 

@@ -21,6 +21,7 @@ from logdriven_dagster.engine.sources.files.records import (
     CORRUPT,
     MISFIT,
     REPLACEMENT,
+    SKIPPED,
     UNDECODABLE,
     declared,
     read_as,
@@ -41,7 +42,7 @@ _HEADER_LENGTH = re.compile(r"Header length: (\d+), schema size: (\d+)")
 _QUOTE = re.compile(r"Unescaped quote character.*content parsed=([^\n]*)", re.DOTALL)
 _MISFIT = re.compile(
     rf"column [^\n]* holds (?:'(?P<text>[^\n]*)'|(?P<shown>[^\n]*)){MISFIT} "
-    r"[a-z0-9(),_<>:]+( that the clocks show)?"
+    rf"[a-z0-9(),_<>:]+(?:{SKIPPED})?"
 )
 _UNDECODABLE = re.compile(rf"column [^\n]* {UNDECODABLE}")
 _MOST_RECORDS = 100
@@ -101,7 +102,7 @@ class Suspect:
             return None
         file = unquote(known[1])
         if found := _QUOTE.search(text):
-            problem = f"a quote after {short(found[1])} neither ends the value nor is it doubled"
+            problem = f"a quote after {short(found[1])} neither ends the value nor is doubled"
             return self._placed([file], problem, lambda line: f'"{found[1]}"' in line)
         if "MALFORMED_RECORD_IN_PARSING" not in text:
             return None
@@ -156,9 +157,12 @@ class Suspect:
             if value in (None, empty) or row.get(field.name) is not None:
                 continue
             if value != "":
-                return f"column {field.name} holds {short(value)}, which is no {kind}", value
+                return (
+                    f"column {field.name} holds {short(value)}, not a valid {kind}",
+                    value,
+                )
         if any(value == "" for value in values.values()) and empty is None:
-            return 'an empty text in quotes is no value; null_value: "" makes it NULL', None
+            return 'an empty text in quotes cannot be read; null_value: "" makes it NULL', None
         return f"{short(record)} does not fit the columns", None
 
     def _values(self, record: str, names: Sequence[str]) -> Mapping[str, str | None]:
@@ -191,9 +195,9 @@ def _parsed(record: str) -> Mapping[str, Any]:
         value = json.loads(record)
     except json.JSONDecodeError as error:
         problem = f"{error.msg} at character {error.pos + 1}"
-        raise ValueError(f"{short(record)} is no JSON: {problem}") from None
+        raise ValueError(f"{short(record)} is not JSON: {problem}") from None
     if not isinstance(value, dict):
-        raise ValueError(f"{short(record)} is no JSON object")
+        raise ValueError(f"{short(record)} is not a JSON object")
     return value
 
 

@@ -31,16 +31,16 @@ CORRUPT = "_corrupt_record"
 """The column that Spark fills with the text of a malformed record."""
 
 UNDECODABLE = "holds bytes that cannot be decoded"
-MISFIT = ", which is no"
+MISFIT = ", not a valid"
 REPLACEMENT = "\ufffd"
-"""What Java makes of bytes that are no text in the file's encoding."""
+"""Java puts this in the place of bytes that are not text in the file's encoding."""
 NOTHING = "\ufdd0"
 """Stands for a value that is not there: Unicode keeps it out of every text. Spark's own choice, the
 empty text, cannot be told from `""`."""
 _DIGITS = 38
 _WALL_TIME = "^[0-9]+-[0-9]+-[0-9]+([ T][0-9:.]+)?$"
 _NESTED = ("array", "map", "struct")
-_SKIPPED = " that the clocks show"
+SKIPPED = " since clocks skip it"
 
 Malformed = Callable[[], list[int | None]]
 """How many malformed records each window had, once a query has read them."""
@@ -232,7 +232,7 @@ def _moment(name: str, source: RecordsSource) -> Doubt:
         seconds = f"{v} RLIKE '^-?[0-9]{{1,11}}$'"
         good = f"{seconds} OR ({good})"
         value = f"CASE WHEN {seconds} THEN timestamp_seconds(CAST({v} AS BIGINT)) ELSE {moment} END"
-    which = f"CASE WHEN {begins} THEN '{_SKIPPED}' ELSE '' END"
+    which = f"CASE WHEN {begins} THEN '{SKIPPED}' ELSE '' END"
     message = f"concat('column {plain(name)} holds \\'', {v}, '\\'{MISFIT} timestamp', {which})"
     return Doubt(name, f"{v} IS NOT NULL AND NOT coalesce({good}, false)", value, "NULL", message)
 

@@ -49,7 +49,7 @@ def _problem_in_json(kind: "DataType") -> str | None:
     if isinstance(kind, ty.VariantType):
         return "whose null and NULL are one there; write it as text by to_json"
     if isinstance(kind, ty.MapType) and kind.keyType.typeName() != "string":
-        return "whose keys are no texts; cast the keys to STRING"
+        return "whose keys are not strings; cast the keys to STRING"
     inner: list[DataType] = []
     if isinstance(kind, ty.MapType):
         inner = [kind.valueType]

@@ -137,7 +137,7 @@ def _for_each_target(
     steps = project.table(table_name).steps
     targets = [step.target for step in steps if isinstance(step.target, IcebergTarget)]
     if not targets:
-        return _nothing(table_name, "passed over: it is no Iceberg table")
+        return _nothing(table_name, "passed over: it is not an Iceberg table")
     done = []
     with step_errors():
         catalog = open_catalog(project)

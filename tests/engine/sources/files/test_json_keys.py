@@ -10,11 +10,11 @@ from tests.engine.sources.files.loading import TARGET, json_lines, load, refused
 KEYS = {
     "a field that no column names": (
         '{"a": 1}\n{"a": 1, "c": 2}\n',
-        "line 2: field c is none of columns; name it there",
+        "line 2: field c is not among columns; name it there",
     ),
     "a renamed field of an object": (
         '{"o": {"x": 1.50, "why": 1}}\n',
-        "line 1: field o.why is none of columns",
+        "line 1: field o.why is not among columns",
     ),
     "a field of an object in an array": (
         '{"l": [{"x": 1}, {"Y": 1}]}\n',
@@ -25,19 +25,19 @@ KEYS = {
         "line 1: field m.' is none",
     ),
     "a field of an object in a line of them": ('[{"a": 1}, {"z": 1}]\n', "line 1: field z is none"),
-    "a key that stands twice": (
+    "a key that appears twice": (
         '{"a": 1}\n{"a": 1, "a": 1}\n',
-        "line 2: key a stands twice in one object; mend the file",
+        "line 2: key a appears twice in one object; mend the file",
     ),
-    "a key that stands twice in an object": (
+    "a key that appears twice in an object": (
         '{"o": {"x": 1, "x": 2}}\n',
-        "line 1: key o.x stands twice",
+        "line 1: key o.x appears twice",
     ),
     "a key of a map that stands twice": (
         '{"m": {"k": {}, "k": {}}}\n',
-        "line 1: key m.k stands twice",
+        "line 1: key m.k appears twice",
     ),
-    "with single quotes": ("{'a': 1, 'a': 2}\n", "line 1: key a stands twice"),
+    "with single quotes": ("{'a': 1, 'a': 2}\n", "line 1: key a appears twice"),
 }
 NESTED = "a INT, o STRUCT<x: DOUBLE>, l ARRAY<STRUCT<x: INT>>, m MAP<STRING, STRUCT<x: INT>>"
 
@@ -67,7 +67,7 @@ def test_another_windows_unknown_field_is_another_windows_matter(lab: Lab):
         {"source": json_lines("at TIMESTAMP, n INT", window_column="at"), "target": TARGET},
     )
     assert lab.run("ods.t", day(1)).counts.target == 1
-    with pytest.raises(TerminalStepError, match=r"line 2: field m is none of columns"):
+    with pytest.raises(TerminalStepError, match=r"line 2: field m is not among columns"):
         lab.run("ods.t", day(2))
 
 

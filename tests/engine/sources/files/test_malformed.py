@@ -22,7 +22,7 @@ CSV = {
     "a value of another type": (
         "1,x,2\nten,y,3\n",
         THREE,
-        "line 3: column a holds 'ten', which is no int",
+        "line 3: column a holds 'ten', not a valid int",
     ),
     "a line with too few values": (
         "1,x,2\n1,y\n",
@@ -43,18 +43,18 @@ CSV = {
     "a time without a day": (
         "1,10:00,2\n",
         TIMED,
-        "line 2: column b holds '10:00', which is no time",
+        "line 2: column b holds '10:00', not a valid time",
     ),
-    "a year": ("1,2022,2\n", TIMED, "line 2: column b holds '2022', which is no timestamp;"),
+    "a year": ("1,2022,2\n", TIMED, "line 2: column b holds '2022', not a valid timestamp;"),
     "a wall time that clocks skip": (
         "1,2022-03-27 02:30:00,2\n",
         TIMED,
-        "line 2: column b holds '2022-03-27 02:30:00', which is no timestamp that the clocks show",
+        "line 2: column b holds '2022-03-27 02:30:00', not a valid timestamp since clocks skip it",
     ),
     "a decimal that would be rounded": (
         "1.239,x,1\n",
         "a DECIMAL(5, 2), b STRING, c INT",
-        "line 2: column a holds 1.239, which is no decimal(5,2)",
+        "line 2: column a holds 1.239, not a valid decimal(5,2)",
     ),
     "a decimal that is too long": (
         "1234.5,x,1\n",
@@ -64,7 +64,7 @@ CSV = {
     "a time where a day belongs": (
         "1,2022-01-01 23:59,1\n",
         "a INT, b DATE, c INT",
-        "line 2: column b holds '2022-01-01 23:59', which is no date",
+        "line 2: column b holds '2022-01-01 23:59', not a valid date",
     ),
     "a header of another order": (
         "",
@@ -133,24 +133,24 @@ def test_an_empty_text_in_quotes_is_not_null(lab: Lab):
 JSON = {
     "a value of another type": (
         '{"a": 1}\n{"a": "x"}\n',
-        "line 2: column a holds 'x', which is no int",
+        "line 2: column a holds 'x', not a valid int",
     ),
-    "half an object": ('{"a": 1}\n{"a":\n', "line 2: '{\"a\":' is no JSON"),
-    "no object": ("5\n", "line 1: '5' is no JSON object"),
-    "a number with a fraction": ('{"a": 1.5}\n', "line 1: column a holds '1.5', which is no int"),
+    "half an object": ('{"a": 1}\n{"a":\n', "line 2: '{\"a\":' is not JSON"),
+    "no object": ("5\n", "line 1: '5' is not a JSON object"),
+    "a number with a fraction": ('{"a": 1.5}\n', "line 1: column a holds '1.5', not a valid int"),
 }
 TYPED_JSON = {
-    "a number that wraps around": ("TINYINT", "128", "column a holds 128, which is no tinyint"),
-    "one in an array": ("ARRAY<TINYINT>", "[1, 200]", "column a holds [1, 200], which is no array"),
+    "a number that wraps around": ("TINYINT", "128", "column a holds 128, not a valid tinyint"),
+    "one in an array": ("ARRAY<TINYINT>", "[1, 200]", "column a holds [1, 200], not a valid array"),
     "digits in an array": (
         "ARRAY<DECIMAL(5, 2)>",
         "[1.5, 1.239]",
-        "column a holds [1.5, 1.239], which is no array<decimal(5,2)>",
+        "column a holds [1.5, 1.239], not a valid array<decimal(5,2)>",
     ),
     "digits in an object": (
         "STRUCT<`x y`: DECIMAL(5, 2)>",
         '{"x y": 1.239}',
-        "column a holds {1.239}, which is no struct",
+        "column a holds {1.239}, not a valid struct",
     ),
     "digits in a map": (
         "MAP<STRING, DECIMAL(5, 2)>",
@@ -160,12 +160,12 @@ TYPED_JSON = {
     "a time without a day": (
         "TIMESTAMP",
         '"10:00"',
-        "column a holds '10:00', which is no timestamp",
+        "column a holds '10:00', not a valid timestamp",
     ),
     "milliseconds": (
         "TIMESTAMP",
         "1641000000000",
-        "column a holds '1641000000000', which is no time",
+        "column a holds '1641000000000', not a valid time",
     ),
 }
 
