@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from logdriven_dagster.config.yaml.documents import Document, Location, absence, read_list, text_of
-from logdriven_dagster.config.yaml.reading import shown
+from logdriven_dagster.config.yaml.loader import shown
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
 
 _EACH = re.compile(r"\$\{each(?:\.([^}]*))?\}")

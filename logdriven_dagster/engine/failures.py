@@ -18,7 +18,7 @@ from logdriven_dagster.engine.kafka.clients import is_transient as is_transient_
 from logdriven_dagster.engine.spark.dead_sessions import cause_of_death
 from logdriven_dagster.engine.spark.errors import repeats_its_cause, sentence_of
 from logdriven_dagster.engine.spark.jvm_errors import thrown_by
-from logdriven_dagster.engine.spark.thrown import Thrown
+from logdriven_dagster.engine.spark.jvm_exception import JvmException
 from logdriven_dagster.errors import (
     AttemptLostError,
     LogdrivenError,
@@ -170,7 +170,7 @@ def _is_transient_database(error: Exception) -> bool:
     return getattr(origin, "sqlite_errorcode", 0) & 0xFF in _SQLITE_BUSY
 
 
-def _is_transient_java(thrown: Thrown) -> bool:
+def _is_transient_java(thrown: JvmException) -> bool:
     if TRANSIENT_JAVA.intersection(thrown.types):
         return True
     if "java.sql.SQLException" not in thrown.types:
@@ -216,7 +216,7 @@ def _place(error: Exception) -> str:
     return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
 
 
-def _java_text(thrown: Thrown) -> str:
+def _java_text(thrown: JvmException) -> str:
     message = thrown.message.split("\n\tat ")[0]
     if thrown.name in ("AnalysisException", "ExtendedAnalysisException"):
         message = message.split(";\n")[0]

@@ -11,7 +11,7 @@ from logdriven_dagster.importers.drafts import DraftFile
 _WIDTH = 98
 
 
-class _Dumper(yaml.SafeDumper):
+class _DraftDumper(yaml.SafeDumper):
     """Lists are indented, texts of several lines are literal blocks."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the signature is PyYAML's
@@ -26,7 +26,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
-_Dumper.add_representer(str, _text)
+_DraftDumper.add_representer(str, _text)
 
 
 def yaml_text(draft: DraftFile) -> str:
@@ -55,7 +55,7 @@ def _steps(draft: DraftFile, steps: Iterable[dict[str, object]]) -> Iterator[str
 
 def _field(name: str, value: object) -> list[str]:
     text = yaml.dump(
-        {name: value}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH
+        {name: value}, Dumper=_DraftDumper, sort_keys=False, allow_unicode=True, width=_WIDTH
     )
     return text.rstrip("\n").split("\n")
 

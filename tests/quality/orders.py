@@ -3,7 +3,7 @@
 from typing import Any
 
 from logdriven_dagster.engine.targets.rejected import rejected_target
-from logdriven_dagster.engine.targets.store import Place
+from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.model.quality import QualityReport, RuleResult
 from tests.builders import day
@@ -64,6 +64,6 @@ class Orders(Lab):
         project = self.project
         apart = rejected_target("ods.orders", project.table("ods.orders").steps[-1])
         assert apart is not None
-        place = Place(project, self.spark, lambda: self.engine._catalog)
+        place = StoreContext(project, self.spark, lambda: self.engine._catalog)
         frame = store(place, *apart).read(None).drop("_window_start")
         return sorted((tuple(row) for row in frame.collect()), key=repr)

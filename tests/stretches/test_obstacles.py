@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from logdriven_dagster.config.sql.window_keys import Keys, keys_of_source
+from logdriven_dagster.config.sql.window_keys import KeyAnalysis, keys_of_source
 from logdriven_dagster.config.sql.window_scopes import SHARED, NamedRows, TogetherError
 from logdriven_dagster.model.periods import Grid, Period
 
@@ -24,7 +24,7 @@ RELATIONS = {
 
 
 def keys(sql: str, grid: Grid = DAYS) -> set[str] | None:
-    found = Keys(grid, RELATIONS).of(sql).keys
+    found = KeyAnalysis(grid, RELATIONS).of(sql).keys
     return None if found is None else set(found)
 
 

@@ -37,13 +37,13 @@ def oversights(project: Project, documents: Iterable[Document]) -> list[ConfigEr
         table = project.tables.get(str(document.values.get("table")))
         job = project.jobs.get(str(document.values.get("job")))
         if table is not None:
-            found += _Table(project, table, document).mistakes()
+            found += _TableOversights(project, table, document).mistakes()
         elif isinstance(job, MaintenanceJob):
             found += _of_upkeep(project, job, document)
     return list(reported_once(found))
 
 
-class _Table:
+class _TableOversights:
     """One table and its file."""
 
     def __init__(self, project: Project, table: TableConfig, document: Document) -> None:

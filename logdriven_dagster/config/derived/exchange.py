@@ -83,7 +83,9 @@ class Export(Model):
 
 def as_yaml(export: dict[str, Any]) -> str:
     """The export for people: SQL and Python as they are written."""
-    return str(yaml.dump(export, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+    return str(
+        yaml.dump(export, Dumper=_ExportDumper, sort_keys=False, allow_unicode=True, width=100)
+    )
 
 
 def as_json(export: dict[str, Any]) -> str:
@@ -110,7 +112,7 @@ _FINE = re.compile(r"[^\s\x85\u2028\u2029][^\r\x85\u2028\u2029]*", re.DOTALL)
 _BREAKS = re.compile(r"[\x85\u2028\u2029]")
 
 
-class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+class _ExportDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """Texts of several lines as blocks, where YAML gives back exactly what was written."""
 
     def ignore_aliases(self, _data: Any) -> bool:
@@ -127,4 +129,4 @@ def _text(dumper: Any, text: str) -> Any:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _text)
+_ExportDumper.add_representer(str, _text)

@@ -19,7 +19,7 @@ from pydantic import BaseModel as PydanticModel
 from pydantic.json_schema import WithJsonSchema
 
 from logdriven_dagster.config.locations import local_folder
-from logdriven_dagster.config.yaml.reading import shown
+from logdriven_dagster.config.yaml.loader import shown
 from logdriven_dagster.model.periods import Period, Unit
 from logdriven_dagster.model.windows import on_clock
 

@@ -10,7 +10,7 @@ from logdriven_dagster.config.models.fields import (
     StepName,
     as_tuple,
 )
-from logdriven_dagster.config.models.looping import LoopField
+from logdriven_dagster.config.models.loop_over import LoopField
 from logdriven_dagster.config.models.quality import QualityConfig
 from logdriven_dagster.config.models.types.registered import SourceField, TargetField
 

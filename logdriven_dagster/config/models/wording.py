@@ -15,8 +15,8 @@ from pydantic_core import ErrorDetails
 from logdriven_dagster.config.models.fields import IDENTIFIER
 from logdriven_dagster.config.models.types.registered import not_registered
 from logdriven_dagster.config.yaml.documents import Document, Location
-from logdriven_dagster.config.yaml.locating import alias_of, place_of, types_of, value_at
-from logdriven_dagster.config.yaml.reading import ambiguous, shown
+from logdriven_dagster.config.yaml.field_locations import alias_of, place_of, types_of, value_at
+from logdriven_dagster.config.yaml.loader import ambiguous, shown
 from logdriven_dagster.errors import ConfigError
 
 _LENGTH_OF_TIME = "a length of time, such as 1 day or 15 min"

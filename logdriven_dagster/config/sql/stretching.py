@@ -8,7 +8,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError
-from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW, Keys
+from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW, KeyAnalysis
 from logdriven_dagster.config.sql.window_scopes import SHARED, NamedRows, TogetherError
 
 Counting: TypeAlias = Literal["results", "reads", "unknown"]
@@ -83,7 +83,7 @@ class _Steps:
         for dependency in table.managed_dependencies:
             if dependency.read != "none":
                 self._relations[dependency.table.lower()] = self._upstream(dependency.table)
-        self.keys = Keys(table.grid, self._relations)
+        self.keys = KeyAnalysis(table.grid, self._relations)
 
     def look(self) -> None:
         """TogetherError if a query mixes windows."""
@@ -124,7 +124,7 @@ class _Steps:
             raise TogetherError(f"its source uses {found[0]}")
         inner = SHARED
         for _, sql, connection in source.statements():
-            inner = Keys(self._table.grid, {}).of(sql, self._dialect(connection))
+            inner = KeyAnalysis(self._table.grid, {}).of(sql, self._dialect(connection))
         if source.window_column is None:
             return inner
         return NamedRows((inner.keys or frozenset()) | {source.window_column.lower()})

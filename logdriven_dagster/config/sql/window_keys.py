@@ -40,7 +40,7 @@ def keys_of_source(sql: str, grid: Grid, column: str) -> frozenset[str]:
     """
     if "${" in _QUOTED_BOUND.sub("", sql):
         return frozenset()
-    keys = Keys(grid, {"source": NamedRows(frozenset({column.lower()}))})
+    keys = KeyAnalysis(grid, {"source": NamedRows(frozenset({column.lower()}))})
     try:
         found = keys.of(sql).keys
     except (TogetherError, UnreadableSqlError):
@@ -49,7 +49,7 @@ def keys_of_source(sql: str, grid: Grid, column: str) -> frozenset[str]:
 
 
 @dataclass
-class Keys:
+class KeyAnalysis:
     """Analyses the queries of one table."""
 
     grid: Grid

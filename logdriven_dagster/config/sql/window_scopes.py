@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from logdriven_dagster.config.sql.window_keys import Keys
+    from logdriven_dagster.config.sql.window_keys import KeyAnalysis
 
 START, END = "data_range_start", "data_range_end"
 
@@ -39,7 +39,7 @@ SHARED = NamedRows()
 class Scope:
     """One SELECT with what it reads."""
 
-    def __init__(self, analysis: "Keys", node: Any, known: Mapping[str, NamedRows]) -> None:
+    def __init__(self, analysis: "KeyAnalysis", node: Any, known: Mapping[str, NamedRows]) -> None:
         self._analysis, self._node, self._known = analysis, node, known
         self.keys: dict[str, frozenset[str]] = {}
         """Alias → its keys, of what is read window by window."""

@@ -9,7 +9,7 @@ import yaml
 from yaml.reader import ReaderError
 
 from logdriven_dagster.config.yaml.bounds import ExcessError, read_yaml
-from logdriven_dagster.config.yaml.reading import Loader, yaml_problem
+from logdriven_dagster.config.yaml.loader import Loader, yaml_problem
 from logdriven_dagster.errors import ConfigError
 
 Location: TypeAlias = tuple[str | int, ...]

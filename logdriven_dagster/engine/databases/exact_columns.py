@@ -47,7 +47,7 @@ def read_exactly(
     frame = _load(spark, options)
     text = options.get("customSchema")
     given: Any = StructType.fromDDL(text) if text else StructType()
-    look = _Look(connection.url.get_backend_name(), zone, window, given)
+    look = _ColumnContext(connection.url.get_backend_name(), zone, window, given)
     exact = {f.name: found for f in frame.schema.fields if (found := look.at(f))}
     if not exact:
         return ExactFrame(frame, dict(options), {}, zone, look.quote)
@@ -148,7 +148,7 @@ def _name(column: str, quote: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _ColumnContext:
     """What is known before a column is looked at."""
 
     backend: str

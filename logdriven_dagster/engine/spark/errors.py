@@ -10,25 +10,25 @@ from typing import TypeAlias
 from urllib.parse import unquote
 
 from logdriven_dagster.config.secrets import redact_start
-from logdriven_dagster.engine.spark.thrown import Thrown
+from logdriven_dagster.engine.spark.jvm_exception import JvmException
 
 _LONGEST_FRAGMENT = 80
 
-Sentence: TypeAlias = "str | Callable[[Thrown], str]"
+Sentence: TypeAlias = "str | Callable[[JvmException], str]"
 
 
-def sentence_of(chain: Sequence[Thrown]) -> str:
+def sentence_of(chain: Sequence[JvmException]) -> str:
     """One sentence about the exceptions of a chain, outermost first."""
     telling = [thrown for thrown in chain if not repeats_its_cause(thrown)] or list(chain)
     return _joined(telling)
 
 
-def repeats_its_cause(thrown: Thrown) -> bool:
+def repeats_its_cause(thrown: JvmException) -> bool:
     """Whether it is Spark's wrapper around a failed task, whose text is a stack trace."""
     return thrown.types[0] == "org.apache.spark.SparkException" and thrown.condition is None
 
 
-def _joined(chain: Sequence[Thrown]) -> str:
+def _joined(chain: Sequence[JvmException]) -> str:
     """The outermost exception; those whose causes say more go on with them."""
     first, *causes = chain
     text = _one(first)
@@ -40,7 +40,7 @@ def _joined(chain: Sequence[Thrown]) -> str:
 _SAID_BY_THEIR_CAUSE = frozenset({"FAILED_JDBC", "FAILED_READ_FILE", "MALFORMED_RECORD_IN_PARSING"})
 
 
-def _one(thrown: Thrown) -> str:
+def _one(thrown: JvmException) -> str:
     sentence = SENTENCES.get(_family(thrown)) if thrown.condition else _of_java(thrown)
     if sentence is None:
         return _as_spark_says(thrown)
@@ -49,14 +49,14 @@ def _one(thrown: Thrown) -> str:
     return sentence.format_map(_Parts(thrown))
 
 
-def _of_java(thrown: Thrown) -> "Sentence | None":
+def _of_java(thrown: JvmException) -> "Sentence | None":
     """What is said of exceptions of its class, or of the nearest one above it."""
     if thrown.types[0] == "java.lang.RuntimeException":
         return _what_java_says
     return next((_OF_JAVA[name] for name in thrown.types if name in _OF_JAVA), None)
 
 
-def _family(thrown: Thrown) -> str:
+def _family(thrown: JvmException) -> str:
     """The condition without its variant: CAST_INVALID_INPUT, UNRESOLVED_COLUMN."""
     return (thrown.condition or "").partition(".")[0]
 
@@ -64,7 +64,7 @@ def _family(thrown: Thrown) -> str:
 class _Parts(dict[str, str]):
     """The parameters of an error without Spark's quotes, and where in the query it arose."""
 
-    def __init__(self, thrown: Thrown) -> None:
+    def __init__(self, thrown: JvmException) -> None:
         super().__init__({name: _plain(value) for name, value in thrown.parameters.items()})
         # Spark marks a number's type by a letter: 3000000000L.
         self["number"] = re.sub(r"(?<=\d)[LSBDF]$|BD$", "", self.get("value", ""))
@@ -98,7 +98,7 @@ def _place(message: str) -> str:
     return f" (line {line}, column {column + 1} of the query)"
 
 
-def _as_spark_says(thrown: Thrown) -> str:
+def _as_spark_says(thrown: JvmException) -> str:
     message = thrown.message.strip().split("\n\tat ")[0]
     code = re.match(r"\[[A-Z_0-9.]+\]", message)
     if code is None:
@@ -110,7 +110,7 @@ def _as_spark_says(thrown: Thrown) -> str:
     return text.rstrip(".") + _place(message)
 
 
-def _header(thrown: Thrown) -> str:
+def _header(thrown: JvmException) -> str:
     """A CSV file whose header is not that of the columns; other illegal arguments as they are."""
     given = dict(re.findall(r"^ (Header|Schema): (.*)$", thrown.message, re.MULTILINE))
     if not {"Header", "Schema"} <= given.keys():
@@ -118,13 +118,13 @@ def _header(thrown: Thrown) -> str:
     return f"its header is {given['Header']}, but the columns are {given['Schema']}"
 
 
-def _what_java_says(thrown: Thrown) -> str:
+def _what_java_says(thrown: JvmException) -> str:
     """The first sentence of an exception whose class says nothing."""
     text = re.sub(r"^file:/\S+ is not", "it is not", thrown.message)
     return re.split(r"\.\s|\n", text)[0] or thrown.name
 
 
-def _missing_class(thrown: Thrown) -> str:
+def _missing_class(thrown: JvmException) -> str:
     return f"Spark has no Java class {thrown.message}; add its jar to spark.jars in spark.config"
 
 
@@ -132,7 +132,7 @@ _REFUSED = re.compile(r"column .* holds .*; read it with options\.customSchema: 
 """What a condition of ours in a query says of a value, as `exact_values.refusal` words it."""
 
 
-def _of_a_database(thrown: Thrown) -> str:
+def _of_a_database(thrown: JvmException) -> str:
     if refused := _REFUSED.search(thrown.message):
         return refused[0].replace("`", "")
     if thrown.message == "No suitable driver":
@@ -140,12 +140,12 @@ def _of_a_database(thrown: Thrown) -> str:
     return f"the database says: {thrown.message.strip().partition(chr(10))[0]}"
 
 
-def _number(thrown: Thrown) -> str:
+def _number(thrown: JvmException) -> str:
     found = re.fullmatch(r'For input string: (".*")(?: .*)?', thrown.message, re.DOTALL)
     return f"{found[1]} is not a number of that type" if found else _as_spark_says(thrown)
 
 
-def _raised_in_python(thrown: Thrown) -> str:
+def _raised_in_python(thrown: JvmException) -> str:
     """The exception of a Python function, and the line of the user's file that raised it."""
     text = thrown.message.partition("Traceback (most recent call last)")[2] or thrown.message
     text = re.sub(r"\s*SQLSTATE: \w+\s*$", "", text)

@@ -29,13 +29,15 @@ class ExistingRows:
 
 def existing_rows(project: Project, tables: Iterable[str]) -> Iterator[ExistingRows]:
     """Report the rows in the targets of tables of which no window has been published yet."""
-    looks: dict[tuple[str, str], _Look] = {}
+    looks: dict[tuple[str, str], _ContentsThread] = {}
     for table in tables:
         for step in project.tables[table].steps:
             if step.target is not None:
                 place = _asked_as(step.target)
                 key = (step.target.contents, place or f"{table}.{step.step}")
-                looks.setdefault(key, _Look(project, place)).targets.append((table, step.target))
+                looks.setdefault(key, _ContentsThread(project, place)).targets.append(
+                    (table, step.target)
+                )
     for look in looks.values():
         look.start()
     deadline = monotonic() + _PATIENCE_SECONDS
@@ -51,7 +53,7 @@ def _asked_as(target: Target) -> str:
     return str(Need("catalog")) if target.in_catalog else ""
 
 
-class _Look(Thread):
+class _ContentsThread(Thread):
     """One look at all targets of a place, which are of one type."""
 
     def __init__(self, project: Project, place: str) -> None:

@@ -23,7 +23,7 @@ from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform, ddl
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import remove, storage_of
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
-from logdriven_dagster.engine.targets.store import Place, StagedRows
+from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
@@ -48,7 +48,7 @@ class KafkaTopic:
 
     takes_stretches, stages_in_one_query = False, True
 
-    def __init__(self, place: Place, table: str, target: KafkaTarget) -> None:
+    def __init__(self, place: StoreContext, table: str, target: KafkaTarget) -> None:
         self._place, self._table, self._target = place, table, target
         self._staging = f"{place.project.staging}/{table}"
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a store works: the project, and the session whose views its readers need."""
+class StoreContext:
+    """What a store works with: the project, and the Spark session whose views its readers need."""
 
     project: Project
     spark: "SparkSession"

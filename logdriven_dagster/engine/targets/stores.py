@@ -3,10 +3,10 @@
 from pkgutil import resolve_name
 
 from logdriven_dagster.config.models.types.targets import Target
-from logdriven_dagster.engine.targets.store import Place, Store
+from logdriven_dagster.engine.targets.store import Store, StoreContext
 
 
-def store(place: Place, table: str, target: Target) -> Store:
+def store(place: StoreContext, table: str, target: Target) -> Store:
     """The store of a target of this table."""
     found: Store = resolve_name(target.store)(place, table, target)
     return found

@@ -64,13 +64,13 @@ def analyse(project: Project, spark: "SparkSession") -> Iterator[Analysed]:
     columns: dict[str, StructType] = {}
     for table in project.tables.values():
         with fresh_session(spark, project) as session:
-            looked = _Table(project, table, session, columns)
+            looked = _TableAnalysis(project, table, session, columns)
             yield from looked.found()
             if looked.columns is not None:
                 columns[table.table] = looked.columns
 
 
-class _Table:
+class _TableAnalysis:
     """One table in a session of its own."""
 
     def __init__(

@@ -17,7 +17,7 @@ from logdriven_dagster.engine.sources.source_rows import Looks, Recall, count_ro
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.session import fresh_session, quieten
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
-from logdriven_dagster.engine.targets.store import Place
+from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.engine.window.session import WindowSession
 from logdriven_dagster.model.runs import WindowRun
@@ -91,7 +91,7 @@ class Engine:
             reading = Reading(self._project, spark, run, self._sources)
             return count_rows(reading, step, now, done)
 
-    def _read(self, place: Place, name: str, windows: Reads) -> "DataFrame":
+    def _read(self, place: StoreContext, name: str, windows: Reads) -> "DataFrame":
         target = place.project.table(name).output
         keeper = store(place, name, target)
         # A table that is replaced as a whole has no windows, only a present.
@@ -102,8 +102,8 @@ class Engine:
         frames = (keeper.read(window).drop(WINDOW_START) for window in windows)
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
-    def _place(self, spark: "SparkSession", project: Project) -> Place:
-        return Place(project, spark, self._open_catalog, self._sources, self._looks)
+    def _place(self, spark: "SparkSession", project: Project) -> StoreContext:
+        return StoreContext(project, spark, self._open_catalog, self._sources, self._looks)
 
     def _open_catalog(self) -> Any:
         with self._opening:  # windows side by side share one

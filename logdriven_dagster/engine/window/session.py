@@ -19,14 +19,14 @@ from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.quality.checks import refuse_violations
 from logdriven_dagster.engine.quality.inspected_store import InspectedStore
 from logdriven_dagster.engine.quality.inspector import Inspector
-from logdriven_dagster.engine.queries.placing import placed
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.queries.views import Views
+from logdriven_dagster.engine.queries.window_check import placed
 from logdriven_dagster.engine.sources.files.arrivals import refuse_changed
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.targets.rejected import rejected_target
 from logdriven_dagster.engine.targets.staged_files import in_few_files, kept_for_a_while
-from logdriven_dagster.engine.targets.store import Place, StagedRows, Store
+from logdriven_dagster.engine.targets.store import StagedRows, Store, StoreContext
 from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.engine.window.read_counts import ReadCounts
 from logdriven_dagster.engine.window.staged_steps import viewed, written
@@ -49,9 +49,9 @@ class WindowSession:
 
     def __init__(
         self,
-        place: Place,
+        place: StoreContext,
         runs: Sequence[WindowRun],
-        read: "Callable[[Place, str, Reads], DataFrame]",
+        read: "Callable[[StoreContext, str, Reads], DataFrame]",
     ) -> None:
         """`runs` are of adjoining windows, oldest first."""
         self._place, self._runs, self._whole = place, runs, whole_run(runs)

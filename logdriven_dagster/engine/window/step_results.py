@@ -4,21 +4,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.models.looping import LoopOver
+from logdriven_dagster.config.models.loop_over import LoopOver
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.engine.databases.scripts import run_script
-from logdriven_dagster.engine.queries.looping import loop_rows, union
-from logdriven_dagster.engine.queries.placing import chosen_by_source
+from logdriven_dagster.engine.queries.loop_over import loop_rows, union
 from logdriven_dagster.engine.queries.rendering import render_for_database
 from logdriven_dagster.engine.queries.transforms import call, load_function
 from logdriven_dagster.engine.queries.views import Views
+from logdriven_dagster.engine.queries.window_check import chosen_by_source
 from logdriven_dagster.engine.sources.files.json_keys import refuse_keys
 from logdriven_dagster.engine.sources.files.records import Malformed
 from logdriven_dagster.engine.sources.readers import Reading, read_source, reader_of
 from logdriven_dagster.engine.sources.source_rows import look
 from logdriven_dagster.engine.spark.actions import run_action, run_checks
-from logdriven_dagster.engine.targets.store import Place
+from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
@@ -41,7 +41,7 @@ class StepResult:
     files: tuple[str, ...] = ()
     """The names of the files that it reads."""
     chosen: bool = False
-    """Whether no row can lie outside the window; see `placing.chosen_by_source`."""
+    """Whether no row can lie outside the window; see `window_check.chosen_by_source`."""
 
 
 class StepResults:
@@ -49,7 +49,7 @@ class StepResults:
 
     def __init__(
         self,
-        place: Place,
+        place: StoreContext,
         run: WindowRun,
         table: TableConfig,
         views: Views,

@@ -55,7 +55,7 @@ def scaffold(project: Project, wish: ScaffoldRequest) -> Translation:
         taken.add(name.lower())
         if name != f"{wish.layer}.{table.name}":
             translation.note(table.label, "its name", f"the table is called {name}")
-        one = _One(project, wish, engine, table, name)
+        one = _TableDraft(project, wish, engine, table, name)
         translation.drafts.append(one.draft(translation))
     return translation
 
@@ -98,7 +98,7 @@ def _dotless(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _One:
+class _TableDraft:
     """One table on its way into a file."""
 
     project: Project

@@ -52,7 +52,7 @@ def import_kettle(project: Project, wish: KettleRequest) -> Translation:
     engine = open_database(project.connection(wish.connection))
     found = read_configuration(engine, wish.schema, translation)
     steps = Translator(project, wish.connections, wish.repository, translation)
-    work = _Import(project, wish, found, steps, translation)
+    work = _KettleImport(project, wish, found, steps, translation)
     work.standard()
     work.maintenance()
     translation.names = work.names
@@ -60,7 +60,7 @@ def import_kettle(project: Project, wish: KettleRequest) -> Translation:
 
 
 @dataclass(slots=True)
-class _Import:
+class _KettleImport:
     project: Project
     wish: KettleRequest
     found: Configuration

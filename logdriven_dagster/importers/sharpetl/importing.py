@@ -49,12 +49,12 @@ def import_sharpetl(
     translation.names = names
     known = read_rules(rules)
     for workflow in workflows:
-        one = _One(project, workflow, translation, names, (connections, known))
+        one = _WorkflowDraft(project, workflow, translation, names, (connections, known))
         translation.drafts.append(one.draft())
     return translation
 
 
-class _One:
+class _WorkflowDraft:
     """One workflow on its way into a file."""
 
     def __init__(

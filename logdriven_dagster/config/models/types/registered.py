@@ -27,7 +27,7 @@ from logdriven_dagster.config.models.types.parts import Part
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.spark_table import CatalogSource
 from logdriven_dagster.config.models.types.targets import Target
-from logdriven_dagster.config.yaml.locating import types_of
+from logdriven_dagster.config.yaml.field_locations import types_of
 from logdriven_dagster.errors import in_brief
 
 _UNUSABLE: dict[str, str] = {}

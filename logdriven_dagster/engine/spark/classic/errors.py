@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from logdriven_dagster.engine.spark.classic import internals
-from logdriven_dagster.engine.spark.thrown import Thrown
+from logdriven_dagster.engine.spark.jvm_exception import JvmException
 
 _LONGEST_CHAIN = 20
 
 
-def causes(error: BaseException) -> tuple[Thrown, ...]:
+def causes(error: BaseException) -> tuple[JvmException, ...]:
     """The exceptions behind an error, outermost first."""
     return tuple(map(_of_java, _causes(internals.java_error(error))))
 
@@ -22,15 +22,15 @@ def _causes(throwable: Any) -> Iterator[Any]:
         throwable = throwable.getCause()
 
 
-def _of_java(throwable: Any) -> Thrown:
+def _of_java(throwable: Any) -> JvmException:
     types = tuple(_types(throwable))
     message = str(throwable.getMessage() or "")
     if "java.sql.SQLException" in types:
-        return Thrown(types, message, None, throwable.getSQLState(), throwable.getErrorCode())
+        return JvmException(types, message, None, throwable.getSQLState(), throwable.getErrorCode())
     if not _is_sparks(throwable):
-        return Thrown(types, message)
+        return JvmException(types, message)
     contexts = [c for c in throwable.getQueryContext() if c.contextType().toString() == "SQL"]
-    return Thrown(
+    return JvmException(
         types,
         message,
         throwable.getCondition(),

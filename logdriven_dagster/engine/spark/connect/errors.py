@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from logdriven_dagster.engine.spark.thrown import Thrown
+from logdriven_dagster.engine.spark.jvm_exception import JvmException
 
 _LOST = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED"})
 """States of gRPC in which the server, or the way to it, is gone."""
@@ -11,24 +11,24 @@ _FORGOTTEN = ("INVALID_HANDLE.", "INVALID_CURSOR.")
 """Conditions of a server that was started anew, or that gave up waiting for us."""
 
 
-def causes(error: BaseException) -> tuple[Thrown, ...]:
+def causes(error: BaseException) -> tuple[JvmException, ...]:
     """The exceptions behind one of Connect, outermost first."""
     from logdriven_dagster.engine.spark.connect.channels import details_of
 
     return _chain(details_of(error)) or (_of_grpc(error),)
 
 
-def _chain(details: Any) -> tuple[Thrown, ...]:
+def _chain(details: Any) -> tuple[JvmException, ...]:
     if details is None or not details.HasField("root_error_idx"):
         return ()
-    chain: list[Thrown] = []
+    chain: list[JvmException] = []
     index = details.root_error_idx
     while len(chain) < len(details.errors):
         entry = details.errors[index]
         spark = entry.spark_throwable
         fragments = [c.fragment for c in spark.query_contexts if c.context_type == c.SQL]
         chain.append(
-            Thrown(
+            JvmException(
                 tuple(entry.error_type_hierarchy),
                 entry.message,
                 spark.error_class or None,
@@ -43,13 +43,13 @@ def _chain(details: Any) -> tuple[Thrown, ...]:
     return tuple(chain)
 
 
-def _of_grpc(error: Any) -> Thrown:
+def _of_grpc(error: Any) -> JvmException:
     """An error without a chain: the server did not answer, or does not know us any more."""
     code = error.getGrpcStatusCode().name if hasattr(error, "getGrpcStatusCode") else ""
     condition = _condition(error)
     gone = code in _LOST or (condition or "").startswith(_FORGOTTEN)
     types = ("java.net.SocketException",) if gone else (type(error).__name__,)
-    return Thrown(types, str(error), condition)
+    return JvmException(types, str(error), condition)
 
 
 def _condition(error: Any) -> str | None:

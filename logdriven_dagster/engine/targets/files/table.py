@@ -35,7 +35,7 @@ from logdriven_dagster.engine.targets.staged_files import (
     stage_files,
     staged_frame,
 )
-from logdriven_dagster.engine.targets.store import Place, StagedRows, is_newer
+from logdriven_dagster.engine.targets.store import StagedRows, StoreContext, is_newer
 from logdriven_dagster.errors import NotPublishedError, TerminalStepError
 from logdriven_dagster.model.runs import Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow, range_text
@@ -80,7 +80,7 @@ class WindowFiles:
 
     stages_in_one_query = True
 
-    def __init__(self, place: Place, table: str, target: FileTarget) -> None:
+    def __init__(self, place: StoreContext, table: str, target: FileTarget) -> None:
         self._place, self._table, self._target = place, table, target
         self._folder = files_folder(place.project, table, target)
         self._data = f"{self._folder}/data"

@@ -52,7 +52,7 @@ from logdriven_dagster.engine.targets.iceberg.schema import iceberg_schema, spar
 from logdriven_dagster.engine.targets.iceberg.upsert import merge, refuse_duplicate_keys
 from logdriven_dagster.engine.targets.jdbc.creation import create
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
-from logdriven_dagster.engine.targets.store import Place, StagedRows
+from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.errors import NotPublishedError, TransientStepError
 from logdriven_dagster.model.runs import Merged, Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
@@ -68,7 +68,7 @@ _COMMIT_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """What one commit does to a table's files."""
 
     removed: "list[DataFile]"
@@ -95,7 +95,7 @@ class IcebergTable:
 
     stages_in_one_query = True
 
-    def __init__(self, place: Place, table: str, target: IcebergTarget) -> None:
+    def __init__(self, place: StoreContext, table: str, target: IcebergTarget) -> None:
         self._place, self._target = place, target
         self._name = target.name or table
         self._identifier = identifier(self._name)
@@ -170,11 +170,11 @@ class IcebergTable:
         done = snapshots_of(table, staged)
         return [rows for rows, snapshot in zip(staged, done, strict=True) if snapshot is None]
 
-    def _changed(self, table: "Table", staged: Sequence[StagedRows]) -> Change:
+    def _changed(self, table: "Table", staged: Sequence[StagedRows]) -> FileChange:
         if self._target.mode == "upsert":
             return self._merged(table, staged[0])
         if others := files_of_others(table, self._target):
-            return Change(others, tuple(path for rows in staged for path in rows.files))
+            return FileChange(others, tuple(path for rows in staged for path in rows.files))
         return self._replacing(table, staged)
 
     def fence(self, runs: Sequence[WindowRun]) -> None:
@@ -212,7 +212,7 @@ class IcebergTable:
                 return
             yield table
 
-    def _commit(self, table: "Table", staged: Sequence[StagedRows], change: Change) -> bool:
+    def _commit(self, table: "Table", staged: Sequence[StagedRows], change: FileChange) -> bool:
         """One atomic commit; False if another writer was faster and the change may be stale."""
         from pyiceberg.exceptions import CommitFailedException, ValidationException
         from pyiceberg.io.pyarrow import parquet_file_to_data_file
@@ -270,15 +270,15 @@ class IcebergTable:
         """The column that places a row in a window."""
         return window_column(self._target)
 
-    def _replacing(self, table: "Table", staged: Sequence[StagedRows]) -> Change:
+    def _replacing(self, table: "Table", staged: Sequence[StagedRows]) -> FileChange:
         """What makes way for the staged files, by mode; the windows are one after the other."""
         added = tuple(path for rows in staged for path in rows.files)
         windows = [rows.run.window for rows in staged]
         if self._target.mode == "overwrite":
-            return Change(matching_files(table), added)
+            return FileChange(matching_files(table), added)
         column, schema = self._window_column, table.schema()
         if column == WINDOW_START and WINDOW_START not in schema.column_names:
-            return Change([], added)  # all rows are of others, and stay
+            return FileChange([], added)  # all rows are of others, and stay
         if self._target.mode == "append":
             condition = one_of(column, [bound_text(schema, column, each.start) for each in windows])
         else:
@@ -286,13 +286,13 @@ class IcebergTable:
             condition = within(schema, column, whole)
         files = matching_files(table, condition)
         if is_partitioned_by(table, column) or all_within(table, condition, files):
-            return Change(files, added)
+            return FileChange(files, added)
         # A file of a larger window, of another mode, or of others keeps its other rows.
-        return Change([], added, cut=condition)
+        return FileChange([], added, cut=condition)
 
-    def _merged(self, table: "Table", staged: StagedRows) -> Change:
+    def _merged(self, table: "Table", staged: StagedRows) -> FileChange:
         removed, added, merged = merge(self._place.spark, table, self._target.key, staged)
-        return Change(removed, added, merged=merged)
+        return FileChange(removed, added, merged=merged)
 
     def _existing(self) -> "Table | None":
         return load_existing(self._catalog, self._identifier)

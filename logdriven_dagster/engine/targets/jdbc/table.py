@@ -57,7 +57,7 @@ from logdriven_dagster.engine.targets.jdbc.creation import create
 from logdriven_dagster.engine.targets.jdbc.first_contact import meet_in_database, refuse_in_database
 from logdriven_dagster.engine.targets.jdbc.replaced_rows import has_moments, replaced_rows
 from logdriven_dagster.engine.targets.jdbc.upsert import refuse_bad_keys, upsert
-from logdriven_dagster.engine.targets.store import Place, StagedRows
+from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.errors import NotPublishedError, TerminalStepError
 from logdriven_dagster.model.runs import Merged, Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
@@ -81,7 +81,7 @@ class JdbcTable:
 
     takes_stretches, stages_in_one_query = False, False
 
-    def __init__(self, place: Place, _table: str, target: JdbcTarget) -> None:
+    def __init__(self, place: StoreContext, _table: str, target: JdbcTarget) -> None:
         self._place, self._target = place, target
         self._connection = place.project.connection(target.connection)
         self._backend = self._connection.url.get_backend_name()

@@ -18,7 +18,7 @@ from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog, remove_snapshots
 from logdriven_dagster.engine.targets.iceberg.table import IcebergTable
-from logdriven_dagster.engine.targets.store import Place
+from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.errors import StepError, TransientStepError
 from logdriven_dagster.model.runs import WindowRun
 from tests.builders import day
@@ -57,7 +57,7 @@ def create_table(project: Project) -> None:
 def fence(project: Project, token: int) -> None:
     """What the successor of a dead attempt does first."""
     catalog = open_catalog(project)
-    place: Any = Place(project, None, lambda: catalog)  # type: ignore[arg-type]
+    place: Any = StoreContext(project, None, lambda: catalog)  # type: ignore[arg-type]
     run = WindowRun(token, "ods.t", day(1), token).at("load")
     try:
         with step_errors():

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Thrown:
+class JvmException:
     """One exception of a chain of causes."""
 
     types: tuple[str, ...]
