@@ -122,7 +122,7 @@ def open_connection(name: str, config: ConnectionConfig, root: Path) -> Connecti
 
 
 def driver_of(config: ConnectionConfig) -> str | None:
-    """The JDBC driver of a connection, without its secrets; None if it cannot be told here."""
+    """The JDBC driver of a connection, without its secrets; None if it cannot be known here."""
     if config.jdbc.driver or config.url is None:
         return config.jdbc.driver
     url = config.url

@@ -96,7 +96,7 @@ def has_reference(text: str) -> bool:
 
 
 def is_reference(text: str) -> bool:
-    """Whether all of the text does."""
+    """Whether all of the text comes from the environment or from a file."""
     return bool(_REFERENCE.fullmatch(text))
 
 

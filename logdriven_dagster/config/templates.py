@@ -64,7 +64,7 @@ class _Item:
 
     @cached_property
     def label(self) -> str:
-        """Which item it is, for people."""
+        """Return a name of the item for messages."""
         name = self.value
         if isinstance(name, dict):
             own = [name[key] for key in ("name", "table", "job") if key in name]

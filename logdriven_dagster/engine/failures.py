@@ -139,7 +139,7 @@ def _raised_by_a_worker(error: Exception) -> StepError | None:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the same step may succeed when tried again, told from types and codes alone."""
+    """Whether a retry of the step may succeed, judged by types and codes alone."""
     if isinstance(error, (ConnectionError, TimeoutError, socket.gaierror, URLError, MemoryError)):
         return True
     if isinstance(error, OSError):
@@ -183,7 +183,7 @@ def _is_transient_java(thrown: JvmException) -> bool:
 
 
 def _sentence(error: Exception) -> str:
-    """The error in one line, for people."""
+    """Return the error in one line, for people."""
     if said := driver_words(getattr(error, "orig", None)):
         return f"{getattr(error, 'database', 'the database')} says: {said}"
     chain = thrown_by(error)
@@ -210,7 +210,7 @@ def _text(error: Exception) -> str:
 
 
 def _place(error: Exception) -> str:
-    """Where a function of the user's raised it."""
+    """Return the place in the user's file where a function raised the error."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_USERS)]
     return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""

@@ -26,7 +26,7 @@ class Writing:
 
     @property
     def changed(self) -> tuple[Path, ...]:
-        """What is to be written."""
+        """Return the files that the import would write."""
         return tuple(path for path in self.texts if path not in self.unchanged)
 
     def refuse_differing(self) -> None:

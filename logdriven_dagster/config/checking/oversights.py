@@ -44,7 +44,7 @@ def oversights(project: Project, documents: Iterable[Document]) -> list[ConfigEr
 
 
 class _TableOversights:
-    """One table and its file."""
+    """Looks for the oversights of one table in its file."""
 
     def __init__(self, project: Project, table: TableConfig, document: Document) -> None:
         self._project, self._table, self._document = project, table, document

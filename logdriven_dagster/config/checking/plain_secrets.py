@@ -51,7 +51,7 @@ def definition_secrets(document: Document) -> Iterator[ConfigError]:
             yield from _plain_options(document, ("steps", n, *inner), _mapping(step, *inner))
     for group in _mapping(values, "properties"):
         keys, place = _mapping(values, "properties", group), ("properties", group)
-        # The others are the project's, where they are told.
+        # The others are the project's, where they are reported.
         own = {k: v for k, v in keys.items() if not document.lines or (*place, k) in document.lines}
         yield from _plain_options(document, place, own)
 

@@ -52,7 +52,7 @@ class ExportedDefinition(Model):
 
 
 class ExportedVersion(Model):
-    """One row of a log."""
+    """One version of a definition, as an export holds it."""
 
     version: int = Field(ge=1)
     operation: Operation
@@ -73,7 +73,7 @@ class ExportedHistory(Model):
 
 
 class Export(Model):
-    """All definitions of a project."""
+    """An export of all definitions of a project."""
 
     logdriven_export: Literal[1]
     project: str
@@ -82,14 +82,14 @@ class Export(Model):
 
 
 def as_yaml(export: dict[str, Any]) -> str:
-    """The export for people: SQL and Python as they are written."""
+    """Write the export as YAML, for people: SQL and Python as they are written."""
     return str(
         yaml.dump(export, Dumper=_ExportDumper, sort_keys=False, allow_unicode=True, width=100)
     )
 
 
 def as_json(export: dict[str, Any]) -> str:
-    """The export for programs."""
+    """Write the export as JSON, for programs."""
     return json.dumps(export, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -116,7 +116,7 @@ class _ExportDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ign
     """Texts of several lines as blocks, where YAML gives back exactly what was written."""
 
     def ignore_aliases(self, _data: Any) -> bool:
-        """Nothing is abbreviated."""
+        """Write out equal values each time instead of by YAML aliases."""
         return True
 
 

@@ -26,7 +26,7 @@ class NodeKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A box of the graph."""
+    """A node of the graph: a table, or what stands between two tables."""
 
     id: str
     kind: NodeKind
@@ -35,7 +35,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From what comes first to what comes after it."""
+    """An edge of the graph, from what comes first to what comes after it."""
 
     start: str
     end: str

@@ -17,7 +17,7 @@ from logdriven_dagster.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One thing that windows need."""
+    """One thing that windows need beside their data."""
 
     kind: Literal["table", "connection", "catalog", "Spark"]
     """`table`: what only its own file names, which are variables and Python files."""

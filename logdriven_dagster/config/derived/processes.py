@@ -22,7 +22,7 @@ def process_of(table: TableConfig) -> Process:
 
 
 def registry_of(tables: Iterable[TableConfig]) -> Registry:
-    """The processes of a project."""
+    """Return all tables of a project as processes."""
     return Registry(map(process_of, tables))
 
 

@@ -52,7 +52,7 @@ class _Job(Settings):
         default_factory=dict, description="variables of this job's runs; those of a table win"
     )
     notify: tuple[NotifyRule, ...] | None = Field(
-        None, description="who is told how runs end; those of the project's defaults by default"
+        None, description="who is notified how runs end; those of the project's defaults by default"
     )
 
 

@@ -1,4 +1,4 @@
-"""Who is told of what: `recipients` of a project, `notify` of tables and jobs.
+"""Who is notified of what: `recipients` of a project, `notify` of tables and jobs.
 
 Source: Sharp ETL, `notify` of a workflow: type, recipients and condition.
 """
@@ -82,7 +82,7 @@ RecipientField = Annotated[Recipient, Field(discriminator="type")]
 
 
 class NotifyRule(Model):
-    """Who is told on which occasions."""
+    """A rule of `notify`: who is notified, on which occasions."""
 
     to: Annotated[
         tuple[StepName, ...],

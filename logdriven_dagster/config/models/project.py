@@ -1,4 +1,4 @@
-"""The models of `logdriven.yaml`."""
+"""The models of the project file, `logdriven.yaml`."""
 
 from datetime import timedelta
 from typing import Annotated, Literal
@@ -34,7 +34,7 @@ def _without_secrets(remote: str) -> str:
 
 
 class SparkConfig(Model):
-    """The Spark session of a run."""
+    """Settings of the Spark session of a run."""
 
     master: str = "local[*]"
     remote: Annotated[str, AfterValidator(_without_secrets)] = Field(
@@ -53,7 +53,7 @@ class SparkConfig(Model):
 
 
 class JdbcConfig(Model):
-    """What Spark needs where it cannot be told from the SQLAlchemy URL."""
+    """What Spark needs where the SQLAlchemy URL does not say it."""
 
     url: str | None = None
     driver: str | None = None
@@ -112,7 +112,7 @@ class Defaults(Model):
 
 
 class SensorConfig(Model):
-    """The catch-up sensor."""
+    """Settings of the catch-up sensor."""
 
     enabled: bool = Field(False, description="whether a new deployment starts with it running")
     interval: DurationField = timedelta(minutes=1)
@@ -126,7 +126,7 @@ def _long_enough(lease: timedelta) -> timedelta:
 
 
 class ProjectConfig(Model):
-    """`logdriven.yaml`."""
+    """The project file, `logdriven.yaml`."""
 
     project: StepName
     timezone: ZoneField = ZoneInfo("UTC")
@@ -150,7 +150,7 @@ class ProjectConfig(Model):
     spark: SparkConfig = SparkConfig()
     connections: dict[str, ConnectionConfig] = Field(default_factory=dict)
     recipients: dict[StepName, RecipientField] = Field(
-        default_factory=dict, description="who can be told, by the names that notify uses"
+        default_factory=dict, description="who can be notified, by the names that notify uses"
     )
     ui_url: str | None = Field(
         None,

@@ -178,7 +178,7 @@ class BadRuleError(ValueError):
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule as it is checked."""
+    """A rule of a step, ready to be checked."""
 
     name: str
     """In the log."""
@@ -248,7 +248,7 @@ def _blocks(name: str, level: Level, quality: QualityConfig) -> bool:
 
 
 def _written(name: str, column: str | None, given: _Definition, level: Level) -> Rule:
-    """A rule of the user's own."""
+    """Return a rule that the user wrote in SQL or Python."""
     if given.python is not None:
         description = given.description
         return Rule(name, column, "python", level, text=given.python, description=description)

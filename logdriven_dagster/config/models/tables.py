@@ -210,7 +210,7 @@ class TableConfig(Settings):
     properties: Properties = Field(
         default_factory=dict, description="group → key → value; ${group.key} names one"
     )
-    notify: tuple[NotifyRule, ...] = Field((), description="who is told how windows end")
+    notify: tuple[NotifyRule, ...] = Field((), description="who is notified how windows end")
     steps: tuple[StepConfig, ...] = Field(min_length=1)
     checks: tuple[CheckConfig, ...] = ()
     _zone: ZoneInfo = PrivateAttr(ZoneInfo("UTC"))

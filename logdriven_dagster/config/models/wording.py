@@ -201,7 +201,7 @@ def _first_field(models: list[type[BaseModel]]) -> str:
 
 
 def _either(names: list[str]) -> str:
-    """`a`, `a or b`, `a, b or c`."""
+    """Join alternatives for people: `a`, `a or b`, `a, b or c`."""
     *others, last = names
     if not others:
         return last

@@ -21,7 +21,7 @@ def lineage_of(query: Query, known: Mapping[Container, Iterable[str]]) -> QueryL
     """The lineage of a query; `absent` says what it could not find out.
 
     `known` are columns of what it reads; without them `SELECT *` and columns without their table's
-    name can only be told apart where one table is read.
+    name can only be attributed where one table is read.
     """
     try:
         found, absent = _columns(query, known)
@@ -139,7 +139,7 @@ class _Trace:
             yield ColumnOrigin(name) if origin is None else self._column(name, origin)
 
     def whole(self) -> ColumnOrigin:
-        """What rows as a whole come from."""
+        """Return the tables that the rows as a whole come from."""
         return ColumnOrigin("*", self._rows(self.tree))
 
     def _column(self, name: str, selected: str) -> ColumnOrigin:

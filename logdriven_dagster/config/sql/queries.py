@@ -63,7 +63,7 @@ def dialect_of(project: Project, connection: str) -> str | None:
 
 
 class _Asking:
-    """One step and what it asks for."""
+    """Finds the queries of one step, and what the names in them mean."""
 
     def __init__(
         self,

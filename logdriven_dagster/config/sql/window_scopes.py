@@ -19,7 +19,7 @@ class TogetherError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NamedRows:
-    """What a name in a query stands for."""
+    """The rows that a name in a query stands for."""
 
     keys: frozenset[str] | None = None
     """The keys of rows of one window, in small letters; None: rows that all windows share."""
@@ -37,7 +37,7 @@ SHARED = NamedRows()
 
 
 class Scope:
-    """One SELECT with what it reads."""
+    """The analysis of one SELECT: what it reads, and how it joins that."""
 
     def __init__(self, analysis: "KeyAnalysis", node: Any, known: Mapping[str, NamedRows]) -> None:
         self._analysis, self._node, self._known = analysis, node, known
@@ -46,7 +46,7 @@ class Scope:
         self._aliases: list[str] = []
 
     def join(self) -> None:
-        """Look at FROM, JOIN and WHERE."""
+        """Analyse FROM, JOIN and WHERE."""
         from sqlglot import exp
 
         node = self._node

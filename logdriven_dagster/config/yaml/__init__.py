@@ -1,1 +1,1 @@
-"""YAML as text: read with the places of its fields, and told in plain words where it is wrong."""
+"""YAML as text: read with the places of its fields, and its mistakes in plain words."""

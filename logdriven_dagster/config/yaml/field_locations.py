@@ -1,4 +1,4 @@
-"""Where in a file something stands that pydantic or a model names."""
+"""The lines of a file for the locations that pydantic reports."""
 
 from typing import Any, Literal, get_args, get_origin
 
@@ -9,7 +9,7 @@ from logdriven_dagster.config.yaml.documents import Location
 
 
 def alias_of(model: type[BaseModel], name: str) -> str:
-    """What a file calls a field."""
+    """Return the name that a field has in files."""
     return model.model_fields[name].alias or name
 
 
@@ -70,7 +70,7 @@ def _models_at(models: list[type[BaseModel]], name: str) -> list[type[BaseModel]
 
 
 def types_of(model: type[BaseModel]) -> tuple[Any, ...]:
-    """What `type` can be, of a model that is told from others by it."""
+    """Return the possible values of `type`, for a model that is chosen by it."""
     field = model.model_fields.get("type")
     return get_args(field.annotation) if field and get_origin(field.annotation) is Literal else ()
 

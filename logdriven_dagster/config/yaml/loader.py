@@ -25,7 +25,7 @@ class Ambiguous(str):
 
     @property
     def meaning(self) -> str:
-        """What YAML 1.1 takes it for."""
+        """Return what YAML 1.1 takes the text for."""
         return shown(yaml.safe_load(self))
 
 

@@ -149,7 +149,7 @@ def _name(column: str, quote: str) -> str:
 
 @dataclass(frozen=True)
 class _ColumnContext:
-    """What is known before a column is looked at."""
+    """What is known of a database and a read before any of its columns is looked at."""
 
     backend: str
     zone: ZoneInfo

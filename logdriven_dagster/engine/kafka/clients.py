@@ -62,18 +62,18 @@ _QUIET.propagate = False  # it repeats itself many times a second; what matters 
 
 
 class Complaints:
-    """What a client mentioned of its troubles, the latest last."""
+    """The errors that a client mentioned, the latest last."""
 
     def __init__(self) -> None:
         # An unreachable broker is mentioned several times a second.
         self._errors: deque[KafkaError] = deque(maxlen=100)
 
     def __call__(self, error: "KafkaError") -> None:
-        """The callback of a client."""
+        """Note an error; a client calls this back."""
         self._errors.append(error)
 
     def of(self, client: Any) -> "Complaints":
-        """These, with what the client has not handed over yet."""
+        """Return these errors after fetching those that the client has not handed over yet."""
         from confluent_kafka import KafkaException
 
         with suppress(KafkaException):  # a fatal one, which is handed over first
@@ -113,7 +113,7 @@ def is_transient(error: Any) -> bool:
 
 
 def open_admin(settings: Mapping[str, str], complaints: Complaints) -> "AdminClient":
-    """A client that asks for topics and offsets, and never makes a topic by asking."""
+    """Open a client that asks for topics and offsets, and never creates a topic by asking."""
     _installed()
     from confluent_kafka.admin import AdminClient
 
@@ -122,7 +122,7 @@ def open_admin(settings: Mapping[str, str], complaints: Complaints) -> "AdminCli
 
 
 def open_consumer(settings: Mapping[str, str], complaints: Complaints) -> "Consumer":
-    """A consumer of given offsets: it commits nothing and refuses to begin anywhere else."""
+    """Open a consumer of given offsets: it commits nothing and refuses to begin anywhere else."""
     _installed()
     from confluent_kafka import Consumer
 
@@ -138,7 +138,7 @@ def open_consumer(settings: Mapping[str, str], complaints: Complaints) -> "Consu
 def open_producer(
     settings: Mapping[str, str], transactional_id: str, complaints: Complaints
 ) -> "Producer":
-    """A producer of one transactional id, which places keys as Kafka's own clients do."""
+    """Open a producer of one transactional id; it partitions keys as Kafka's own clients do."""
     _installed()
     from confluent_kafka import Producer
 

@@ -34,7 +34,7 @@ _FEW_MESSAGES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A slice with both its ends."""
+    """A slice of offsets whose two ends are known."""
 
     low: str
     """Offsets of every partition that exists, inclusive."""

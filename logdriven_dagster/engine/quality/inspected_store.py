@@ -51,7 +51,7 @@ class InspectedStore:
         return rejected
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
-        """The good rows."""
+        """Return the staged rows that keep the rules."""
         return self.keeper.staged_frame(staged)
 
     def holds(self, staged: StagedRows) -> bool:
@@ -65,25 +65,25 @@ class InspectedStore:
     def publish(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
     ) -> tuple[Published, ...]:
-        """First the bad rows, which nobody waits for; a crash between them repeats both."""
+        """Publish the bad rows first, which nobody waits for; a crash in between repeats both."""
         if self.rejects is not None and (rejected := _rejected(staged)):
             self.rejects.publish(rejected, verify)
         return self.keeper.publish(staged, verify)
 
     def fence(self, runs: Sequence[WindowRun]) -> None:
-        """Shut older attempts out of both."""
+        """Shut older attempts out of the target and of the rejected rows' target."""
         self.keeper.fence(runs)
         if self.rejects is not None:
             self.rejects.fence(runs)
 
     def discard(self, staged: Sequence[StagedRows]) -> None:
-        """Remove both."""
+        """Remove the staged good rows and the staged bad rows."""
         self.keeper.discard(staged)
         if self.rejects is not None and (rejected := _rejected(staged)):
             self.rejects.discard(rejected)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
-        """The good rows that are published."""
+        """Return the published rows that keep the rules."""
         return self.keeper.read(window)
 
 

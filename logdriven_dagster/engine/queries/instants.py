@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 def instant(moment: datetime) -> "Column":
-    """The moment as a literal of type TIMESTAMP."""
+    """Return the moment as a literal of type TIMESTAMP."""
     from pyspark.sql import functions as sf
 
     return sf.expr(instant_text(moment))
 
 
 def instant_text(moment: datetime) -> str:
-    """The moment as a literal in the text of a query."""
+    """Return the moment as a literal for the text of a query."""
     return f"TIMESTAMP '{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S.%f}Z'"
 
 
 def literal(number: int) -> "Column":
-    """A whole number of any length."""
+    """Return a whole number of any length as a literal in Spark's SQL."""
     from pyspark.sql import functions as sf
 
     return sf.expr(f"{number}BD" if abs(number) >= 2**63 else f"{number}L")

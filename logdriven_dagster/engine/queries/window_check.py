@@ -1,4 +1,4 @@
-"""What places the rows of a result in the window that they belong to."""
+"""The check that the rows of a result lie in their window."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -48,7 +48,7 @@ class JdbcReader(Reader):
         source: JdbcSource,
         spark: "Callable[[], SparkSession]",
     ) -> tuple[int | None, int | None]:
-        """The least and the greatest key, told by the database without Spark."""
+        """Ask the database, without Spark, for the least and the greatest key."""
         _ = spark
         assert isinstance(run.window, Slice)
         return keys_in_database(project, run, source, int(run.window.low))

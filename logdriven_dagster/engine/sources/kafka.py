@@ -54,7 +54,7 @@ _LOGIN = {
 
 
 class KafkaReader(Reader):
-    """Reads topics."""
+    """The reader of Kafka topics."""
 
     def whole(self, reading: Reading, source: KafkaSource) -> "DataFrame":
         return _messages(reading, source)

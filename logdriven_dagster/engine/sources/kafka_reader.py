@@ -87,7 +87,7 @@ class MessageReader(DataSourceReader):
 def _batches(
     consumer: "Consumer", part: Range, patience: float, complaints: Complaints
 ) -> "Iterator[RecordBatch]":
-    """The messages of a range.
+    """Yield the messages of a range of offsets, in batches.
 
     Neither compaction nor the records that end transactions leave a message at every offset, so
     the end is where the consumer has got to, not a number of messages.

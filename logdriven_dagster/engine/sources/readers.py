@@ -44,7 +44,7 @@ class Reading:
 
     @property
     def slice(self) -> Slice:
-        """The window of a sliced table."""
+        """Return the window of this run, which is of a sliced table."""
         assert isinstance(self.run.window, Slice)
         return self.run.window
 
@@ -62,7 +62,7 @@ class Frontier:
 
 
 class Reader(ABC):
-    """How sources of one type are read. All but `whole` is right for most types as it is."""
+    """The reader of one type of source; the defaults of all methods but `whole` fit most types."""
 
     asks_for_keys = False
     """Whether `whole` reads no key but those of the window."""
@@ -75,7 +75,7 @@ class Reader(ABC):
         """
 
     def settled(self, reading: Reading, source: Any, frame: "DataFrame") -> "DataFrame":
-        """The frame of a window without what the source does not really say."""
+        """Return the frame of a window without values that the source does not really hold."""
         _ = reading, source
         return frame
 
@@ -123,7 +123,7 @@ class Reader(ABC):
 
 
 def reader_of(source: Source) -> Reader:
-    """The reader of a source's type."""
+    """Return the reader for a source's type."""
     return _reader(source.reader)
 
 
@@ -148,7 +148,7 @@ def read_source(reading: Reading, source: Source) -> "DataFrame":
 
 @contextmanager
 def columns_named_by(source: Source) -> Iterator[None]:
-    """Let a column that the source lacks be told with the field that names it, not as of a query.
+    """Report a column that the source lacks by the field that names it, not as one of a query.
 
     Spark Connect asks for columns later, and tells it as of a query.
     """

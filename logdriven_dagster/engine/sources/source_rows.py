@@ -56,7 +56,7 @@ class Looks:
 def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
     """How the rows of a step's source lie, if that is news; None if not, or if nobody can say.
 
-    TerminalStepError for rows of no window where the table does not allow them.
+    TerminalStepError for rows that belong to no window, where the table does not allow them.
     """
     table, source = reading.table, step.source
     if source is None or table.rows_outside == "ignore" or not can_tell(table, source):
@@ -88,7 +88,7 @@ def can_tell(table: TableConfig, source: Source) -> bool:
 
 
 def _counted(reading: Reading, step: StepConfig, *, strict: bool) -> SourceRows | None:
-    """The counts; what is wrong with the files is told by the window that reads them."""
+    """Count the rows; the window that reads the files reports what is wrong with them."""
     try:
         return count_rows(reading, step, None)
     except AttemptLostError:

@@ -70,7 +70,7 @@ def _is_own_silence(error: BaseException) -> bool:
 
 
 def _links(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it came of."""
+    """Yield the error and its causes, outermost first."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

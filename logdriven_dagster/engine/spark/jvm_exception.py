@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class JvmException:
-    """One exception of a chain of causes."""
+    """One exception of a chain of causes in Spark's JVM."""
 
     types: tuple[str, ...]
     """The names of its class and of all those above it."""
@@ -23,5 +23,5 @@ class JvmException:
 
     @property
     def name(self) -> str:
-        """Its class without the package."""
+        """Return the name of its class without the package."""
         return self.types[0].rpartition(".")[2].rpartition("$")[2]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def mode_of(spark: "SparkSession") -> SparkMode:
-    """The mode of a session."""
+    """Return the mode of a session: classic or Spark Connect."""
     if is_connect(spark):
         from logdriven_dagster.engine.spark.connect.mode import ConnectMode
 

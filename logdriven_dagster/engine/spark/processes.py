@@ -1,4 +1,4 @@
-"""Processes of this machine, told from later ones that have got the same number."""
+"""Processes of this machine, distinguished from later ones with the same process id."""
 
 import psutil
 

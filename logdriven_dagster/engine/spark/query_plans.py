@@ -26,7 +26,7 @@ def is_write(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PlanNode:
-    """One node of a physical plan."""
+    """One node of a physical plan, with its row count."""
 
     id: int
     name: str
@@ -51,7 +51,7 @@ class QueryPlan:
         return cls({node.id: node for node in nodes}, inputs)
 
     def written_rows(self) -> int | None:
-        """Rows of the node that executes the write command."""
+        """Return the row count of the node that executes the write command."""
         for node in self.nodes.values():
             if is_write(node.name):
                 return node.rows
@@ -63,7 +63,7 @@ class QueryPlan:
         return max(counted, default=None)
 
     def source_rows(self) -> int | None:
-        """The sum over all scans."""
+        """Return the sum of the row counts of all scans."""
         fed = {source for inputs in self.inputs.values() for source in inputs}
         roots = [node for node in self.inputs if node not in fed]
         counted = [count for root in roots for count in self._scans(root)]

@@ -19,7 +19,7 @@ _REWRITTEN_WITHIN = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Something to remove."""
+    """A file, folder or table that nobody needs any more."""
 
     table: str
     kind: str
@@ -35,7 +35,7 @@ class Garbage:
 
 @dataclass(frozen=True)
 class Search:
-    """One look for garbage: whose, what is in use, and from when on files are too young."""
+    """A search for garbage: of which tables, what is in use, and which files are too young."""
 
     project: Project
     in_use: InUse
@@ -63,7 +63,7 @@ class Search:
         return [e for e, match in staged if match and not self._needs(int(match[1]), e)]
 
     def _needs(self, job_id: int, folder: str) -> bool:
-        """Whether an attempt needs a folder; upkeep's are told by their age, whatever is asked."""
+        """Whether an attempt needs a folder; those of upkeep are judged by their age alone."""
         if job_id != UPKEEP:
             return self.in_use(job_id, name_of(folder))
         try:

@@ -41,10 +41,10 @@ def data_files(folder: str) -> list[str]:
 
 
 def name_of(location: str) -> str:
-    """The last part of a location."""
+    """Return the last part of a location: the name of the file or folder."""
     return location.rpartition("/")[2]
 
 
 def folder_of(location: str) -> str:
-    """The location without its last part."""
+    """Return the folder of a location: all but its last part."""
     return location.rpartition("/")[0]

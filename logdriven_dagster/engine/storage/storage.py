@@ -23,7 +23,7 @@ class Weight(NamedTuple):
 
 
 class Storage(Protocol):
-    """The verbs of a file system."""
+    """The operations that the engine needs of a file system."""
 
     def new_folder(self, parent: str, name: str) -> str:
         """A new empty folder of this name, or of one that begins with it where it is taken."""

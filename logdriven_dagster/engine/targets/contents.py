@@ -1,4 +1,4 @@
-"""What the targets of one type hold, told without Spark."""
+"""What the targets of one type hold, found out without Spark."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from logdriven_dagster.model.runs import Column
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """The columns of a published table, and how many rows it has where that is told quickly."""
+    """The columns of a published table, and how many rows it has where that is known quickly."""
 
     columns: tuple[Column, ...] = ()
     rows: int | None = None
 
 
 class Contents:
-    """Targets of one type; by default nothing is told of them."""
+    """Answers what the targets of one type hold; by default nothing is known of them."""
 
     def holdings(self, project: Project, table: str, target: Any) -> Holdings:
         """What readers find now; nothing where the target cannot tell, or is empty."""
@@ -45,7 +45,7 @@ class Contents:
 
 
 def contents_of(target: Target) -> Contents:
-    """What is told of targets of this type."""
+    """Return what answers for targets of this type."""
     found: Contents = resolve_name(target.contents)()
     return found
 

@@ -54,7 +54,7 @@ def _asked_as(target: Target) -> str:
 
 
 class _ContentsThread(Thread):
-    """One look at all targets of a place, which are of one type."""
+    """A thread that looks at all targets of one type in one place."""
 
     def __init__(self, project: Project, place: str) -> None:
         super().__init__(name=f"existing rows of {place}", daemon=True)

@@ -61,7 +61,7 @@ class KafkaTopic:
         return stage_files(frame, self._staging, runs)
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
-        """The staged files."""
+        """Return the staged rows, read from their files."""
         return staged_frame(self._place.spark, staged)
 
     def holds(self, staged: StagedRows) -> bool:
@@ -142,12 +142,12 @@ class KafkaTopic:
         return "-".join([*parts, run.window.key])
 
     def discard(self, staged: Sequence[StagedRows]) -> None:
-        """Remove the staging folder."""
+        """Remove the staging folder of these rows."""
         (rows,) = staged
         remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
-        """Nothing: a topic is read by offsets, which a table's name does not give."""
+        """Refuse: a topic is read by offsets, which a table's name does not give."""
         raise TerminalStepError(
             f"{self._table} is a topic of Kafka, which cannot be read by the table's name; read "
             f"topic {self._target.topic} with a source of type kafka"

@@ -40,7 +40,7 @@ class StoreContext:
     """Which rows of them belong to no window."""
 
     def missing_columns(self, table: str) -> MissingColumns:
-        """What the table says of results that lack a column."""
+        """Return what the table's `missing_columns` says about results that lack a column."""
         return self.project.table(table).missing_columns
 
 
@@ -112,7 +112,7 @@ class StagedRows:
 
 
 class Store(Protocol):
-    """Where the rows of one target live."""
+    """The protocol that every kind of target implements: stage, publish, fence, discard, read."""
 
     @property
     def takes_stretches(self) -> bool:

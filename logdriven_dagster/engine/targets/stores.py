@@ -7,6 +7,6 @@ from logdriven_dagster.engine.targets.store import Store, StoreContext
 
 
 def store(place: StoreContext, table: str, target: Target) -> Store:
-    """The store of a target of this table."""
+    """Return the store for a target of this table."""
     found: Store = resolve_name(target.store)(place, table, target)
     return found

@@ -71,7 +71,7 @@ def analyse(project: Project, spark: "SparkSession") -> Iterator[Analysed]:
 
 
 class _TableAnalysis:
-    """One table in a session of its own."""
+    """The analysis of one table, in a Spark session of its own."""
 
     def __init__(
         self,

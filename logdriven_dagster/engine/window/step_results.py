@@ -35,7 +35,7 @@ _UNCOUNTED = (
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step makes, and nobody has computed yet."""
+    """The result of one step: a frame that nobody has computed yet."""
 
     frame: "DataFrame"
     files: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class StepResults:
         return notes
 
     def of(self, step: StepConfig) -> StepResult:
-        """What the step makes."""
+        """Return the result of a step as a frame that nobody has computed yet."""
         self._malformed[step.step] = []
         return self._of(step)
 

@@ -1,4 +1,4 @@
-"""How Spark has to be told to read the columns of a database, measured over its JDBC drivers.
+"""How Spark has to read the columns of a database, measured over its JDBC drivers.
 
 SQLite's driver guesses from declared types: DATETIME loses its time of day, microseconds become
 milliseconds that roll over, INTEGER has 32 bits and anything unknown is a number. So each column of

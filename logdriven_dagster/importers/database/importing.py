@@ -99,7 +99,7 @@ def _dotless(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _TableDraft:
-    """One table on its way into a file."""
+    """Drafts the file of one table."""
 
     project: Project
     wish: ScaffoldRequest

@@ -33,7 +33,7 @@ class Increment:
 
 
 def choose_increment(table: SourceTable) -> Increment:
-    """The increment of a table.
+    """Choose how a table is loaded bit by bit.
 
     A time of change comes first: rows that change are missed by keys that grow. Then keys, then a
     time of creation. Nothing of that: the table is read as a whole.

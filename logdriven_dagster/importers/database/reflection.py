@@ -36,7 +36,7 @@ class ForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table or view of a database."""
+    """A table or view of a database, as its catalogue describes it."""
 
     name: str
     schema: str | None

@@ -74,7 +74,7 @@ class _KettleImport:
     jobs: set[str] = field(default_factory=set)
 
     def standard(self) -> None:
-        """Standard jobs and their tables."""
+        """Draft the standard jobs and their tables."""
         jobs = self._jobs("STANDARD")
         rows = self._rows_of(self.found.standard, jobs)
         by_table: dict[str, list[Transformation]] = {}

@@ -21,7 +21,7 @@ _LOGS = ("t_etl_kjb_log", "t_etl_tbl_log")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A row of `t_etl_kjb_cfg`."""
+    """A job of Kettle: a row of `t_etl_kjb_cfg`."""
 
     place: str
     name: str

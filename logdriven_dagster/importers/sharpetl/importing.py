@@ -55,7 +55,7 @@ def import_sharpetl(
 
 
 class _WorkflowDraft:
-    """One workflow on its way into a file."""
+    """Drafts the file of one workflow."""
 
     def __init__(
         self,

@@ -62,7 +62,7 @@ class Step:
 
 @dataclass(slots=True)
 class Workflow:
-    """One file."""
+    """A workflow of Sharp ETL: the contents of one file."""
 
     path: Path
     name: str

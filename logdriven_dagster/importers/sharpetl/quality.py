@@ -77,7 +77,7 @@ def _rule(context: Context, header: Header, name: str) -> object:
 
 
 def notify(context: Context) -> list[Values]:
-    """Who is told of the table; addresses that no recipient of the project has are listed."""
+    """Return who is notified of the table; list addresses that no recipient of the project has."""
     rules: list[Values] = []
     for entries in context.workflow.notifies:
         line = min(entry.line for entry in entries.values()) if entries else 1

@@ -1,4 +1,4 @@
-"""Sources of Sharp ETL's steps."""
+"""Translation of the sources of Sharp ETL's steps."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Targets of Sharp ETL's steps."""
+"""Translation of the targets of Sharp ETL's steps."""
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.importers.database.reflection import open_database

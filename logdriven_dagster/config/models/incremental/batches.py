@@ -22,7 +22,7 @@ class _Batches(SlicedType):
     options = frozenset({"max_batches"})
 
     def start(self, value: Any, info: ValidationInfo) -> NoReturn:
-        """Refuse any start."""
+        """Refuse any start, because the queue of batches has none."""
         _ = value, info
         raise ValueError(f"tables of type {self.name} take whatever has come; remove it")
 

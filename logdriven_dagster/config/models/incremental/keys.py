@@ -27,7 +27,7 @@ class Keys(SlicedType):
     example = ("0", "1")
 
     def start(self, value: Any, info: ValidationInfo) -> int:
-        """The key after which to begin."""
+        """Parse the key after which a table begins."""
         _ = info
         if isinstance(value, bool) or not re.fullmatch(r"-?\d+", str(value).strip()):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Slices of offsets of topics."""
+"""Slices of Kafka topics, from offset to offset."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class Offsets(SlicedType):
     example = ("{}", "{}")
 
     def start(self, value: Any, info: ValidationInfo) -> str:
-        """`earliest`, `latest` or offsets by topic and partition."""
+        """Parse where to begin: `earliest`, `latest`, or offsets by topic and partition."""
         _ = info
         if value in ("earliest", "latest"):
             return str(value)

@@ -1,4 +1,4 @@
-"""Windows of time."""
+"""The incremental types whose windows are ranges of time."""
 
 from logdriven_dagster.config.models.incremental.types import IncrementalType
 

@@ -1,4 +1,4 @@
-"""Topics of Kafka clusters."""
+"""Kafka topics as sources and targets."""
 
 from collections.abc import Iterator
 from typing import Literal

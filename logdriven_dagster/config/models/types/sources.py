@@ -11,7 +11,7 @@ from logdriven_dagster.config.models.types.parts import Part
 
 
 class Source(Part):
-    """Where the rows of a step come from."""
+    """The base of every type of source: where the rows of a step come from."""
 
     group = "logdriven.sources"
 

@@ -11,7 +11,7 @@ from logdriven_dagster.config.models.types.sources import Source
 
 
 class CatalogSource(Source):
-    """A table of Spark's own catalog."""
+    """A source: a table of Spark's own catalog."""
 
     reader = "logdriven_dagster.engine.sources.spark_table:SparkTableReader"
     knows_other_tables = True

@@ -15,7 +15,7 @@ REJECTED = "__rejected"
 
 
 class Target(Part):
-    """Where the rows of a step go."""
+    """The base of every type of target: where the rows of a step go."""
 
     group = "logdriven.targets"
 

@@ -55,7 +55,7 @@ class FilesReader(Reader):
 
 
 class TypedFilesReader(FilesReader):
-    """Reads Parquet and ORC files."""
+    """The reader of Parquet and ORC files."""
 
     def whole(self, reading: Reading, source: FileSource) -> "DataFrame":
         if found := _local_files(reading, source):
@@ -133,7 +133,7 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
 
 
 def _options(source: FilesSource) -> dict[str, str]:
-    """What Spark's reader of files is told, by us and then by the user."""
+    """Return the options of Spark's reader of files: ours, then those of the user."""
     if isinstance(source, RecordsSource):
         return record_options(source)
     return option_texts(source.options)

@@ -47,7 +47,7 @@ Malformed = Callable[[], list[int | None]]
 
 
 def record_options(source: RecordsSource) -> dict[str, str]:
-    """What Spark's reader is told, by us and then by the user."""
+    """Return the options of Spark's reader: ours, then those of the user."""
     options: dict[str, str] = {}
     if isinstance(source, CsvSource):
         options = {
@@ -97,7 +97,7 @@ def declared(source: RecordsSource) -> "StructType | None":
 
 @lru_cache
 def columns_of_ddl(ddl: str) -> "StructType":
-    """What the text means; Java is asked once."""
+    """Parse a DDL text into a Spark schema; the answer is cached."""
     from pyspark.sql.types import StructType
 
     columns: Any = StructType.fromDDL(ddl)
@@ -163,17 +163,17 @@ def tolerated(
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A column whose values may be others than the file's, in SQL."""
+    """SQL for a column whose values Spark may read differently from what the file holds."""
 
     name: str
     bad: str
-    """Whether a value is another one."""
+    """A condition: the value differs from the file's."""
     value: str
-    """It, as the column's own type has it."""
+    """The value in the column's own type."""
     instead: str
-    """What a source that is not strict makes of a bad one."""
+    """What a source that is not strict puts in the place of a bad value."""
     message: str
-    """What is wrong with it."""
+    """The error message for a bad value."""
 
 
 def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:

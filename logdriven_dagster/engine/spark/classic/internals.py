@@ -41,17 +41,17 @@ def forget_machine() -> None:
 
 
 def java_session(spark: "SparkSession") -> Any:
-    """Spark's own session."""
+    """Return the Java session behind a session of PySpark."""
     return spark._jsparkSession
 
 
 def java_frame(frame: "DataFrame") -> Any:
-    """Spark's own frame, with its plan."""
+    """Return the Java frame behind a frame of PySpark, with its plan."""
     return frame._jdf
 
 
 def java_observation(observation: "Observation") -> Any:
-    """Spark's own observation, which tells whether it has come to an end."""
+    """Return the Java observation, which knows whether it has come to an end."""
     return observation._jo
 
 

@@ -1,4 +1,4 @@
-"""Values of Java and Scala in a classic session, told in one call instead of one for each part."""
+"""Values of Java and Scala in a classic session, fetched in one call instead of one per part."""
 
 import gzip
 import json

@@ -20,7 +20,7 @@ _MODIFIABLE: dict[str, bool] = {}
 
 
 class ClassicMode:
-    """Through Py4J."""
+    """The mode of a classic session, which is reached through Py4J."""
 
     lists_files = True
 
@@ -61,7 +61,7 @@ class ClassicMode:
         return query_plan(spark, mark)
 
     def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":
-        """By the plan, its columns with identities of their own, as if it were read once more."""
+        """Copy the plan and give its columns new identities, as if it were read once more."""
         from pyspark.sql import DataFrame
 
         plan = internals.java_frame(known).queryExecution().analyzed()
@@ -87,7 +87,7 @@ class ClassicMode:
         return spark.sql(sql, args=dict(values)) if values else spark.sql(sql)
 
     def observed(self, observation: "Observation") -> Mapping[str, Any]:
-        """Without the wait of `get`: what the optimizer has left out never comes."""
+        """Read without the wait of `get`: what the optimizer has left out never comes."""
         has_ended = internals.java_observation(observation).future().isCompleted()
         return observation.get if has_ended else {}
 

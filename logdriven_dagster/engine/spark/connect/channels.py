@@ -20,7 +20,7 @@ _MOST_ANSWERS = 100
 _LONGEST_CHAIN = 20
 
 _answers: OrderedDict[str, Any] = OrderedDict()
-"""The server's name of an error → what it has told of it; the oldest ones go."""
+"""The server's name of an error → the details that it reported; the oldest are dropped."""
 _lock = Lock()
 
 
@@ -49,7 +49,7 @@ class CauseKeepingChannel(DefaultChannelBuilder):
 
 
 def details_of(error: BaseException) -> Any | None:
-    """What the server told of an error of PySpark; None if it told nothing, or it is long ago."""
+    """Return the details that the server reported of an error; None: nothing, or it is long ago."""
     link: BaseException | None = error
     for _ in range(_LONGEST_CHAIN):
         if link is None or isinstance(link, grpc.RpcError):

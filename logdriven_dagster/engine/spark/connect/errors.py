@@ -1,4 +1,4 @@
-"""The causes of an error of Spark Connect, as the server tells them."""
+"""The causes of an error of Spark Connect, as the server reports them."""
 
 from typing import Any
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def channel_builder(spark: "SparkSession") -> Any:
-    """How the session reaches its server."""
+    """Return the channel builder by which the session reaches its server."""
     return _client(spark)._builder
 
 
 def user(spark: "SparkSession") -> str | None:
-    """Whose session it is."""
+    """Return the id of the user whose session it is."""
     name: str | None = _client(spark)._user_id
     return name
 
@@ -28,12 +28,12 @@ def forget_at_exit(spark: "SparkSession") -> None:
 
 
 def plan(frame: Any) -> Any:
-    """What the frame asks the server for."""
+    """Return the plan that the frame sends to the server."""
     return frame._plan
 
 
 def explanation(frame: "DataFrame") -> str:
-    """What `explain` prints, with Spark's estimates."""
+    """Return what `explain` prints, with Spark's estimates."""
     untyped: Any = frame
     return str(untyped._explain_string(mode="cost"))
 

@@ -50,7 +50,7 @@ class StatusPages:
     bearer: str
 
     def ask(self, path: str) -> Any:
-        """The answer below the application's address, from JSON."""
+        """Request a page below the application's address and parse its JSON."""
         headers = {"Authorization": f"Bearer {self.bearer}"}
         with urlopen(Request(f"{self.address}{path}", headers=headers), timeout=30) as answer:  # noqa: S310 - 127.0.0.1
             return json.load(answer)

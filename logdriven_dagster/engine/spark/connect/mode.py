@@ -27,7 +27,7 @@ minutes, in which nobody else can have the window."""
 
 
 class ConnectMode:
-    """Through PySpark's Connect client."""
+    """The mode of a Spark Connect session, which is reached through PySpark's Connect client."""
 
     lists_files = False
 
@@ -52,7 +52,7 @@ class ConnectMode:
         return patient(session_type(channel, userId=internals.user(spark)))
 
     def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
-        """In one request. What a running server refuses was told when the session was made."""
+        """Set all in one request; `connect` has warned of what a running server does not take."""
         from pyspark.sql.connect.proto import ConfigRequest, KeyValue
 
         client: Any = session.client
@@ -65,7 +65,7 @@ class ConnectMode:
         internals.forget_at_exit(session)
 
     def mark(self, spark: "SparkSession", mark: Mark) -> None:
-        """The tag alone: each operation runs in a thread of the server, whose pool is its own."""
+        """Set the tag alone: each operation has a thread and a pool of its own on the server."""
         spark.addTag(mark.tag)
 
     def cancel(self, spark: "SparkSession", mark: Mark) -> None:
@@ -125,7 +125,7 @@ def refuse_other_zone(spark: "SparkSession", project: Project) -> None:
 
 
 def patient(session: "SparkSession") -> "SparkSession":
-    """The session with our patience."""
+    """Give the session's client our retry policy and return it."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     client: Any = session.client

@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StartedServer:
-    """What `start` came to."""
+    """A server that was started or found running, and how long that took."""
 
     server: Server
     seconds: float
@@ -35,7 +35,7 @@ class StartedServer:
 
 
 def settings_digest(project: Project) -> str:
-    """Tells servers apart that would work differently."""
+    """Hash everything that makes two servers work differently."""
     identity = [project.config.spark.master, sys.executable, version("pyspark")]
     text = json.dumps([*identity, SERVER_SETTINGS, project_settings(project)], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
@@ -72,7 +72,7 @@ def stop(project: Project, before_stop: Callable[[Server], None]) -> Server | No
 
 
 def wait_until_idle(server: Server, tell: Callable[[int], None]) -> None:
-    """Wait until no run has a Spark job on the server; `tell` is told once how many there are."""
+    """Wait until no run has a Spark job on the server; `tell` is called once with their number."""
     reported = False
     while jobs := jobs_running(server):
         if not reported:
@@ -91,7 +91,7 @@ def jobs_running(server: Server) -> int:
 
 
 def _end(project: Project, server: Server) -> None:
-    """Let it finish its own way, if that takes no longer than half a minute."""
+    """Ask the server to end, and kill it after half a minute."""
     if (process := server.process) is not None:
         with suppress(psutil.NoSuchProcess):
             process.terminate()

@@ -1,4 +1,4 @@
-"""What folders of plain files hold, told by their pointers."""
+"""What folders of plain files hold, read from their pointers."""
 
 from collections.abc import Iterator, Sequence
 

@@ -10,7 +10,7 @@ from logdriven_dagster.engine.targets.files.table import files_folder
 
 
 def leftovers(search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
-    """The garbage of one target."""
+    """Yield the garbage of one target of plain files."""
     folder = files_folder(search.project, table, target)
     idle, pointers = search.idle(f"{folder}/data"), Pointers(folder, search.project.zone)
     needed = pointers.folders()

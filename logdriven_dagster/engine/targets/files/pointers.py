@@ -33,7 +33,7 @@ _LISTINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The contents of a pointer file."""
+    """A published window of plain files: the contents of one pointer file."""
 
     data_range_start: str
     data_range_end: str
@@ -54,11 +54,11 @@ class Pointer:
     """Which one it is of those that the attempt with this token has put up under this name."""
 
     def window(self, zone: ZoneInfo) -> TimeWindow:
-        """The published window."""
+        """Return the window that the pointer publishes."""
         return _window(self.data_range_start, self.data_range_end, zone)
 
     def schema(self) -> "StructType":
-        """The columns of the files."""
+        """Return the schema of the files that the pointer names."""
         from pyspark.sql.types import StructType
 
         return StructType.fromJson(json.loads(self.columns))

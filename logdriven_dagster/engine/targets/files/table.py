@@ -114,7 +114,7 @@ class WindowFiles:
             )
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
-        """The staged files, read with the schema and options that wrote them."""
+        """Return the staged rows, read with the schema and options that wrote them."""
         return staged_frame(self._place.spark, staged, self._target.type, self._read_options)
 
     def holds(self, staged: StagedRows) -> bool:
@@ -210,7 +210,7 @@ class WindowFiles:
                 remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
-        """The files that the pointers of these windows name."""
+        """Return the rows of the files that the pointers of these windows name."""
         pointers = self._published()
         if not pointers:
             raise NotPublishedError(f"{self._table} was never published, so it cannot be read")

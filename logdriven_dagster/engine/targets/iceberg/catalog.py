@@ -70,7 +70,7 @@ def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
 
 
 def is_listed(project: Project, identifier: tuple[str, ...]) -> bool:
-    """Whether the catalog has a table of this name, told by its database without PyIceberg."""
+    """Whether the catalog has a table of this name, as its database says, without PyIceberg."""
     from sqlalchemy import NullPool, column, create_engine, literal, select, table
 
     url, (*namespace, name) = project.catalog_url, identifier

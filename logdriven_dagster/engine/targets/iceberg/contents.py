@@ -1,4 +1,4 @@
-"""What Iceberg tables hold, told by the catalog."""
+"""What Iceberg tables hold, read from the catalog."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +23,7 @@ from logdriven_dagster.engine.targets.iceberg.table import identifier
 
 
 class IcebergContents(Contents):
-    """Targets of type iceberg."""
+    """Answers what targets of type iceberg hold."""
 
     def holdings(self, project: Project, table: str, target: IcebergTarget) -> Holdings:
         if not storage_of(project.warehouse).exists(project.warehouse):

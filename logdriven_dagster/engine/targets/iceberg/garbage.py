@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def leftovers(search: Search, table: str, target: IcebergTarget) -> Iterator[Garbage]:
-    """The garbage of one target."""
+    """Yield the garbage of one target of type iceberg."""
     from pyiceberg.exceptions import NoSuchTableError
 
     name = target.name or table
@@ -46,7 +46,7 @@ def _files(folder: str, ending: str = "") -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The files that a table names."""
+    """The data files and metadata files that a table names."""
 
     data: set[str]
     metadata: set[str]

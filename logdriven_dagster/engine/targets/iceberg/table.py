@@ -80,13 +80,13 @@ class FileChange:
 
 
 def identifier(name: str) -> tuple[str, ...]:
-    """What the catalog calls a table."""
+    """Return the catalog's identifier of a table."""
     parts = tuple(name.split("."))
     return parts if len(parts) > 1 else ("default", *parts)
 
 
 def table_folder(project: Project, name: str) -> str:
-    """Where the files of a table are."""
+    """Return the location of a table's files."""
     return "/".join([project.warehouse, *identifier(name)])
 
 
@@ -126,7 +126,7 @@ class IcebergTable:
             refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
-        """The staged files, read with their exact schema."""
+        """Return the staged rows, read with their exact schema."""
         return staged_frame(self._place.spark, staged)
 
     def holds(self, staged: StagedRows) -> bool:
@@ -267,7 +267,7 @@ class IcebergTable:
 
     @property
     def _window_column(self) -> str:
-        """The column that places a row in a window."""
+        """Return the column that tells a row's window."""
         return window_column(self._target)
 
     def _replacing(self, table: "Table", staged: Sequence[StagedRows]) -> FileChange:

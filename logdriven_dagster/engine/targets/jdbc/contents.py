@@ -1,4 +1,4 @@
-"""What tables of databases hold, told by SQLAlchemy."""
+"""What tables of databases hold, read through SQLAlchemy."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ _MOST_COUNTED = 2_000_000
 
 
 class JdbcContents(Contents):
-    """Targets of type jdbc."""
+    """Answers what targets of type jdbc hold."""
 
     def holdings(self, project: Project, table: str, target: JdbcTarget) -> Holdings:
         _ = table

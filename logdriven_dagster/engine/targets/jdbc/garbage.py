@@ -12,7 +12,7 @@ _STAGING_TABLE = re.compile(r"(.+)(__staging_(\d+)_[0-9a-f]{6})")
 
 
 def leftovers(search: Search, table: str, target: JdbcTarget) -> Iterator[Garbage]:
-    """The garbage of one target."""
+    """Yield the staging tables of one target that nobody needs."""
     from sqlalchemy import inspect
 
     schema, _, name = target.table.rpartition(".")

@@ -139,7 +139,7 @@ class JdbcTable:
         )
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
-        """The staging table, read with the types that wrote it."""
+        """Return the staged rows, read with the types that wrote them."""
         (rows,) = staged
         with database(self._connection) as engine:
             table = self._quoted(self._define(rows.location, rows.schema), engine)
@@ -226,7 +226,7 @@ class JdbcTable:
         return None
 
     def discard(self, staged: Sequence[StagedRows]) -> None:
-        """Drop the staging table."""
+        """Drop the staging table of these rows."""
         (rows,) = staged
         with database(self._connection) as engine:
             self._define(rows.location, rows.schema).drop(engine, checkfirst=True)
