@@ -1,12 +1,14 @@
 """A small project on real Spark: numbers by day in CSV files, loaded and summed."""
 
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from logdriven_dagster.config import load_project
+from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.execution.events import WindowEvent
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
@@ -91,3 +93,23 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, spark: Any) -> World:
     return World(tmp_path, spark)
+
+
+@pytest.fixture
+def after_stage(monkeypatch) -> Callable[[str, Callable[[], None]], list[str]]:
+    """Do something once, right after a step was staged; returns the steps staged so far."""
+
+    def arrange(step_id: str, hook: Callable[[], None]) -> list[str]:
+        original, staged, waiting = WindowSession.stage, [], [hook]
+
+        def stage(self, step):
+            result = original(self, step)
+            staged.append(step.step)
+            if step.step == step_id and waiting:
+                waiting.pop()()
+            return result
+
+        monkeypatch.setattr(WindowSession, "stage", stage)
+        return staged
+
+    return arrange

@@ -1,10 +1,7 @@
 """Runners that crash where a test says: inside the process, or killed."""
 
-from collections.abc import Callable
-
 import pytest
 
-from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.execution.window.chain import Chain
 
 EXPIRE = (
@@ -14,26 +11,6 @@ EXPIRE = (
 
 class KilledError(BaseException):
     """The process ends here and logs nothing."""
-
-
-@pytest.fixture
-def after_stage(monkeypatch) -> Callable[[str, Callable[[], None]], list[str]]:
-    """Do something once, right after a step was staged; returns the steps staged so far."""
-
-    def arrange(step_id: str, hook: Callable[[], None]) -> list[str]:
-        original, staged, waiting = WindowSession.stage, [], [hook]
-
-        def stage(self, step):
-            result = original(self, step)
-            staged.append(step.step)
-            if step.step == step_id and waiting:
-                waiting.pop()()
-            return result
-
-        monkeypatch.setattr(WindowSession, "stage", stage)
-        return staged
-
-    return arrange
 
 
 def kill():

@@ -3,9 +3,7 @@
 from sqlalchemy import text
 
 from logdriven_dagster.runlog.observed.quality import newest
-from tests.execution.crashes import after_stage, crash, kill
-
-__all__ = ["after_stage"]
+from tests.execution.crashes import crash, kill
 
 CHECKED = """
     table: checked
