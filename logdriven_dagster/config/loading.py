@@ -1,4 +1,4 @@
-"""From a folder of YAML files to a `Project`, or to the list of all its mistakes."""
+"""Loading a folder of YAML files into a `Project`, or into the list of all its mistakes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

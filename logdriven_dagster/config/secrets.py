@@ -49,7 +49,7 @@ def names_secret(name: str) -> bool:
 
 
 def resolve(text: str, name: str = "") -> str:
-    """The text with each `${env:NAME}` and `${file:/path}` replaced, and hidden from now on.
+    """Replace each `${env:NAME}` and `${file:/path}`, and hide the values from now on.
 
     `name`: what the text is the value of. UsageError says what is missing.
     """
@@ -128,7 +128,7 @@ def _forms(secret: str) -> set[str]:
 
 
 def redacted_values(values: Mapping[str, Plain]) -> dict[str, Plain]:
-    """Named values as a log may hold them: a reference stays a name, other secrets are hidden."""
+    """Redact named values for a log: a reference stays a name, other secrets are hidden."""
     return {name: _redacted_value(name, value) for name, value in values.items()}
 
 
@@ -139,7 +139,7 @@ def _redacted_value(name: str, value: Plain) -> Plain:
 
 
 def redact(text: str) -> str:
-    """The text without any secret: known values, passwords in URLs, `password=…`."""
+    """Remove every secret from a text: known values, passwords in URLs, `password=…`."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, "***")
     text = _USER_INFO.sub(_without_user_info, text)
@@ -153,7 +153,7 @@ def _without_user_info(match: re.Match[str]) -> str:
 
 
 def redact_start(text: str, length: int) -> str:
-    """The first so many characters of a text, redacted; no half of a secret stays at the cut."""
+    """Redact the start of a text; no half of a secret stays at the cut."""
     margin = max([_MARGIN, *map(len, _known)])
     if len(text) <= length + 2 * margin:
         return redact(text)[:length]

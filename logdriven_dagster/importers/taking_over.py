@@ -27,9 +27,9 @@ class Progress:
     """How far another system has come with a table; moments without a zone are the project's."""
 
     table: str
-    """Ours."""
+    """The table's name in this project."""
     place: str
-    """Its log and the name there."""
+    """The other system's log, and the name there."""
     until: datetime | str
     """The end of its last success: a moment, a key, or offsets as JSON."""
     looked: datetime

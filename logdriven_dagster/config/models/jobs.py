@@ -27,7 +27,7 @@ from logdriven_dagster.model.upkeep import Compaction, Expiry
 
 
 class Relation(Model):
-    """Within one job: the table `to` waits for the tables `from`. It reads nothing of them.
+    """A relation within a job: the table `to` waits for the tables `from`, which it does not read.
 
     Source: DolphinScheduler, relations between nodes: judgment and delay conditions.
     """

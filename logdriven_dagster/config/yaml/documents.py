@@ -27,11 +27,11 @@ class Document:
 
     @property
     def place(self) -> str:
-        """The file, and the item of a template."""
+        """Return the file, with the item of a template."""
         return f"{self.path}, {self.item}" if self.item else str(self.path)
 
     def error(self, location: Location, problem: str, hint: str | None = None) -> ConfigError:
-        """An error at a field, or at its nearest ancestor that stands in the file."""
+        """Return an error at a field, or at its nearest ancestor in the file."""
         known = tuple(part for part in location)
         while known and known not in self.lines:
             known = known[:-1]
@@ -40,7 +40,7 @@ class Document:
 
 
 def reported_once(errors: Iterable[ConfigError]) -> Iterator[ConfigError]:
-    """The errors, without repeating for each item of a template what is wrong with all of them."""
+    """Report once what is wrong with all items of a template."""
     groups: dict[tuple[Any, ...], list[ConfigError]] = {}
     for error in errors:
         key = (error.path, error.line, error.field, error.bare_problem, error.hint)

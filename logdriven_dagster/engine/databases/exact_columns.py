@@ -173,7 +173,7 @@ class _ColumnContext:
 
 
 def _sqlite(field: "StructField") -> Exact | None:
-    """By the declared type, since values may be anything. Source: sqlite.org/datatype3, affinity.
+    """Judge by the declared type, since values may be anything. Source: sqlite.org/datatype3.
 
     Integers have 64 bits, of which Spark reads 32, or makes decimals of them.
     """

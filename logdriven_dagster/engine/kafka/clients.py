@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ANSWER_SECONDS = 8.0
-"""How long a cluster may take for one answer, so that an unreachable one is told within ten."""
+"""How long a cluster may take for one answer, so that an unreachable one is reported within ten."""
 
 TRANSIENT = frozenset(
     {

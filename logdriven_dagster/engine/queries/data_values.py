@@ -26,7 +26,7 @@ _PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f]|://")
 
 
 def into_spark(sql: str, data: Mapping[str, Value]) -> str:
-    """A query for Spark with the values in it; TerminalStepError for one that could become SQL."""
+    """Put the values into a query for Spark; TerminalStepError for one that could become SQL."""
 
     def accept(name: str, text: str, quote: str) -> str:
         if re.search(r"""['"`\\]""", text) or (quote == "`" and "/" in text):
@@ -37,7 +37,7 @@ def into_spark(sql: str, data: Mapping[str, Value]) -> str:
 
 
 def into_database(sql: str, data: Mapping[str, Value]) -> str:
-    """A query, or the name of a table, for a database; TerminalStepError as `into_spark`.
+    """Put the values into a query or table name for a database; errors as in `into_spark`.
 
     A value between single quotes is a literal, in which only the quotes have to be doubled: a
     backslash means something in some databases, so it is refused.
@@ -57,7 +57,7 @@ def into_database(sql: str, data: Mapping[str, Value]) -> str:
 
 
 def into_path(path: str, data: Mapping[str, Value]) -> str:
-    """A path with the values in it; TerminalStepError for one that leads out of its folder."""
+    """Put the values into a path; TerminalStepError for one that leads out of its folder."""
     first = next((m for m in _REFERENCE.finditer(path) if m[1] in data), None)
     if first is None:
         return path

@@ -2,17 +2,17 @@
 
 
 def quoted(name: str) -> str:
-    """The name where a column is meant."""
+    """Quote a name for the text of a query where it means a column."""
     return f"`{name.replace('`', '``')}`"
 
 
 def reference(name: str) -> str:
-    """A column, or by dots a field of one: what `frame[name]` means."""
+    """Quote a column, or by dots a field of one, as `frame[name]` means it."""
     return name if "`" in name else ".".join(map(quoted, name.split(".")))
 
 
 def text_literal(text: str) -> str:
-    """The text as a value in SQL of Spark."""
+    """Quote a text as a value in Spark's SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

@@ -40,7 +40,7 @@ _BOUNDS = ("data_range_start", "data_range_end")
 
 
 def render(sql: str, run: WindowRun) -> str:
-    """A query for Spark, or a name in one, with each `${name}` replaced.
+    """Replace each `${name}` in a query for Spark, or in a name there.
 
     TerminalStepError for a name that does not exist, and for data that could become SQL.
     """
@@ -48,7 +48,7 @@ def render(sql: str, run: WindowRun) -> str:
 
 
 def render_for_database(sql: str, run: WindowRun) -> str:
-    """A query for a database, or the name of a table, with each `${name}` replaced.
+    """Replace each `${name}` in a query, or the name of a table, for a database.
 
     Errors as of `render`.
     """
@@ -56,7 +56,7 @@ def render_for_database(sql: str, run: WindowRun) -> str:
 
 
 def render_path(path: str, run: WindowRun, project: Project) -> str:
-    """Where a source lies, with each `${name}` replaced; a relative path starts at the project.
+    """Replace each `${name}` in a source's path; a relative path starts at the project.
 
     TerminalStepError for a name that does not exist, and for data that lead out of the folder.
     """
@@ -64,7 +64,7 @@ def render_path(path: str, run: WindowRun, project: Project) -> str:
 
 
 def substitute(text: str, values: Mapping[str, str], later: Collection[str] = ()) -> str:
-    """The text with each `${name}` of the configuration replaced, and its secrets resolved.
+    """Replace each `${name}` of the configuration, and resolve its secrets.
 
     The names in `later` stay. UsageError for an environment variable or a file that is missing.
     """
@@ -88,7 +88,7 @@ def _configured(text: str, run: WindowRun) -> str:
 
 
 def parameters(sql: str, run: WindowRun) -> "dict[str, Value | Column]":
-    """The bound parameters that occur in the query, as Spark takes them."""
+    """Return the bound parameters that occur in the query, as Spark takes them."""
     named = set(PARAMETER.findall(sql))
     return {name: value for name, value in _parameters(run).items() if name in named}
 

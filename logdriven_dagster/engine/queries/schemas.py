@@ -41,7 +41,7 @@ _PROMOTIONS = {("int", "bigint"), ("float", "double")}
 
 
 def columns_of(schema: "StructType") -> tuple[Column, ...]:
-    """What a reader of the table sees."""
+    """Return the columns that a reader of the table sees."""
     return tuple(
         Column(field.name, field.dataType.simpleString())
         for field in schema.fields
@@ -56,7 +56,7 @@ def conform(
     *,
     missing: MissingColumns = "allow",
 ) -> "DataFrame":
-    """The frame with columns in the table's order, spelling and types; new ones come last.
+    """Give the frame the table's order, spelling and types of columns; new ones come last.
 
     `known` is the table's schema, or None before its first row. TerminalStepError if it cannot fit,
     or lacks a column of the table where that is not allowed.
@@ -113,7 +113,7 @@ def _fits(given: "StructType", known: "StructType | None") -> bool:
 
 
 def merged(schemas: "list[StructType]", table: str) -> "StructType":
-    """One schema for files that were written at different stages of a table's growth."""
+    """Merge the schemas of files that were written at different stages of a table's growth."""
     from pyspark.sql.types import StructField, StructType
 
     types: dict[str, StructField] = {}
@@ -178,7 +178,7 @@ def _type_of(schema: "StructType", column: str) -> str:
 
 @lru_cache
 def ddl_type(name: str) -> "DataType":
-    """The type that Spark's DDL calls so; Java is asked once for each."""
+    """Parse a type of Spark's DDL; the answer is cached."""
     from pyspark.sql.types import StructType
 
     row: Any = StructType.fromDDL(f"v {name}")

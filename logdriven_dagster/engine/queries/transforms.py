@@ -66,7 +66,7 @@ def call(
 def arguments(
     reference: str, function: Callable[..., Any], known: Mapping[str, Callable[[], Any]]
 ) -> dict[str, Any]:
-    """The values that a function's parameters name.
+    """Return the values that a function's parameters name.
 
     `known` makes each value when it is asked for, so that no unused table is opened.
     """

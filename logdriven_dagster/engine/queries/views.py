@@ -52,18 +52,18 @@ class Views:
         self._offered[name] = frame
 
     def withdraw_offers(self) -> None:
-        """What nothing has named so far is not there any more."""
+        """Drop the offers that no query has named so far."""
         self._offered.clear()
 
     def table(self, name: str) -> "DataFrame":
-        """A configured table, restricted to the windows that this window reads."""
+        """Open a configured table, restricted to the windows that this window reads."""
         self.opened.add(name)
         if name not in self._frames:
             self.register(name, self._read(name, self._run.reads.get(name)))
         return self._frames[name]
 
     def query(self, sql: str) -> "DataFrame":
-        """The query's result, its variables replaced and its tables opened."""
+        """Return the result of a query, its variables replaced and its tables opened."""
         text = render(sql, self._run)
         self._take_offers(text)
         try:
@@ -77,7 +77,7 @@ class Views:
         return mode_of(self._spark).query(self._spark, text, values, self._frames)
 
     def parameters(self) -> "dict[str, Callable[[], DataFrame]]":
-        """What a Python transform can ask for by name, besides the fixed names.
+        """Return what a Python transform can name as parameters, besides the fixed names.
 
         All that is offered is registered: it has the session, too, and any view in it.
         """
@@ -109,5 +109,5 @@ class Views:
 
 
 def _plain(sql: str) -> str:
-    """For a first look at which names a query may hold."""
+    """Simplify a query for a first look at which names a query may hold."""
     return sql.lower().replace("`", "")

@@ -48,7 +48,7 @@ def chosen_by_source(
 def placed(
     frame: "DataFrame", target: Target, windows: Sequence[TimeWindow], *, chosen: bool = False
 ) -> "DataFrame":
-    """The frame with what places its rows, refusing rows that lie outside of all windows.
+    """Add what tells each row's window, and refuse rows that lie outside of all windows.
 
     Rows of several windows, which adjoin each other, get the number of theirs as WINDOW_INDEX.
     `chosen` says that no row can lie outside, by `chosen_by_source`.
@@ -75,7 +75,7 @@ def placed(
 
 
 def _within(frame: "DataFrame", name: str, window: TimeWindow) -> "Column":
-    """The values of a column, with an error for one that lies outside the window."""
+    """Return the column's values, with an error for one that lies outside the window."""
     from pyspark.sql import functions as sf
 
     if name.lower() not in (column.lower() for column in frame.columns):

@@ -24,7 +24,7 @@ _MICROSECONDS = 1_000_000
 
 
 def window_index(value: "Column", kind: str, windows: Sequence[TimeWindow]) -> "Column":
-    """The number among adjoining windows of the one that holds the value.
+    """Return the number, among adjoining windows, of the one that holds the value.
 
     `kind` is the value's type. The value lies in one of them; days and times without a zone are
     those of the session's zone, which is that of the windows.
@@ -80,7 +80,7 @@ def _search(moment: "Column", windows: Sequence[TimeWindow], low: int, high: int
 def count_by_window(
     frame: "DataFrame", column: str, windows: Sequence[TimeWindow]
 ) -> "tuple[DataFrame, Callable[[], list[int] | None]]":
-    """The frame, and how many of its rows each window had, once a query has read them.
+    """Return the frame and a count of the rows of each window, known once a query has read them.
 
     None if Spark does not tell.
     """
@@ -112,7 +112,7 @@ def bins_by_window(
 
 
 def counts_of_bins(bins: str | None, number: int) -> list[int]:
-    """The rows of each of so many windows."""
+    """Decode the rows of each of so many windows from the bins."""
     found = [0] * number
     # Partial histograms that were put together may have several bins of one number.
     for each in json.loads(bins or "[]"):

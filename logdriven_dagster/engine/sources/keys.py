@@ -33,7 +33,7 @@ DIGITS = 38
 
 
 def cut(table: TableConfig, window: Slice, first: int | None, last: int | None) -> tuple[str, bool]:
-    """Where a window ends, and whether there is more; `first` and `last` are the keys after it.
+    """Find where a window ends, and whether there is more; `first` and `last`: the keys after it.
 
     Without new keys it ends where it begins. `window_size` counts from the first key, so that no
     window is spent on a gap.

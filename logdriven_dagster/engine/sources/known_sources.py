@@ -1,4 +1,4 @@
-"""Sources of files that are the same for many windows: looked at once, not for every window."""
+"""A cache of what Spark found in source files: looked at once, not for every window."""
 
 import os
 from collections import OrderedDict
@@ -48,7 +48,7 @@ class _Known:
 
 
 class KnownSources:
-    """What Spark found in local files, while each of them is the same and none is added."""
+    """A cache of what Spark found in local files, valid while each is the same and none is new."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Key, _Known] = OrderedDict()

@@ -29,7 +29,7 @@ _DIGITS = 38
 
 
 class Looks:
-    """What was found in the sources of tables, while their files stay the same."""
+    """A cache of what was found in the sources of tables, valid while their files stay the same."""
 
     def __init__(self, recall: Recall = lambda _: ()) -> None:
         self._recall, self._recalled = recall, set[str]()
@@ -54,7 +54,7 @@ class Looks:
 
 
 def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
-    """How the rows of a step's source lie, if that is news; None if not, or if nobody can say.
+    """Count which rows of a step's source belong to windows; None: no news, or nobody can say.
 
     TerminalStepError for rows that belong to no window, where the table does not allow them.
     """

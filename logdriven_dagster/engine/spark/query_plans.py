@@ -44,7 +44,7 @@ class QueryPlan:
 
     @classmethod
     def of(cls, nodes: Iterable[PlanNode], edges: Iterable[tuple[int, int]]) -> "QueryPlan":
-        """From nodes and edges, each from an input to the node that takes its rows."""
+        """Build a plan from nodes and edges; an edge leads from an input to its reader."""
         inputs: dict[int, list[int]] = {}
         for source, node in edges:
             inputs.setdefault(node, []).append(source)

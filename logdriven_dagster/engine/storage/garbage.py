@@ -25,7 +25,7 @@ class Garbage:
     kind: str
     """`rows` (a staging folder or table, or files that were replaced), `metadata`, `pointer`."""
     location: str
-    """As people write it."""
+    """The location as people write it."""
     bytes: int | None
     """None in a database."""
     modified: datetime | None

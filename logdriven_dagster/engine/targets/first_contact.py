@@ -49,7 +49,7 @@ def _stay_or_go(target: TableTarget) -> str:
 
 
 def refusal(table: str) -> TerminalStepError:
-    """What to raise at the first contact if nobody has decided."""
+    """Return the error for a first contact about which nobody has decided."""
     return TerminalStepError(
         f"{table} holds rows that no window wrote (none has a {WINDOW_START}); they would stay "
         f"beside what is loaded now. {HOW_TO_DECIDE}"

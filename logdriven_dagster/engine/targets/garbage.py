@@ -15,7 +15,7 @@ from logdriven_dagster.engine.targets.rejected import rejected_target
 
 
 def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iterator[Garbage]:
-    """The garbage of all configured targets; files younger than `older_than` are left alone."""
+    """Find the garbage of all configured targets; files younger than `older_than` stay."""
     search = Search(project, in_use, datetime.now(timezone.utc) - older_than)
     for name, config in project.tables.items():
         for step in config.steps:

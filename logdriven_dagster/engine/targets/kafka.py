@@ -124,7 +124,7 @@ class KafkaTopic:
         )
 
     def _producer(self, run: WindowRun, complaints: Complaints) -> "Producer":
-        """A producer that is the only one of this window: Kafka refuses those before it."""
+        """Open the only producer of this window: Kafka refuses those before it."""
         from confluent_kafka import KafkaException
 
         settings = self._place.project.kafka(self._target.connection)

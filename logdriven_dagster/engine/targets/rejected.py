@@ -6,7 +6,7 @@ from logdriven_dagster.config.models.types.targets import REJECTED, Target
 
 
 def rejected_target(table: str, step: StepConfig) -> tuple[str, Target] | None:
-    """Where rows with errors go, and the table's name that it goes by; None for nowhere.
+    """Return the target for rows with errors, and the table's name for it; None: there is none.
 
     It is of the same kind, window by window; beside topics it is a folder of Parquet files below
     the warehouse. Source: BDRE, good and bad files apart.

@@ -24,7 +24,7 @@ _SMALL_BYTES = 4 * 1024 * 1024
 
 
 def in_few_files(frame: "DataFrame") -> "DataFrame":
-    """The frame in one task if all that it reads is small, since each task writes a file.
+    """Use one task if all that the frame reads is small, since each task writes a file.
 
     Thousands of windows would otherwise leave as many files as cores, times thousands.
     """
@@ -120,7 +120,7 @@ def staged_frame(
     form: str = "parquet",
     options: Mapping[str, str] | None = None,
 ) -> "DataFrame":
-    """The rows of staged files, read with the schema that wrote them."""
+    """Read staged files with the schema that wrote them."""
     files = [path for rows in staged for path in rows.files]
     return read_files(spark, form, files, staged[0].schema, options)
 

@@ -77,12 +77,12 @@ class StagedRows:
 
     @property
     def output(self) -> str:
-        """What `step_log.output` says of them."""
+        """Return the note on these rows for `step_log.output`."""
         unknown = "" if self.source_rows is not None else f"; {_UNCOUNTED}"
         return f"staged {self.rows} rows in {as_path(self.location)}{unknown}"
 
     def state(self) -> dict[str, Any]:
-        """What another process needs to take them over, as JSON values."""
+        """Serialise what another process needs to take the rows over, as JSON values."""
         return {
             "location": self.location,
             "schema": self.schema.jsonValue(),
@@ -96,7 +96,7 @@ class StagedRows:
 
     @classmethod
     def of(cls, run: WindowRun, state: Mapping[str, Any]) -> "StagedRows":
-        """The rows of a `state`, to be published by this attempt."""
+        """Deserialise the rows of a `state`, to be published by this attempt."""
         from pyspark.sql.types import StructType
 
         quality, rejected = state.get("quality"), state.get("rejected")
@@ -132,7 +132,7 @@ class Store(Protocol):
         ...
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
-        """The staged rows, for later steps and checks."""
+        """Return the staged rows, for later steps and checks."""
         ...
 
     def holds(self, staged: StagedRows) -> bool:
@@ -164,7 +164,7 @@ class Store(Protocol):
         ...
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
-        """The published rows that windows within `window` wrote, or all of them.
+        """Return the published rows that windows within `window` wrote, or all of them.
 
         The technical column is still there. TerminalStepError if nothing was ever published.
         """

@@ -150,7 +150,7 @@ class _TableAnalysis:
                 yield from self._result(location, query)[1]
 
     def _result(self, location: Location, query: str) -> "_Found":
-        """The result of a query, without rows; what was found if there is none."""
+        """Return the result of a query, without rows; or the mistakes, if there is none."""
 
         def result() -> "DataFrame":
             self._refuse_unknown(query)

@@ -45,7 +45,7 @@ class Engine:
 
     @property
     def spark(self) -> "SparkSession":
-        """The session that all windows share."""
+        """Return the session that all windows share."""
         return self._spark
 
     @cached_property
@@ -57,7 +57,7 @@ class Engine:
     def window(
         self, runs: Sequence[WindowRun], project: Project | None = None
     ) -> Iterator[WindowSession]:
-        """A session of its own for one window, or for adjoining ones that run in one pass.
+        """Open a session of its own for one window, or for adjoining ones that run in one pass.
 
         `runs` are the attempts, the oldest window first; `project` holds the table as they run it,
         if that is an earlier version. Views are gone afterwards. What is staged stays: `discard`
@@ -78,7 +78,7 @@ class Engine:
         window: TimeWindow | None = None,
         session: "SparkSession | None" = None,
     ) -> "DataFrame":
-        """The published rows of a configured table, or those of the windows within `window`."""
+        """Read the published rows of a configured table: all, or of the windows within `window`."""
         with step_errors():
             place = self._place(session or self._spark, self._project)
             return self._read(place, table, None if window is None else (window,))

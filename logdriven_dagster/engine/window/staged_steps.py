@@ -21,7 +21,7 @@ def written(
     files: tuple[str, ...],
     malformed: int | None,
 ) -> Staged:
-    """A step whose rows lie where no reader looks."""
+    """Describe a step whose rows are staged."""
     rejected = staged.quality.rejected if staged.quality else 0
     state = {
         "rows": staged.state(),
@@ -44,6 +44,6 @@ def written(
 
 
 def viewed(step: StepConfig, made: "StepResult", source_type: str | None) -> Staged:
-    """A step without a target, which is a view for later ones."""
+    """Describe a step without a target, which is a view for later ones."""
     columns = columns_of(made.frame.schema)
     return Staged(step.step, Counts(), source_type, None, columns, made.files)

@@ -100,7 +100,7 @@ class StepResults:
         return any(reader_of(each).may_pass(reading, each, error) for each in read if each)
 
     def source_rows(self, step: StepConfig) -> SourceRows | None:
-        """Where the rows of a step's source belong, if that is news; see `source_rows.look`."""
+        """Count the source's rows that no window holds, if that is news; see `source_rows.look`."""
         if step.loop_over is not None:
             return None
         return look(self._reading, step, self._place.looks)
@@ -111,7 +111,7 @@ class StepResults:
         return any(self._malformed.values())
 
     def malformed(self) -> list[int | None]:
-        """For each window, the malformed records that were read and not reported before.
+        """Return the malformed records of each window that were read and not reported before.
 
         None where every source is strict, or no query has read one that is not.
         """
@@ -126,7 +126,7 @@ class StepResults:
         return [sum(map(int, each)) for each in zip(*known, strict=True)]
 
     def uncounted(self, step: StepConfig) -> str:
-        """What the log says where nobody knows how many malformed records a step has read."""
+        """Return a note for the log if nobody knows how many malformed records a step read."""
         return _UNCOUNTED if self._malformed.get(step.step) else ""
 
     def _of(self, step: StepConfig) -> StepResult:
@@ -138,7 +138,7 @@ class StepResults:
         return StepResult(made, self._files(step, source), chosen)
 
     def _of_all_rows(self, step: StepConfig, loop: LoopOver) -> StepResult:
-        """One result of all rows of a loop. Source: Sharp ETL, loopOver."""
+        """Unite the results of all rows of a loop. Source: Sharp ETL, loopOver."""
         run, spark = self._run, self._place.spark
         rows = self._views.query(loop.sql or f"SELECT * FROM `{loop.step}`")  # noqa: S608 - a step's name
         once, results = step.model_copy(update={"loop_over": None}), []
@@ -190,7 +190,7 @@ class StepResults:
         return source
 
     def values(self) -> dict[str, Callable[[], Any]]:
-        """What the parameters of a Python transform can name."""
+        """Return the values that the parameters of a Python transform can name."""
         frames, own = self._views.parameters(), self._run.table.replace(".", "_")
         return frames | {
             "spark": lambda: self._place.spark,
@@ -202,7 +202,7 @@ class StepResults:
         }
 
     def origin(self, step: StepConfig) -> str | None:
-        """The kinds of what the step reads: its source, and the tables that it names."""
+        """Return the types of what the step reads: its source, and the tables that it names."""
         kinds: list[str] = [step.source.type] if step.source else []
         kinds += [self._place.project.table(name).output.type for name in self._views.opened]
         return ",".join(dict.fromkeys(sorted(kinds))) or ("python" if step.python else "sql")

@@ -175,7 +175,7 @@ class Translator:
         return KtrStep(step, comments, bool(reasons), names.of_its_job)
 
     def _connection(self, name: str, found: ktr.Ktr) -> str:
-        """Ours for one of Kettle's: by --map, by its name, or by the database that it leads to."""
+        """Return our connection for Kettle's: by --map, by its name, or by its database."""
         ours = self.project.config.connections
         for wanted in (self.connections.get(name), name, identifier(name)):
             for known in ours:

@@ -68,7 +68,7 @@ class Context:
         return found
 
     def connection(self, end: End) -> str:
-        """Ours for that of a source or target: by --map or by its name."""
+        """Return our connection for that of a source or target: by --map or by its name."""
         theirs = end.get("connectionName") or end.get("dbName") or end.kind
         ours = self.project.config.connections
         mapped = self.connections.get(f"{end.kind}/{theirs}", self.connections.get(theirs, theirs))

@@ -17,7 +17,7 @@ class Statement(NamedTuple):
     """SQL that a source or target asks a database for."""
 
     location: tuple[str | int, ...]
-    """Its place below the source or target."""
+    """The field's place below the source or target."""
     sql: str
     connection: str
 

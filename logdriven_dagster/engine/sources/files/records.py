@@ -36,7 +36,7 @@ REPLACEMENT = "\ufffd"
 """Java puts this in the place of bytes that are not text in the file's encoding."""
 NOTHING = "\ufdd0"
 """Stands for a value that is not there: Unicode keeps it out of every text. Spark's own choice, the
-empty text, cannot be told from `""`."""
+empty text, looks like `""`."""
 _DIGITS = 38
 _WALL_TIME = "^[0-9]+-[0-9]+-[0-9]+([ T][0-9:.]+)?$"
 _NESTED = ("array", "map", "struct")

@@ -47,7 +47,7 @@ def _columns_of_files(files: Fingerprint, form: str) -> Mapping[str, frozenset[s
 
 @lru_cache(maxsize=100_000)
 def _columns(path: str, _size: int, _changed: int, form: str) -> frozenset[str] | None:
-    """From the footer, once for each version of a file; None for what Spark itself will refuse."""
+    """Read the footer, cached for each version of a file; None for what Spark will refuse."""
     import pyarrow as pa
     import pyarrow.orc
     import pyarrow.parquet

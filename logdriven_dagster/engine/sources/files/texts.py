@@ -13,7 +13,7 @@ _CHUNK = 1 << 20
 
 
 def placed(files: Sequence[str], problem: str, encoding: str, is_it: Callable[[str], bool]) -> str:
-    """A problem with the file and the line, as far as this process can read the files."""
+    """Add file and line to a problem, as far as this process can read the files."""
     for file in files:
         try:
             for number, line in enumerate(_lines(file, encoding), 1):
@@ -43,12 +43,12 @@ def decodes(file: str, encoding: str) -> bool:
 
 
 def shown(file: str) -> str:
-    """The path of a local file, else its URL."""
+    """Show a file to people: the path of a local one, else its URL."""
     return re.sub("^file:/+", "/", file)
 
 
 def short(text: str) -> str:
-    """The text in quotes, without its end if it is a long one."""
+    """Quote a text, and cut it if it is a long one."""
     return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
 
 

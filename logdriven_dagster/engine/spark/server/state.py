@@ -45,7 +45,7 @@ class Server:
 
     @property
     def process(self) -> psutil.Process | None:
-        """Its process; None if it has ended."""
+        """Return the server's process; None if it has ended."""
         return living(self.pid, self.started)
 
     def listens(self) -> bool:

@@ -43,7 +43,7 @@ def storable(frame: "DataFrame", form: str) -> "DataFrame":
 
 
 def _problem_in_json(kind: "DataType") -> str | None:
-    """What is wrong with a type, and what to do about it."""
+    """Return what is wrong with a type in JSON, and the fix."""
     from pyspark.sql import types as ty
 
     if isinstance(kind, ty.VariantType):

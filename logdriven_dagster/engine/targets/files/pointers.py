@@ -64,7 +64,7 @@ class Pointer:
         return StructType.fromJson(json.loads(self.columns))
 
     def rank(self, zone: ZoneInfo) -> tuple[float, int, int]:
-        """What decides between two pointers of one name: the newer window, then the token."""
+        """Return the sort key among pointers of one name: the newer window, then the token."""
         texts = filter(None, (self.data_range_start, self.fences))
         newest = max(moment(text, zone) for text in texts)
         return newest, self.fencing_token, self.edition
@@ -111,12 +111,12 @@ class Pointers:
             self._storage.remove(location)
 
     def folders(self) -> set[str]:
-        """The folders that any pointer names, for readers of now or of a moment ago."""
+        """Return the folders that any pointer names, for readers of now or of a moment ago."""
         named = [p for _, _, pointer in self._listed() for p in (pointer.folder, pointer.previous)]
         return {folder for folder in named if folder}
 
     def leftovers(self) -> list[str]:
-        """What nobody looks at any more: drafts, and pointers but the last one before each."""
+        """Return what no reader needs: drafts, and pointers but the current and the last one."""
         drafts = [name for name in self._storage.names(self._folder) if name.endswith(DRAFT)]
         superseded = [place for places in self._by_rank().values() for place in places[2:]]
         return [*superseded, *(f"{self._folder}/{name}" for name in drafts)]
@@ -133,7 +133,7 @@ class Pointers:
         }
 
     def place(self, name: str) -> str:
-        """Where people find the pointers of a name."""
+        """Return where people find the pointers of a name."""
         return f"{as_path(self._folder)}/{name}.*json"
 
     def _listed(self) -> Iterator[tuple[str, str, Pointer]]:

@@ -237,7 +237,7 @@ class WindowFiles:
 
 
 def visible(pointers: Mapping[str, Pointer], zone: ZoneInfo) -> list[Pointer]:
-    """What readers see: without those inside a larger window, which replaced them a moment ago."""
+    """Drop pointers inside a larger window, which replaced them a moment ago."""
     if whole := pointers.get(ALL):
         return [whole]
     windows = {name: pointer.window(zone) for name, pointer in pointers.items()}
@@ -251,7 +251,7 @@ def visible(pointers: Mapping[str, Pointer], zone: ZoneInfo) -> list[Pointer]:
 
 
 def files_folder(project: Project, table: str, target: FileTarget) -> str:
-    """The location of a target; TerminalStepError for a URL of another file system."""
+    """Return the folder of a target; TerminalStepError for a URL of another file system."""
     if not target.path:
         return "/".join([project.warehouse, *table.split(".")])
     try:

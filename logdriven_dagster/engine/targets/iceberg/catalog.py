@@ -34,7 +34,7 @@ _KEPT_SNAPSHOTS = 50
 
 
 def open_catalog(project: Project) -> Any:
-    """The project's SQL catalog; its tables are created at first use.
+    """Open the project's SQL catalog; its tables are created at first use.
 
     A runner that is frozen inside a commit loses its transaction to the server's limits, so that
     its successor goes on and its own late COMMIT fails. SQLite has no such limits.
@@ -86,7 +86,7 @@ def is_listed(project: Project, identifier: tuple[str, ...]) -> bool:
 
 
 def total_rows(table: "Table") -> int | None:
-    """The rows of the current snapshot, as its summary says; None if it does not."""
+    """Return the row count of the current snapshot's summary; None if it has none."""
     snapshot = table.current_snapshot()
     if snapshot is None:
         return 0

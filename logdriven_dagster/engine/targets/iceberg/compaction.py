@@ -69,7 +69,7 @@ class Rewritten:
 def small_files(
     table: "Table", config: TableConfig, target: IcebergTarget, options: Compaction
 ) -> list[SmallFiles]:
-    """The windows with too many small files, oldest first; an upsert table is one such window.
+    """Find the windows with too many small files, oldest first; an upsert table is one window.
 
     A file that no single window holds as a whole stays as it is: other windows cut their rows out.
     """
@@ -225,7 +225,7 @@ def _tries(load: "Callable[[], Table | None]") -> "Iterator[Table]":
 
 
 def _commit(table: "Table", items: list[Rewritten]) -> bool:
-    """One atomic commit; False if another writer was faster."""
+    """Commit by compare-and-swap; False if another writer was faster."""
     from pyiceberg.exceptions import CommitFailedException, ValidationException
     from pyiceberg.io.pyarrow import parquet_file_to_data_file
 

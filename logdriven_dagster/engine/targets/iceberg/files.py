@@ -43,7 +43,7 @@ def all_within(table: "Table", condition: "BooleanExpression", files: "list[Data
 
 
 def within(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpression":
-    """Rows whose column lies in `[start, end)`."""
+    """Select rows whose column lies in `[start, end)`."""
     terms = _terms()
     column = schema.find_field(column, case_sensitive=False).name
     return terms.And(  # type: ignore[no-any-return]
@@ -53,17 +53,17 @@ def within(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpress
 
 
 def one_of(column: str, values: Sequence[str]) -> "BooleanExpression":
-    """Rows whose column has one of these values."""
+    """Select rows whose column has one of these values."""
     return _terms().In(column, values)  # type: ignore[no-any-return]
 
 
 def not_null(column: str) -> "BooleanExpression":
-    """Rows that have a value in the column."""
+    """Select rows that have a value in the column."""
     return _terms().NotNull(column)  # type: ignore[no-any-return]
 
 
 def between(column: str, low: int | str, high: int | str) -> "BooleanExpression":
-    """Rows whose column lies in `[low, high]`, both included."""
+    """Select rows whose column lies in `[low, high]`, both included."""
     terms = _terms()
     return terms.And(  # type: ignore[no-any-return]
         terms.GreaterThanOrEqual(column, low), terms.LessThanOrEqual(column, high)

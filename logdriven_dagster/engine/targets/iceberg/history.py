@@ -19,7 +19,7 @@ _WINDOWS = "windows"
 
 
 def identity(run: WindowRun) -> dict[str, str]:
-    """The properties of every snapshot of ours: whose it is."""
+    """Return the properties that name the owner of every snapshot of ours."""
     return {
         "job_id": str(run.job_id),
         "table": run.table,

@@ -196,7 +196,7 @@ class IcebergTable:
             raise TransientStepError(f"{self._name}: {_COMMIT_TRIES} commits lost to other writers")
 
     def _tries(self, schema: "StructType | None" = None) -> "Iterator[Table]":
-        """The table as it is, again and again, with a pause before each further try.
+        """Yield the table as it is now for each try: a retry with back-off.
 
         One that is not there is made with the schema; without a schema nothing comes.
         """
@@ -213,7 +213,7 @@ class IcebergTable:
             yield table
 
     def _commit(self, table: "Table", staged: Sequence[StagedRows], change: FileChange) -> bool:
-        """One atomic commit; False if another writer was faster and the change may be stale."""
+        """Commit by compare-and-swap; False if a faster writer may have made the change stale."""
         from pyiceberg.exceptions import CommitFailedException, ValidationException
         from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
@@ -248,7 +248,7 @@ class IcebergTable:
                 remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
-        """The current snapshot; of `window` only the files that can hold its rows are opened."""
+        """Read the current snapshot; for a `window`, open only the files that can hold its rows."""
         table = self._existing()
         if table is None:
             raise NotPublishedError(f"{self._name} was never published, so it cannot be read")
@@ -271,7 +271,7 @@ class IcebergTable:
         return window_column(self._target)
 
     def _replacing(self, table: "Table", staged: Sequence[StagedRows]) -> FileChange:
-        """What makes way for the staged files, by mode; the windows are one after the other."""
+        """Return what the staged files replace, by mode; the windows are one after the other."""
         added = tuple(path for rows in staged for path in rows.files)
         windows = [rows.run.window for rows in staged]
         if self._target.mode == "overwrite":

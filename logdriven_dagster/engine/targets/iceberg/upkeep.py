@@ -57,7 +57,7 @@ def expirable(
     options: Expiry,
     unfinished: Unfinished,
 ) -> Upkept:
-    """What `expire_snapshots` would remove."""
+    """Report what `expire_snapshots` would remove."""
 
     def look(_target: IcebergTarget, table: "Table", _load: Load) -> Upkept:
         old = _expired(table, older_than, options, unfinished)
@@ -94,7 +94,7 @@ def expire_snapshots(
 
 
 def compactable(project: Project, table_name: str, options: Compaction) -> Upkept:
-    """What `compact_files` would write anew."""
+    """Report what `compact_files` would write anew."""
 
     def look(target: IcebergTarget, table: "Table", _load: Load) -> Upkept:
         groups = small_files(table, project.table(table_name), target, options)
@@ -164,7 +164,7 @@ def _nothing(table_name: str, why: str) -> Upkept:
 
 
 def _tries(table: "Table", load: Load) -> "Iterator[Table]":
-    """The table, and as often as it changes meanwhile, the table as it is then."""
+    """Yield the table as it is now for each try: a retry whenever it changed meanwhile."""
     yield table
     for _ in range(_TRIES - 1):
         if (current := load()) is not None:

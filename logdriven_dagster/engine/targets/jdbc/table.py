@@ -110,7 +110,7 @@ class JdbcTable:
                 raise
 
     def _pre_sql(self, run: WindowRun) -> list[str]:
-        """The target's statements with the values of the window."""
+        """Fill the target's statements with the values of the window."""
         return [render_for_database(statement, run) for statement in self._target.pre_sql]
 
     def _load(
@@ -232,7 +232,7 @@ class JdbcTable:
             self._define(rows.location, rows.schema).drop(engine, checkfirst=True)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
-        """The target's rows; Spark leaves the restriction to the database."""
+        """Read the target's rows; Spark leaves the restriction to the database."""
         with database(self._connection) as engine:
             target = reflected(self._name, self._schema, engine)
             if target is None:
@@ -258,7 +258,7 @@ class JdbcTable:
         return read_exactly(self._place.spark, self._connection, options, zone, window)
 
     def _conformed(self, frame: "DataFrame", engine: "Engine") -> "DataFrame":
-        """The frame with the types of the target, new columns last.
+        """Give the frame the types of the target, with new columns last.
 
         Columns that only the target has are left to the database: to its defaults in new rows, and
         as they are in rows that an upsert changes.
@@ -281,7 +281,7 @@ class JdbcTable:
         return given_columns(fitting, frame)
 
     def _grown(self, engine: "Engine", schema: "StructType") -> "Table":
-        """The target with every column of the schema; created if it is not there."""
+        """Create the target, or add the columns of the schema that it lacks, and return it."""
         from sqlalchemy import Index, text
 
         target = reflected(self._name, self._schema, engine)
