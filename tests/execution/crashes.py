@@ -2,7 +2,7 @@
 
 import pytest
 
-from logdriven_dagster.execution.window.chain import Chain
+from logdriven_dagster.execution.window.pass_execution import PassExecution
 
 EXPIRE = (
     "UPDATE job_log SET lease_expires_at = '2000-01-01 00:00:00.000000' WHERE status = 'RUNNING'"
@@ -20,7 +20,7 @@ def kill():
 def crash(world, monkeypatch, table):
     """Run into a KilledError that nobody logs, and let the lease run out."""
     with monkeypatch.context() as dying:
-        dying.setattr(Chain, "interrupted", lambda _chain, _cause: None)
+        dying.setattr(PassExecution, "interrupted", lambda _execution, _cause: None)
         with pytest.raises(KilledError):
             world.catch_up(tables=[table], max_windows=1)
     world.sql(EXPIRE)

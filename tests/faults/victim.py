@@ -24,19 +24,20 @@ from logdriven_dagster.execution.events import WindowFailed, WindowLost
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.window.chain import Chain
 from logdriven_dagster.execution.window.leases import HeldLease
+from logdriven_dagster.execution.window.pass_execution import PassExecution
 from logdriven_dagster.runlog.attempts import claiming
 from tests.builders import day
 from tests.faults.projects import NOW
 
 POINTS: dict[str, tuple[Any, str, str]] = {
-    "claimed": (Chain, "execute", "before"),
+    "claimed": (PassExecution, "execute", "before"),
     "fenced": (WindowSession, "fence", "after"),
     "staged": (WindowSession, "stage", "after"),
-    "persisted": (Chain, "_persist_staged", "after"),
+    "persisted": (Chain, "persist_staged", "after"),
     "before publishing": (WindowSession, "publish", "before"),
     "between verify and switch": (HeldLease, "verify", "after"),
     "published": (WindowSession, "publish", "after"),
-    "finished": (Chain, "_finish", "after"),
+    "finished": (PassExecution, "_finish", "after"),
     "in the heartbeat": (HeldLease, "_renewed", "after"),
     "in a transaction of the log": (claiming, "claim", "after"),
     "in a transaction of the catalog": (Session, "commit", "before"),

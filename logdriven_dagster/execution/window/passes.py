@@ -20,7 +20,6 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.execution.notifications.rules import Announcer
-from logdriven_dagster.execution.window.chain import Chain, logged_interruption
 from logdriven_dagster.execution.window.claiming import (
     claim_windows,
     record_inapplicable,
@@ -32,6 +31,7 @@ from logdriven_dagster.execution.window.lineage import LineageRecorder
 from logdriven_dagster.execution.window.looking import Lookout, looks_first, window_run
 from logdriven_dagster.execution.window.needs import Needs
 from logdriven_dagster.execution.window.orders import Order
+from logdriven_dagster.execution.window.pass_execution import PassExecution, logged_interruption
 from logdriven_dagster.execution.window.versions import prepared
 from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.batches import Registry
@@ -130,12 +130,12 @@ class Passes:
         runs = [_window_run(order, attempt) for attempt in attempts]
         lookout = Lookout(order.project, self._run_log, self._engine)
         with HeldLease(self._run_log, ATTEMPTS, attempts, began).kept() as lease:
-            chain = Chain(order, journal, runs, lookout, lease)
+            execution = PassExecution(order, journal, runs, lookout, lease)
             try:
-                with logged_interruption(chain):
+                with logged_interruption(execution):
                     for behind, attempt in zip(range(len(attempts))[::-1], attempts, strict=True):
                         yield WindowStarted(attempt, behind)
-                    outcomes = chain.execute(self._engine)
+                    outcomes = execution.execute(self._engine)
             except UnmetNeedError as unmet:
                 yield from (WindowSetBack(attempt, str(unmet)) for attempt in attempts)
                 raise

@@ -1,0 +1,248 @@
+"""How one pass begins, ends and fails: around its chain of steps, with retries and a time limit.
+
+A pass has one window, or several adjoining ones of a table, each with its own attempt, lease, steps
+and counts in the log. Whatever goes wrong with several, their attempts end as DISCARDED and the
+windows run one by one, so that the log names the bad one.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import InitVar, dataclass, field
+
+from logdriven_dagster.config.models.incremental.batches import file_source
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.engine import Engine
+from logdriven_dagster.engine.spark.actions import watched_by
+from logdriven_dagster.errors import (
+    AttemptLostError,
+    LogdrivenError,
+    RunLogError,
+    SparkDiedError,
+    UnmetNeedError,
+)
+from logdriven_dagster.execution.events import (
+    WindowEvent,
+    WindowFailed,
+    WindowLost,
+    WindowSetBack,
+    WindowSucceeded,
+)
+from logdriven_dagster.execution.window.chain import Chain
+from logdriven_dagster.execution.window.journal import Journal, Lost, unsuccessful
+from logdriven_dagster.execution.window.leases import HeldLease
+from logdriven_dagster.execution.window.looking import Lookout, must_look
+from logdriven_dagster.execution.window.orders import Order
+from logdriven_dagster.execution.window.timeouts import Timeout
+from logdriven_dagster.execution.window.tries import Tries
+from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Status, StepOutcome
+from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.windows import Slice
+from logdriven_dagster.runlog.attempts import steps
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class PassExecution:
+    """Runs the chain of one pass, with the retries of the table, and logs how each window ended.
+
+    `execute` never raises for a failed step. A single attempt that is lost leaves what is staged
+    alone: somebody else may go on with it.
+    """
+
+    order: Order
+    journal: Journal
+    runs: InitVar[Sequence[WindowRun]]
+    lookout: Lookout
+    lease: HeldLease
+    started: float = field(default_factory=time.monotonic)
+    application_id: str | None = None
+
+    def __post_init__(self, runs: Sequence[WindowRun]) -> None:
+        self.timeout = Timeout.of_pass(self.order.table, [run.window for run in runs])
+        self.tries = Tries(self.order.table, self.journal, self._check)
+        self.chain = Chain(self.order, self.journal, runs, self.lookout, self.lease, self.tries)
+
+    @property
+    def attempts(self) -> Sequence[Attempt]:
+        return self.journal.attempts
+
+    @property
+    def _is_single(self) -> bool:
+        return len(self.attempts) == 1
+
+    def execute(self, engine: Callable[[], Engine]) -> list[WindowEvent]:
+        """Run the steps, with the retries of the table; return how each window ended."""
+        try:
+            if must_look(self.chain.runs[0]):
+                self.tries.until_done(self._look)
+                if self._has_nothing_to_do():
+                    return self._nothing_new()
+            try:
+                self._run_in(engine())
+            except SparkDiedError as died:
+                if self.chain.touched or not self._is_single:
+                    raise
+                self._begin_anew(died)
+                self._run_in(engine())
+        except (RunLogError, UnmetNeedError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a step raises is how it failed
+            return self._failed(error)
+        return self._finish()
+
+    def interrupted(self, cause: BaseException) -> None:
+        """Log the attempts as DISCARDED, because their runner is being stopped, and clean up.
+
+        They may have ended a moment before, or the log may be away: the interruption goes on.
+        """
+        with suppress(AttemptLostError, RunLogError):
+            why = str(cause) if isinstance(cause, UnmetNeedError) else type(cause).__name__
+            self._end(Status.DISCARDED, f"interrupted: {why}", self.tries.failed)
+
+    def _run_in(self, engine: Engine) -> None:
+        self.application_id = engine.application_id
+        with (
+            watched_by(self._check),
+            engine.window(self.chain.runs, self.order.project) as self.chain.session,
+        ):
+            self.tries.until_done(self.chain.run)
+
+    def _begin_anew(self, died: SparkDiedError) -> None:
+        """Let another Spark do the steps from the first on: the views of the last one are gone."""
+        logger.warning("spark_died: %s: %s", self.attempts[0], died)
+        self.chain.forget_staged()
+        self.chain.fenced = False
+        self.tries.begin_anew()
+
+    def _check(self) -> None:
+        self.lease.check()
+        self.timeout.check()
+
+    def _look(self) -> None:
+        """Ask the source how far it goes, and log the answer before anything is read."""
+        looked = self.lookout.look(self.attempts[0], self.chain.runs[0])
+        self.journal.attempts, self.chain.runs = [looked.attempt], [looked.run]
+        self.chain.notes = looked.notes
+
+    def _has_nothing_to_do(self) -> bool:
+        """Whether a slice is empty; steps behind one that found no file may run all the same."""
+        window = self.attempts[0].window
+        if not (isinstance(window, Slice) and window.is_empty):
+            return False
+        table = self.order.table
+        return not table.incremental.registers_files or file_source(table).on_empty != "succeed"
+
+    def _nothing_new(self) -> list[WindowEvent]:
+        """Log a success of windows for which there was nothing to read. Source: Sharp ETL."""
+        start = self.attempts[0].window.range_start
+        output = self.chain.notes or (f"nothing new after {start}" if start else "nothing new")
+        ended = AttemptOutcome(Status.SUCCESS, error_count=self.tries.failed)
+        self.journal.pass_over([step.step for step in self.order.steps], output, ended)
+        return self._succeeded({})
+
+    def _finish(self) -> list[WindowEvent]:
+        """Log that the published steps and the attempts succeed together, in one transaction."""
+        # All windows of a pass have read the same files.
+        files = [name for staged in self.chain.staged.values() for name in staged[0].current_files]
+        ended = AttemptOutcome(
+            Status.SUCCESS, self.application_id, ",".join(files) or None, self.tries.failed
+        )
+        lost = self.journal.succeed(self.chain.published, self.chain.staged, ended)
+        if self.chain.runs[0].files and not lost:
+            self.lookout.settle(self.chain.runs[0])
+        return self._succeeded(lost)
+
+    def _succeeded(self, lost: Lost) -> list[WindowEvent]:
+        seconds = (time.monotonic() - self.started) / len(self.attempts)
+        return [
+            WindowLost(attempt, lost[attempt.job_id])
+            if attempt.job_id in lost
+            else WindowSucceeded(
+                attempt,
+                tuple(each[n] for each in self.chain.staged.values()),
+                tuple(each[n] for each in self.chain.published.values()),
+                seconds,
+                self.tries.failed,
+                self.timeout.overdue,
+                self.chain.checks,
+            )
+            for n, attempt in enumerate(self.attempts)
+        ]
+
+    def _failed(self, error: Exception) -> list[WindowEvent]:
+        """Log the failure of the windows; several run one by one next (WindowSetBack)."""
+        attempt = self.attempts[0]
+        if self._is_single and isinstance(error, AttemptLostError):
+            self._leave_staged()
+            return [WindowLost(attempt, error)]
+        text = redact(str(error) or type(error).__name__)
+        if self._is_single and not isinstance(error, LogdrivenError):
+            text = f"{type(error).__name__}: {text}"
+        status = Status.FAILURE
+        if not self._is_single:
+            status, others = Status.DISCARDED, len(self.attempts) - 1
+            text = (
+                f"runs again by itself: in one pass with {others} others, "
+                f"step {self.chain.current_step} failed: {text}"
+            )
+        lost = self._end(status, text, max(self.tries.failed, 1))
+        return [
+            WindowLost(each, lost[each.job_id])
+            if each.job_id in lost
+            else self._as_failed(each, text)
+            for each in self.attempts
+        ]
+
+    def _as_failed(self, attempt: Attempt, text: str) -> WindowFailed | WindowSetBack:
+        if not self._is_single:
+            return WindowSetBack(attempt, text)
+        seconds = time.monotonic() - self.started
+        staged = tuple(each[0] for each in self.chain.staged.values())
+        stands = attempt.was_finished and not self.chain.touched
+        return WindowFailed(
+            attempt, self.chain.current_step, text, seconds, staged, self.chain.checks, stands
+        )
+
+    def _end(self, status: Status, error: str, errors: int) -> Lost:
+        """Log an end without success, then remove what was staged: a zombie never gets there."""
+        staged = self.chain.staged.get(self.chain.current_step, (None,))[0]
+        outcome = (
+            unsuccessful(staged, status, error)
+            if self._is_single
+            else StepOutcome(status, error=error)
+        )
+        ended = AttemptOutcome(
+            status,
+            self.application_id,
+            error_count=errors,
+            published_nothing=not self.chain.touched,
+        )
+        lost = self.journal.fail(self.chain.current_step, outcome, self.chain.staged, ended)
+        if lost and self._is_single:
+            self._leave_staged()
+        else:
+            self.chain.discard()
+        return lost
+
+    def _leave_staged(self) -> None:
+        """Clean up after an attempt that somebody else ended, unless they go on with its steps."""
+        if self.chain.session is None:
+            return
+        with suppress(RunLogError), self.journal.run_log.read() as conn:
+            if not steps.staged(conn, self.attempts[0].job_id):
+                self.chain.discard()
+
+
+@contextmanager
+def logged_interruption(execution: PassExecution) -> Iterator[None]:
+    """Log what ends the runner in the middle of a pass before it goes on its way."""
+    try:
+        yield
+    except RunLogError:
+        raise  # nothing can be logged: whoever takes the lease over says how it ended
+    except BaseException as cause:
+        execution.interrupted(cause)
+        raise
