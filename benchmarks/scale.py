@@ -24,14 +24,14 @@ from dagster import DagsterInstance, build_sensor_context
 from benchmarks.big_logs import fill, shape_of
 from benchmarks.big_projects import Shape, make_project
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.derived.processes import registry_of
+from logdriven_dagster.config.derived.processes import processes_of
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.execution.window.claiming import claim_windows
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.model.attempts import Trigger
-from logdriven_dagster.model.batches import Registry
+from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.planning import PlannedWindow
 from logdriven_dagster.runlog import RunLog
@@ -44,13 +44,15 @@ class _UndoneError(Exception):
     """A transaction that is only looked at is not to be kept."""
 
 
-def claim_undone(runner: Runner, registry: Registry, planned: PlannedWindow, now: datetime) -> None:
+def claim_undone(
+    runner: Runner, processes: Processes, planned: PlannedWindow, now: datetime
+) -> None:
     """Claim a window in a transaction that is undone."""
     table = runner.project.tables[planned.table]
     order = Order(runner.project, table, planned.window, planned.trigger, now)
 
     def work(conn: sa.Connection) -> None:
-        claim_windows(conn, registry, [order], runner.owner)
+        claim_windows(conn, processes, [order], runner.owner)
         raise _UndoneError
 
     with suppress(_UndoneError):
@@ -69,7 +71,7 @@ class Measured:
         self.now = shape.now + timedelta(hours=1, minutes=5)
         ready = self.runner.plan(self.now).ready()
         self.next_window = next(item for item in ready if item.trigger is Trigger.PENDING)
-        self.registry = registry_of(self.project.tables.values())
+        self.processes = processes_of(self.project.tables.values())
 
     def actions(self) -> dict[str, Callable[[], object]]:
         """Name → what is measured; each leaves the log as it was."""
@@ -83,7 +85,7 @@ class Measured:
             "plan": self.plan,
             "sensor tick": tick("catch_up_sensor"),
             "mirror tick": tick("run_log_mirror"),
-            "claim": lambda: claim_undone(self.runner, self.registry, self.next_window, self.now),
+            "claim": lambda: claim_undone(self.runner, self.processes, self.next_window, self.now),
             "latest statuses": lambda: self._read(self._statuses),
             "v_table_log": lambda: self._read(
                 lambda conn: conn.execute(sa.text("SELECT * FROM v_table_log")).all()

@@ -14,11 +14,11 @@ from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.auditing import audit
 from logdriven_dagster.execution.catching_up.loop import CatchingUp
-from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
-from logdriven_dagster.execution.catching_up.refreshing import Refreshing, refuse_undue
-from logdriven_dagster.execution.catching_up.running_elsewhere import (
+from logdriven_dagster.execution.catching_up.on_running import (
     with_replaceable,
 )
+from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
+from logdriven_dagster.execution.catching_up.refreshing import Refreshing, refuse_undue
 from logdriven_dagster.execution.definitions.registering import with_settings_in_force
 from logdriven_dagster.execution.events import (
     WindowEvent,

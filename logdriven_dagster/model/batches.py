@@ -101,7 +101,7 @@ class Process:
         raise LifeCycleError(103, f"{self.table} has no step {step!r}; its steps are {known}")
 
 
-class Registry:
+class Processes:
     """All processes, by name and by what they consume. Source: BDRE, PROCESS."""
 
     def __init__(self, processes: Iterable[Process]) -> None:

@@ -115,7 +115,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class VersionChange:
     """A version that was written, or would be."""
 
     kind: Kind

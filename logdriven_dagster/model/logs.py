@@ -50,7 +50,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class LookbackWindow:
     """A finished window of a table with `lookback`, for which late rows may still come."""
 
     window: TimeWindow
@@ -86,7 +86,7 @@ class TableLog:
     open: tuple[OpenWindow, ...] = ()
     failed_refreshes: tuple[OpenWindow, ...] = ()
     """Finished windows whose last refresh failed: what was published before it stands."""
-    settled: tuple[Settled, ...] = ()
+    within_lookback: tuple[LookbackWindow, ...] = ()
     """The windows for which late rows may still come, perhaps more; only with `lookback`."""
     stale: tuple[TimeWindow, ...] = ()
     """Finished windows over which an upstream window was run again later."""

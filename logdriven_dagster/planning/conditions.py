@@ -62,9 +62,9 @@ def not_ended(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iter
 
 def not_failed(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iterator[Missing]:
     """What there is to wait for before a failure, other than a window that did fail."""
-    unsettled = list(not_ended(upstream, log, awaited))
-    if unsettled or _has_ended_in(Status.FAILURE, log, awaited):
-        yield from unsettled
+    not_over = list(not_ended(upstream, log, awaited))
+    if not_over or _has_ended_in(Status.FAILURE, log, awaited):
+        yield from not_over
     elif discarded := _has_ended_in(Status.DISCARDED, log, awaited):
         reason = f"DISCARDED in job {discarded.job_id}; its next attempt decides"
         yield Missing(upstream.table, discarded.window, reason)

@@ -126,8 +126,8 @@ def upstream_obstacle(
     logs: Mapping[str, TableLog],
 ) -> DependenciesMissing | NotApplying | None:
     """The obstacle that upstreams are; a window that does not apply waits for nothing else."""
-    if settled := not_applying(table, window, tables, logs):
-        return NotApplying(f"does not apply: {settled}")
+    if reason := not_applying(table, window, tables, logs):
+        return NotApplying(f"does not apply: {reason}")
     return dependencies_missing(table, window, tables, logs)
 
 
@@ -164,10 +164,12 @@ def obstacle_to_rerun(
         return blocked
     if trigger is not Trigger.LOOKBACK:
         return None
-    known = (item for item in logs.get(table.table, TableLog()).settled if item.window == window)
-    settled = next(known, None)
+    known = (
+        item for item in logs.get(table.table, TableLog()).within_lookback if item.window == window
+    )
+    last_run = next(known, None)
     found = seen(table, window, tables, logs, now)
-    if settled is None or found.timestamp() > settled.seen.timestamp():
+    if last_run is None or found.timestamp() > last_run.seen.timestamp():
         return None
     return _waiting(unseen(table, window, tables, logs, now))
 

@@ -88,12 +88,12 @@ def _late(
     table: TableConfig, log: TableLog, tables: Mapping[str, TableConfig], now: datetime
 ) -> Iterator[TimeWindow]:
     """Finished windows within whose reach more has become due than they have seen."""
-    if not table.lookback or not log.settled:
+    if not table.lookback or not log.within_lookback:
         return
     newest = _newest(table, tables, now)
-    for settled in log.settled:
-        if _reach(table, settled.window, newest).end.timestamp() > settled.seen.timestamp():
-            yield settled.window
+    for known in log.within_lookback:
+        if _reach(table, known.window, newest).end.timestamp() > known.seen.timestamp():
+            yield known.window
 
 
 def _last(table: TableConfig, window: TimeWindow) -> int:

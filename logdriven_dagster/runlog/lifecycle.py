@@ -27,7 +27,7 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.model.batches import Process, Registry
+from logdriven_dagster.model.batches import Process, Processes
 from logdriven_dagster.model.windows import in_zone
 from logdriven_dagster.runlog import transitions
 from logdriven_dagster.runlog.attempts import steps
@@ -69,46 +69,46 @@ EXEC_STATES: Mapping[Status, ExecState] = {
 
 
 def init_job(
-    conn: Connection, registry: Registry, claim: Claim, max_batches: int | None = None
+    conn: Connection, processes: Processes, claim: Claim, max_batches: int | None = None
 ) -> Attempt:
     """Start an attempt and give it its batches; all of its steps are READY.
 
     LifeCycleError 101, 102, 103, 109, 110, 112, AlreadyRunningError (104), AlreadyDoneError,
     EarlierWindowError.
     """
-    (attempt,) = transitions.claim(conn, registry, [claim], max_batches)
+    (attempt,) = transitions.claim(conn, processes, [claim], max_batches)
     return attempt
 
 
-def init_step(conn: Connection, registry: Registry, run: Run, step: str) -> StepKey:
+def init_step(conn: Connection, processes: Processes, run: Run, step: str) -> StepKey:
     """READY → RUNNING; the key of the step's row. LifeCycleError 103, 106, 108."""
-    attempt, status = _step(conn, registry, run, step)
+    attempt, status = _step(conn, processes, run, step)
     if status == Status.RUNNING.value:
         raise LifeCycleError(106, f"{step} of {attempt.table}; end it before it starts again")
-    transitions.begin_step(conn, registry, [attempt], step)
+    transitions.begin_step(conn, processes, [attempt], step)
     return attempt.job_id, step
 
 
 def halt_step(
-    conn: Connection, registry: Registry, run: Run, step: str, outcome: StepOutcome
+    conn: Connection, processes: Processes, run: Run, step: str, outcome: StepOutcome
 ) -> None:
     """End a running step as SUCCESS, or pass one over as SKIPPED. LifeCycleError 103, 107, 108."""
-    attempt, status = _step(conn, registry, run, step)
+    attempt, status = _step(conn, processes, run, step)
     if status != Status.RUNNING.value and outcome.status is not Status.SKIPPED:
         raise LifeCycleError(107, f"{step} of job {attempt.job_id} is {status}")
-    transitions.end_steps(conn, registry, [attempt], {(attempt.job_id, step): outcome})
+    transitions.end_steps(conn, processes, [attempt], {(attempt.job_id, step): outcome})
 
 
 def term_step(
-    conn: Connection, registry: Registry, run: Run, step: str, outcome: StepOutcome
+    conn: Connection, processes: Processes, run: Run, step: str, outcome: StepOutcome
 ) -> None:
     """End a running step as FAILURE or DISCARDED. LifeCycleError 103, 107, 108."""
-    halt_step(conn, registry, run, step, outcome)
+    halt_step(conn, processes, run, step, outcome)
 
 
 def halt_job(
     conn: Connection,
-    registry: Registry,
+    processes: Processes,
     run: Run,
     outcome: AttemptOutcome,
     marking: str | None = None,
@@ -117,22 +117,22 @@ def halt_job(
 
     It is queued under a marking, see `transitions.succeed`. LifeCycleError 102, 105, 110, 111.
     """
-    attempt = _job(conn, registry, run, _UNHALTED)
-    made = transitions.succeed(conn, registry, [attempt], outcome, marking=marking)
+    attempt = _job(conn, processes, run, _UNHALTED)
+    made = transitions.succeed(conn, processes, [attempt], outcome, marking=marking)
     return next(iter(made), None)
 
 
-def term_job(conn: Connection, registry: Registry, run: Run, outcome: AttemptOutcome) -> None:
+def term_job(conn: Connection, processes: Processes, run: Run, outcome: AttemptOutcome) -> None:
     """End a run as FAILURE or DISCARDED; its batches stay queued. LifeCycleError 102, 105, 110."""
-    attempt = _job(conn, registry, run, _UNTERMINATED)
-    transitions.fail(conn, registry, [attempt], outcome)
+    attempt = _job(conn, processes, run, _UNTERMINATED)
+    transitions.fail(conn, processes, [attempt], outcome)
 
 
 def _job(
-    conn: Connection, registry: Registry, run: Run, refused: Mapping[Status, tuple[int, str]]
+    conn: Connection, processes: Processes, run: Run, refused: Mapping[Status, tuple[int, str]]
 ) -> Attempt:
     """The attempt; LifeCycleError for steps in one of these states: its code, and how to go on."""
-    attempt = _held(conn, registry, run, 105)
+    attempt = _held(conn, processes, run, 105)
     rows = steps.of_jobs(conn, [attempt.job_id])
     for status, (code, fix) in refused.items():
         if found := [step for (_, step), row in rows.items() if row.status == status.value]:
@@ -140,10 +140,10 @@ def _job(
     return attempt
 
 
-def _step(conn: Connection, registry: Registry, run: Run, step: str) -> tuple[Attempt, str]:
+def _step(conn: Connection, processes: Processes, run: Run, step: str) -> tuple[Attempt, str]:
     """The attempt, and the status of a step of it."""
-    registry.parent(_table(run)).sub(step)
-    attempt = _held(conn, registry, run, 108)
+    processes.parent(_table(run)).sub(step)
+    attempt = _held(conn, processes, run, 108)
     row = steps.of_jobs(conn, [attempt.job_id]).get((attempt.job_id, step))
     if row is None:
         raise LifeCycleError(103, f"job {attempt.job_id} was started without the step {step}")
@@ -154,9 +154,9 @@ def _table(run: Run) -> str:
     return run if isinstance(run, str) else run.table
 
 
-def _held(conn: Connection, registry: Registry, run: Run, code: int) -> Attempt:
+def _held(conn: Connection, processes: Processes, run: Run, code: int) -> Attempt:
     """The attempt that is meant, if it is still the caller's."""
-    process = registry.parent(_table(run))
+    process = processes.parent(_table(run))
     attempt = _running(conn, process, code) if isinstance(run, str) else run
     ATTEMPTS.verify(conn, [attempt])
     return attempt

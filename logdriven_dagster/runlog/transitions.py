@@ -17,7 +17,7 @@ from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Claim, Sta
 from logdriven_dagster.model.batches import (
     Intake,
     Process,
-    Registry,
+    Processes,
     Taken,
     marking_of,
     recoverable,
@@ -42,7 +42,7 @@ _GOOD_ENDS = (Status.SUCCESS, Status.SKIPPED)
 
 def claim(
     conn: Connection,
-    registry: Registry,
+    processes: Processes,
     claims: Sequence[Claim],
     max_batches: int | None = None,
     first: Status = Status.READY,
@@ -55,7 +55,7 @@ def claim(
     (104), AlreadyDoneError, EarlierWindowError.
     """
     table = claims[0].table
-    process = registry.parent(table)
+    process = processes.parent(table)
     for step in claims[0].steps:
         process.sub(step)
     attempts = claiming.claim(conn, claims, first)
@@ -65,7 +65,7 @@ def claim(
     if process.routes:
         attempts = [take(conn, process, attempts[0], max_batches, goes_on)]
     else:
-        made = bool(registry.consumers(table))
+        made = bool(processes.consumers(table))
         attempts = [
             replace(
                 attempt,
@@ -77,7 +77,7 @@ def claim(
             for attempt in attempts
         ]
     if first is Status.RUNNING:
-        _start_batches(conn, registry, attempts, claims[0].steps[0])
+        _start_batches(conn, processes, attempts, claims[0].steps[0])
     return attempts
 
 
@@ -103,7 +103,7 @@ def take(
 
 def begin_step(
     conn: Connection,
-    registry: Registry,
+    processes: Processes,
     attempts: Sequence[Attempt],
     step: str,
     states: Mapping[StepKey, str] = {},
@@ -111,7 +111,7 @@ def begin_step(
     """A step runs, maybe once more, and the results of those before it are durable."""
     stage(conn, attempts, states)
     steps.start(conn, [attempt.job_id for attempt in attempts], step)
-    _start_batches(conn, registry, attempts, step)
+    _start_batches(conn, processes, attempts, step)
 
 
 def stage(conn: Connection, attempts: Sequence[Attempt], states: Mapping[StepKey, str]) -> None:
@@ -122,14 +122,14 @@ def stage(conn: Connection, attempts: Sequence[Attempt], states: Mapping[StepKey
 
 def end_steps(
     conn: Connection,
-    registry: Registry,
+    processes: Processes,
     attempts: Sequence[Attempt],
     outcomes: Mapping[StepKey, StepOutcome],
 ) -> None:
     """Steps end, or are passed over, before their attempts do."""
     ATTEMPTS.renew(conn, attempts)
     steps.finish(conn, steps.of_jobs(conn, [attempt.job_id for attempt in attempts]), outcomes)
-    if not registry.exchanges(attempts[0].table):
+    if not processes.exchanges(attempts[0].table):
         return
     mine = {attempt.job_id: attempt for attempt in attempts}
     for (job_id, step), outcome in outcomes.items():
@@ -139,7 +139,7 @@ def end_steps(
 
 def succeed(
     conn: Connection,
-    registry: Registry,
+    processes: Processes,
     attempts: Sequence[Attempt],
     outcome: AttemptOutcome,
     ended_steps: Mapping[StepKey, StepOutcome] = {},
@@ -152,8 +152,8 @@ def succeed(
     queued under a marking: by default the union of what it took, or the dates of its window. A
     slice in which there was nothing makes no batch.
     """
-    process = registry.parent(attempts[0].table)
-    exchanging = attempts if registry.exchanges(process.table) else ()
+    process = processes.parent(attempts[0].table)
+    exchanging = attempts if processes.exchanges(process.table) else ()
     markings = {}
     for attempt in exchanging:
         markings[attempt.job_id] = (
@@ -166,7 +166,7 @@ def succeed(
     made = []
     for attempt in exchanging:
         if not attempt.window.is_empty:
-            consumers = registry.consumers(process.table)
+            consumers = processes.consumers(process.table)
             offered = offering.offer(conn, attempt, markings[attempt.job_id], consumers)
             made += [] if offered is None else [offered]
         batches.archive(conn, attempt)
@@ -175,7 +175,7 @@ def succeed(
 
 def fail(
     conn: Connection,
-    registry: Registry,
+    processes: Processes,
     attempts: Sequence[Attempt],
     outcome: AttemptOutcome,
     blamed: tuple[str, StepOutcome] | None = None,
@@ -184,7 +184,7 @@ def fail(
 
     Those of a refresh whose window is finished all the same do not.
     """
-    if registry.exchanges(attempts[0].table):
+    if processes.exchanges(attempts[0].table):
         for attempt in attempts:
             if attempt.was_finished and outcome.published_nothing:
                 batches.give_back(conn, attempt.job_id)
@@ -206,9 +206,9 @@ def leave_standing(conn: Connection, job_id: int) -> None:
 
 
 def _start_batches(
-    conn: Connection, registry: Registry, attempts: Sequence[Attempt], step: str
+    conn: Connection, processes: Processes, attempts: Sequence[Attempt], step: str
 ) -> None:
-    if registry.exchanges(attempts[0].table):
+    if processes.exchanges(attempts[0].table):
         for attempt in attempts:
             batches.start(conn, attempt, step)
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from logdriven_dagster.config.models.tables import Dependency, TableConfig
 from logdriven_dagster.model.attempts import Status, Trigger
-from logdriven_dagster.model.logs import OpenWindow, Settled, TableLog
+from logdriven_dagster.model.logs import LookbackWindow, OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning import Plan, PlannedWindow, last_seen, obstacle, plan
@@ -131,8 +131,8 @@ class LateWorld:
                 for window, entry in of
                 if entry.status is not Status.SUCCESS
             ),
-            settled=tuple(
-                Settled(window, entry.seen or entry.now - table.delay)
+            within_lookback=tuple(
+                LookbackWindow(window, entry.seen or entry.now - table.delay)
                 for window, entry in done
                 if table.lookback and (window in newest or entry.seen)
             ),

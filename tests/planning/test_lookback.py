@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdriven_dagster.model.attempts import Trigger
-from logdriven_dagster.model.logs import Settled
+from logdriven_dagster.model.logs import LookbackWindow
 from logdriven_dagster.planning import State, last_seen, obstacle_to_rerun, plan
 from tests.builders import at, day, days, log, table
 from tests.planning.late_world import LateWorld, Row, hour
@@ -78,10 +78,10 @@ def test_a_window_that_ran_before_a_later_upstream_window_runs_again_after_it():
 
 
 def test_a_repeat_waits_for_what_is_due_of_its_upstream_and_the_claim_says_so_too():
-    yesterday = Settled(day(3), day(3).end)
+    yesterday = LookbackWindow(day(3), day(3).end)
     logs = {
         "ods.orders": log(days(1, 4), failed=(day(4),)),
-        "dwd.facts": log(days(1, 4), settled=(yesterday,)),
+        "dwd.facts": log(days(1, 4), within_lookback=(yesterday,)),
     }
     now = at("2022-01-05 01:00")
     planned = next(plan(TABLES, logs, now).queue("dwd.facts"))
@@ -101,7 +101,7 @@ def test_a_repeat_is_not_due_before_its_upstream_is():
     tables = {**TABLES, "ods.orders": slow}
     logs = {
         "ods.orders": log(days(1, 4)),
-        "dwd.facts": log(days(1, 4), settled=(Settled(day(3), day(3).end),)),
+        "dwd.facts": log(days(1, 4), within_lookback=(LookbackWindow(day(3), day(3).end),)),
     }
     early, late = (plan(tables, logs, at(f"2022-01-05 0{n}:00")) for n in (5, 6))
     assert not early.tables["dwd.facts"].reruns
@@ -124,7 +124,10 @@ def test_a_week_that_brings_the_rows_of_its_days_is_awaited_as_a_whole():
     weekly = table("w", period="1 week")
     daily = table("d", lookback=1, depends_on=[{"table": "w", "read": "all"}])
     tables = {"w": weekly, "d": daily}
-    logs = {"w": log(days(1, 8)), "d": log(days(1, 8), settled=(Settled(day(7), day(7).end),))}
+    logs = {
+        "w": log(days(1, 8)),
+        "d": log(days(1, 8), within_lookback=(LookbackWindow(day(7), day(7).end),)),
+    }
     assert not plan(tables, logs, at("2022-01-12")).tables["d"].reruns
     assert plan(tables, logs, at("2022-01-15")).tables["d"].reruns == ((day(7), Trigger.LOOKBACK),)
     assert not any(p.state.has_work for p in plan(tables, logs, at("2022-01-15")).queue("d"))

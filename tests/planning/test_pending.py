@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logdriven_dagster.model.attempts import Trigger
-from logdriven_dagster.model.logs import Settled
+from logdriven_dagster.model.logs import LookbackWindow
 from logdriven_dagster.planning.pending import unfinished_windows, watermark
 from logdriven_dagster.planning.readiness import NotDue, obstacle
 from logdriven_dagster.planning.reruns import reruns
@@ -103,30 +103,30 @@ def test_a_queue_is_a_sequence(done, start, stop):
     assert [windows[n] for n in range(len(windows))] == listed
 
 
-def settled(*ran: tuple[int, str]):
-    return tuple(Settled(day(n), at(now)) for n, now in ran)
+def ran(*each: tuple[int, str]):
+    return tuple(LookbackWindow(day(n), at(now)) for n, now in each)
 
 
 def test_lookback_runs_the_last_windows_again_with_each_new_one():
-    history = log(days(1, 4), settled=settled((2, "2022-01-03"), (3, "2022-01-04")))
+    history = log(days(1, 4), within_lookback=ran((2, "2022-01-03"), (3, "2022-01-04")))
     again = reruns(table(lookback=2), history, {}, at("2022-01-05"))
     assert again == [(day(2), Trigger.LOOKBACK), (day(3), Trigger.LOOKBACK)]
 
 
 def test_lookback_is_quiet_until_the_next_window_is_due():
-    history = log(days(1, 4), settled=settled((2, "2022-01-04"), (3, "2022-01-04")))
+    history = log(days(1, 4), within_lookback=ran((2, "2022-01-04"), (3, "2022-01-04")))
     assert not reruns(table(lookback=2), history, {}, at("2022-01-04 23:00"))
 
 
 def test_lookback_looks_back_over_days_on_which_nothing_ran():
-    history = log(days(1, 3), settled=settled((1, "2022-01-03"), (2, "2022-01-03")))
+    history = log(days(1, 3), within_lookback=ran((1, "2022-01-03"), (2, "2022-01-03")))
     for now in ("2022-01-04", "2022-01-05", "2022-01-20"):
         assert reruns(table(lookback=1), history, {}, at(now)) == [(day(2), Trigger.LOOKBACK)]
 
 
 def test_a_late_catch_up_has_seen_the_late_data():
     now = "2022-01-05 10:00"
-    history = log(days(1, 5), settled=settled((2, now), (3, now), (4, now)))
+    history = log(days(1, 5), within_lookback=ran((2, now), (3, now), (4, now)))
     assert not reruns(table(lookback=2), history, {}, at(now))
 
 

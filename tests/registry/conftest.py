@@ -18,7 +18,7 @@ from logdriven_dagster.execution.definitions.registering import (
     consult,
     register,
 )
-from logdriven_dagster.model.definitions import Change, Kind, code_of
+from logdriven_dagster.model.definitions import Kind, VersionChange, code_of
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import registry as definitions
 
@@ -94,7 +94,7 @@ class Shop:
     def consulted(self) -> Registered:
         return consult(self.root)
 
-    def set(self, name: str, **fields: str | None) -> list[Change]:
+    def set(self, name: str, **fields: str | None) -> list[VersionChange]:
         return set_settings(self.root, {name: fields}, author("set", "ann"))
 
     def rollback(self, name: str, version: int) -> list[tuple[str, str, int]]:

@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 from sqlalchemy import insert, select
 
 from logdriven_dagster.model.attempts import AttemptOutcome, Status, StepOutcome, Trigger
-from logdriven_dagster.model.batches import Enqueuer, Process, Registry, SubProcess
+from logdriven_dagster.model.batches import Enqueuer, Process, Processes, SubProcess
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog import lifecycle
@@ -33,7 +33,7 @@ def transfer():
 
 
 def registry(*processes):
-    return Registry(processes or (transfer(), hive()))
+    return Processes(processes or (transfer(), hive()))
 
 
 def nth(number):

@@ -64,9 +64,9 @@ def test_what_lookback_needs_stays(log):
         succeed(log, day(n), now=f"2022-01-0{n + 1}")
     age(log)
     looking = table(lookback=1)
-    before = table_log(log, looking).settled
+    before = table_log(log, looking).within_lookback
     assert move(log, looking) == 2
-    assert table_log(log, looking).settled == before
+    assert table_log(log, looking).within_lookback == before
     assert [(item.window, item.seen) for item in before] == [
         (day(3), at("2022-01-04")),
         (day(4), at("2022-01-05")),

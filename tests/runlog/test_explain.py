@@ -18,7 +18,7 @@ from sqlalchemy import event
 from benchmarks.big_logs import fill
 from benchmarks.big_projects import Shape, make_project
 from benchmarks.scale import claim_undone
-from logdriven_dagster.config.derived.processes import registry_of
+from logdriven_dagster.config.derived.processes import processes_of
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
@@ -150,7 +150,9 @@ def test_the_claim_after_a_rerun_moves_the_bookmarks_of_its_table(world):
     marks = sa.select(refresh_bookmark.c.job_id).where(refresh_bookmark.c.job_name == planned.table)
     before = log.ask(lambda conn: conn.execute(marks).scalar_one())
     run(world.runner, planned)
-    log.write(lambda conn: refreshes.settle(conn, tables[planned.table], list(tables.values())))
+    log.write(
+        lambda conn: refreshes.advance_bookmarks(conn, tables[planned.table], list(tables.values()))
+    )
     assert log.ask(lambda conn: conn.execute(marks).scalar_one()) > before
 
 
@@ -159,7 +161,7 @@ def run(runner: Runner, planned: Any) -> None:
     table = runner.project.tables[planned.table]
     order = Order(runner.project, table, planned.window, planned.trigger, SHAPE.now)
     order = runner.run_log.ask(lambda conn: prepared(conn, order))
-    registry = runner.passes.registry_for(order)
+    registry = runner.passes.processes_for(order)
     (attempt,) = runner.run_log.write(
         lambda conn: claim_windows(conn, registry, [order], runner.owner)
     )
@@ -240,7 +242,7 @@ def test_nor_does_the_work_of_claims(world, longer):
 
     def claims(of: World) -> None:
         now = of.shape.now + timedelta(hours=1, minutes=5)
-        registry = registry_of(of.project.tables.values())
+        registry = processes_of(of.project.tables.values())
         ready: dict[str, PlannedWindow] = {}
         for planned in of.runner.plan(now).ready():
             ready.setdefault(planned.table, planned)

@@ -11,7 +11,7 @@ from logdriven_dagster.cli.options import JsonOption, ProjectOption
 
 if TYPE_CHECKING:
     from logdriven_dagster.execution.definitions.changes import Side
-    from logdriven_dagster.model.definitions import Change
+    from logdriven_dagster.model.definitions import VersionChange
     from logdriven_dagster.runlog.definitions.history import Finding
 
 NamesArgument = Annotated[
@@ -235,7 +235,7 @@ def _print_findings(found: "Sequence[Finding]", as_json: bool) -> None:
 
 
 def show_changes(
-    changes: "Sequence[Change]", *, dry_run: bool = False, as_json: bool = False
+    changes: "Sequence[VersionChange]", *, dry_run: bool = False, as_json: bool = False
 ) -> None:
     """Print what was written, or would be."""
     from logdriven_dagster.cli.shown import definitions as definition_rendering

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from logdriven_dagster.execution.definitions.disagreements import Disagreements, Override
-    from logdriven_dagster.model.definitions import Change, Difference, Version
+    from logdriven_dagster.model.definitions import Difference, Version, VersionChange
 
 _LONG = 60
 """Letters of a value that is shown in a line of its own."""
@@ -20,7 +20,7 @@ _LISTED = 10
 _COLOURS = {"add": "green", "modify": "yellow", "delete": "red"}
 
 
-def print_changes(changes: "Iterable[Change]") -> None:
+def print_changes(changes: "Iterable[VersionChange]") -> None:
     """Each change: what, its versions, and field by field what was and what is."""
     for change in changes:
         head = plain(f"{change.kind.value.lower():<9}", "dim")
@@ -30,7 +30,7 @@ def print_changes(changes: "Iterable[Change]") -> None:
         print_differences(change.differences())
 
 
-def _versions(change: "Change") -> str:
+def _versions(change: "VersionChange") -> str:
     match change.operation.value:
         case "add":
             return f"new: version {change.version}"
@@ -76,7 +76,7 @@ def _unified(before: list[str], after: list[str]) -> "Iterator[Text]":
             yield plain(f"    {line}", colours.get(line[0], ""))
 
 
-def change_json(change: "Change") -> dict[str, object]:
+def change_json(change: "VersionChange") -> dict[str, object]:
     """An item of `--json` of the commands that change definitions."""
     return {
         "kind": change.kind.value.lower(),
@@ -142,7 +142,7 @@ def _listed(named: list[str]) -> str:
     return ", ".join(named[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _unapplied(change: "Change") -> str:
+def _unapplied(change: "VersionChange") -> str:
     if change.operation.value != "modify":
         return f"{change.name} ({'new' if change.operation.value == 'add' else 'deleted'})"
     count = len(change.differences())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.model.batches import Enqueuer, Process, Registry, SubProcess
+from logdriven_dagster.model.batches import Enqueuer, Process, Processes, SubProcess
 
 
 def process_of(table: TableConfig) -> Process:
@@ -21,9 +21,9 @@ def process_of(table: TableConfig) -> Process:
     return Process(table.table, steps, table.grid.zone)
 
 
-def registry_of(tables: Iterable[TableConfig]) -> Registry:
+def processes_of(tables: Iterable[TableConfig]) -> Processes:
     """Return all tables of a project as processes."""
-    return Registry(map(process_of, tables))
+    return Processes(map(process_of, tables))
 
 
 def most_batches(table: TableConfig) -> int | None:

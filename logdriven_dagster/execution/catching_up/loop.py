@@ -16,8 +16,8 @@ from logdriven_dagster.errors import (
     UnmetNeedError,
 )
 from logdriven_dagster.execution.arguments import RunArguments
+from logdriven_dagster.execution.catching_up.on_running import refuse_running
 from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
-from logdriven_dagster.execution.catching_up.running_elsewhere import refuse_running
 from logdriven_dagster.execution.catching_up.slots import Slots
 from logdriven_dagster.execution.events import (
     NeedUnmet,

@@ -22,12 +22,12 @@ from logdriven_dagster.execution.definitions.registering import (
     register,
 )
 from logdriven_dagster.model.definitions import (
-    Change,
     Declared,
     Difference,
     Kind,
     Operation,
     Version,
+    VersionChange,
     code_of,
     content_differences,
 )
@@ -82,7 +82,7 @@ Settings: TypeAlias = Mapping[str, Mapping[str, str | None]]
 """Name of a definition → setting → what people write; None for what its definition says."""
 
 
-def set_settings(root: Path | str, wanted: Settings, by: Author) -> list[Change]:
+def set_settings(root: Path | str, wanted: Settings, by: Author) -> list[VersionChange]:
     """Change settings of tables, jobs and steps; those that are so already make no version.
 
     Files are applied only where a name is not registered yet. UsageError for unknown names and
@@ -94,7 +94,7 @@ def set_settings(root: Path | str, wanted: Settings, by: Author) -> list[Change]
     kinds = {name: registry.kind(name) for name in wanted}
     parsed = {name: dict(_parsed(kinds[name], name, given)) for name, given in wanted.items()}
 
-    def write(conn: Connection) -> list[Change]:
+    def write(conn: Connection) -> list[VersionChange]:
         lock(conn, registry.project)
         changes = definitions.adopt(conn, registry.project)
         for kind in OPERATIONAL:
@@ -143,7 +143,7 @@ def _completed(
 class RolledBack:
     """What a rollback wrote, and what the file says to it."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[VersionChange, ...]
     version: int
     """The version that is in force now."""
     file: Path | None
@@ -165,7 +165,7 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
     item = Declared(old.kind, name, old.content, columns)
     digest = folder.file_digests.get((old.kind, name))
 
-    def work(conn: Connection, standing: Standing) -> list[Change]:
+    def work(conn: Connection, standing: Standing) -> list[VersionChange]:
         changes = folder.apply(conn, applying)
         wanted = [Wanted(item, settings, digest)]
         changes += put(conn, registry.project, old.kind, wanted, rolling)

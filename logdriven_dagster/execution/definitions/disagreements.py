@@ -9,7 +9,7 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.jobs import MaintenanceJob
 from logdriven_dagster.config.models.settings import setting_columns
 from logdriven_dagster.execution.definitions.registering import Registered
-from logdriven_dagster.model.definitions import Change, Kind, Version, code_of
+from logdriven_dagster.model.definitions import Kind, Version, VersionChange, code_of
 from logdriven_dagster.runlog.definitions import history as definition_history
 from logdriven_dagster.runlog.definitions import registry as definitions
 from logdriven_dagster.runlog.definitions.rows import OPERATIONAL
@@ -33,7 +33,7 @@ class Override:
 class Disagreements:
     """What `status` shows below the tables."""
 
-    unapplied: tuple[Change, ...]
+    unapplied: tuple[VersionChange, ...]
     """Versions that the files would make when they are applied."""
     kept: Mapping[str, int]
     """Name → version, where the registry wins: rolled back or imported."""

@@ -34,10 +34,10 @@ from logdriven_dagster.execution.definitions.registering import (
     change,
 )
 from logdriven_dagster.model.definitions import (
-    Change,
     Declared,
     Kind,
     Version,
+    VersionChange,
     canonical,
     code_of,
 )
@@ -139,7 +139,7 @@ class _Import:
         section = next(section for section, k in SECTIONS.items() if k is kind)
         return self.export.definitions.get(section, ())
 
-    def write(self, conn: Connection, standing: Standing, author: Author) -> list[Change]:
+    def write(self, conn: Connection, standing: Standing, author: Author) -> list[VersionChange]:
         """The imported rows, then what files say of the rest, then what follows from both."""
         name = self.folder.project.name
         changes = []

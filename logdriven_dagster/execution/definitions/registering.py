@@ -28,7 +28,7 @@ from logdriven_dagster.config.models.jobs import with_enabled_steps
 from logdriven_dagster.config.models.settings import with_settings
 from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.errors import ConfigError, InvalidProjectError, RunLogError
-from logdriven_dagster.model.definitions import Change, Declared, Derived, Kind, code_of
+from logdriven_dagster.model.definitions import Declared, Derived, Kind, VersionChange, code_of
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import registry as definitions
 from logdriven_dagster.runlog.definitions.registry import Survey
@@ -46,7 +46,7 @@ class Registered:
 
     project: Project
     run_log: RunLog
-    changes: tuple[Change, ...]
+    changes: tuple[VersionChange, ...]
     """What was written, or what applying the files would write."""
     kept: Mapping[Kind, frozenset[str]]
     """Definitions of which the registry's version is in force, not that of the file."""
@@ -85,7 +85,7 @@ class Folder:
         """The folder whose files have been read."""
         return cls(sources, project, run_log, tuple(declared(sources, project)))
 
-    def apply(self, conn: Connection, author: Author) -> list[Change]:
+    def apply(self, conn: Connection, author: Author) -> list[VersionChange]:
         """Write what changed in files."""
         return definitions.apply(conn, self.project.name, self.items, author)
 
@@ -108,7 +108,7 @@ class Standing:
     sources: ProjectFiles
     project: Project
 
-    def derive(self, conn: Connection, author: Author) -> list[Change]:
+    def derive(self, conn: Connection, author: Author) -> list[VersionChange]:
         """Write what follows from the tables and jobs."""
         return definitions.derive(conn, self.project.name, self.follows, author)
 
@@ -118,7 +118,7 @@ class Standing:
         return derived(self.project)
 
 
-Work: TypeAlias = Callable[[Connection, Standing], list[Change]]
+Work: TypeAlias = Callable[[Connection, Standing], list[VersionChange]]
 """What to write, given what is in force then."""
 
 
@@ -158,7 +158,7 @@ def _register(
         return _registered(folder, found, found.changes)
     changed_by = author(reason, by)
 
-    def work(conn: Connection, standing: Standing) -> list[Change]:
+    def work(conn: Connection, standing: Standing) -> list[VersionChange]:
         changes = folder.apply(conn, changed_by)
         return changes + (standing.derive(conn, changed_by) if changes else [])
 
@@ -223,7 +223,7 @@ def change(
 
         def write(
             conn: Connection, found: Survey = found, standing: Standing = standing
-        ) -> tuple[list[Change], dict[str, int]] | None:
+        ) -> tuple[list[VersionChange], dict[str, int]] | None:
             lock(conn, name)
             if definitions.present(conn, name) != found.present:
                 return None
@@ -330,7 +330,7 @@ def with_settings_in_force(run_log: RunLog, project: Project) -> Project:
     )
 
 
-def _registered(folder: Folder, found: Survey, changes: tuple[Change, ...]) -> Registered:
+def _registered(folder: Folder, found: Survey, changes: tuple[VersionChange, ...]) -> Registered:
     project = in_force(folder, found).project
     return Registered(project, folder.run_log, changes, _names(found))
 

@@ -12,9 +12,9 @@ from functools import partial
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.errors import StepError
+from logdriven_dagster.execution.window.discovery import SourceDiscovery
 from logdriven_dagster.execution.window.journal import Journal, succeeded
 from logdriven_dagster.execution.window.leases import HeldLease
-from logdriven_dagster.execution.window.looking import Lookout
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.tries import Tries
 from logdriven_dagster.execution.window.verdicts import refuse, refuse_replacement
@@ -34,7 +34,7 @@ class Chain:
     journal: Journal
     runs: Sequence[WindowRun]
     """The attempts as the engine sees them."""
-    lookout: Lookout
+    discovery: SourceDiscovery
     lease: HeldLease
     tries: Tries
     current_step: str = ""
@@ -101,7 +101,7 @@ class Chain:
     def _recheck_files(self) -> None:
         """Read files as they are now; what a dead attempt staged of others is worth nothing."""
         known = self.runs[0].files
-        current = self.lookout.recheck(self.runs[0])
+        current = self.discovery.recheck(self.runs[0])
         if {file.hash for file in current} - {file.hash for file in known}:
             self.journal.attempts = [replace(self.journal.attempts[0], staged={})]
         self._session.read_files(current)

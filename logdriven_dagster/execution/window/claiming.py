@@ -21,7 +21,7 @@ from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.versions import recorded_version
 from logdriven_dagster.model.attempts import Attempt, Claim, OnRunning, Owner, Status, Trigger
-from logdriven_dagster.model.batches import Registry
+from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union
@@ -49,7 +49,7 @@ from logdriven_dagster.runlog.history import refreshes
 
 
 def claim_windows(
-    conn: Connection, registry: Registry, orders: Sequence[Order], owner: Owner
+    conn: Connection, processes: Processes, orders: Sequence[Order], owner: Owner
 ) -> list[Attempt]:
     """Bury the dead, pass over, check the orders, take the leases; the first steps are RUNNING.
 
@@ -68,8 +68,8 @@ def claim_windows(
     if len(claims) > 1:
         # Whoever was faster with a later window must not keep the oldest one from running.
         with suppress(RefusedError), conn.begin_nested():
-            return _claimed(conn, registry, order, claims)
-    return _claimed(conn, registry, order, claims[:1])
+            return _claimed(conn, processes, order, claims)
+    return _claimed(conn, processes, order, claims[:1])
 
 
 def _following(
@@ -96,14 +96,14 @@ def _is_tried(window: TimeWindow, log: TableLog) -> bool:
 
 
 def _claimed(
-    conn: Connection, registry: Registry, order: Order, claims: Sequence[Claim]
+    conn: Connection, processes: Processes, order: Order, claims: Sequence[Claim]
 ) -> list[Attempt]:
     table = order.table
     # A table of files takes what it finds when it looks; after a failure, what it had.
     most = 0 if table.incremental.registers_files else most_batches(table)
-    attempts = transitions.claim(conn, registry, claims, most, Status.RUNNING)
+    attempts = transitions.claim(conn, processes, claims, most, Status.RUNNING)
     tables = {**order.project.tables, table.table: table}
-    refreshes.settle(conn, table, with_upstreams(table, tables))
+    refreshes.advance_bookmarks(conn, table, with_upstreams(table, tables))
     return attempts
 
 

@@ -13,7 +13,7 @@ from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.execution.notifications.rules import Announcer
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Counts, Status, StepOutcome
-from logdriven_dagster.model.batches import Registry
+from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.runlog import RunLog, transitions
 from logdriven_dagster.runlog.attempts import progress
@@ -34,7 +34,7 @@ class Journal:
     """
 
     run_log: RunLog
-    registry: Registry
+    processes: Processes
     attempts: Sequence[Attempt]
     """At adjoining windows, oldest first; mostly a single one."""
     announcer: Announcer
@@ -48,7 +48,9 @@ class Journal:
         """The steps before are durable, and this one runs, maybe once more."""
         states = self._states(staged)
         self.run_log.write(
-            lambda conn: transitions.begin_step(conn, self.registry, self.attempts, step_id, states)
+            lambda conn: transitions.begin_step(
+                conn, self.processes, self.attempts, step_id, states
+            )
         )
         self.durable = set(staged)
         self.ended.discard(step_id)
@@ -63,7 +65,7 @@ class Journal:
         """Steps have ended well, or are passed over, before the attempts end."""
         keyed = {key: end for step_id in ends for key, end in self._keyed(step_id, ends[step_id])}
         self.run_log.write(
-            lambda conn: transitions.end_steps(conn, self.registry, self.attempts, keyed)
+            lambda conn: transitions.end_steps(conn, self.processes, self.attempts, keyed)
         )
         self.ended |= set(ends)
 
@@ -90,7 +92,7 @@ class Journal:
             self._record_quality(conn, attempts, staged)
             self._record_source_rows(conn, staged)
             mine = {key: end for key, end in ends.items() if key[0] in jobs}
-            transitions.succeed(conn, self.registry, attempts, ended, mine)
+            transitions.succeed(conn, self.processes, attempts, ended, mine)
             for attempt in attempts:
                 self.announcer.attempt_ended(conn, attempt, ended.status)
 
@@ -102,7 +104,7 @@ class Journal:
         ends = {(each.job_id, step_id): nothing for each in self.attempts for step_id in step_ids}
 
         def work(conn: Connection) -> None:
-            transitions.succeed(conn, self.registry, self.attempts, ended, ends)
+            transitions.succeed(conn, self.processes, self.attempts, ended, ends)
             for attempt in self.attempts:
                 self.announcer.nothing_new(conn, attempt)
 
@@ -118,7 +120,7 @@ class Journal:
 
         def work(conn: Connection, attempts: Sequence[Attempt]) -> None:
             self._record_quality(conn, attempts, staged)
-            transitions.fail(conn, self.registry, attempts, ended, (step_id, outcome))
+            transitions.fail(conn, self.processes, attempts, ended, (step_id, outcome))
             for attempt in attempts:
                 self.announcer.attempt_ended(conn, attempt, ended.status)
 

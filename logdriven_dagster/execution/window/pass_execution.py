@@ -30,9 +30,9 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.execution.window.chain import Chain
+from logdriven_dagster.execution.window.discovery import SourceDiscovery, needs_discovery
 from logdriven_dagster.execution.window.journal import Journal, Lost, unsuccessful
 from logdriven_dagster.execution.window.leases import HeldLease
-from logdriven_dagster.execution.window.looking import Lookout, must_look
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.timeouts import Timeout
 from logdriven_dagster.execution.window.tries import Tries
@@ -55,7 +55,7 @@ class PassExecution:
     order: Order
     journal: Journal
     runs: InitVar[Sequence[WindowRun]]
-    lookout: Lookout
+    discovery: SourceDiscovery
     lease: HeldLease
     started: float = field(default_factory=time.monotonic)
     application_id: str | None = None
@@ -63,7 +63,7 @@ class PassExecution:
     def __post_init__(self, runs: Sequence[WindowRun]) -> None:
         self.timeout = Timeout.of_pass(self.order.table, [run.window for run in runs])
         self.tries = Tries(self.order.table, self.journal, self._check)
-        self.chain = Chain(self.order, self.journal, runs, self.lookout, self.lease, self.tries)
+        self.chain = Chain(self.order, self.journal, runs, self.discovery, self.lease, self.tries)
 
     @property
     def attempts(self) -> Sequence[Attempt]:
@@ -76,7 +76,7 @@ class PassExecution:
     def execute(self, engine: Callable[[], Engine]) -> list[WindowEvent]:
         """Run the steps, with the retries of the table; return how each window ended."""
         try:
-            if must_look(self.chain.runs[0]):
+            if needs_discovery(self.chain.runs[0]):
                 self.tries.until_done(self._look)
                 if self._has_nothing_to_do():
                     return self._nothing_new()
@@ -123,9 +123,9 @@ class PassExecution:
 
     def _look(self) -> None:
         """Ask the source how far it goes, and log the answer before anything is read."""
-        looked = self.lookout.look(self.attempts[0], self.chain.runs[0])
-        self.journal.attempts, self.chain.runs = [looked.attempt], [looked.run]
-        self.chain.notes = looked.notes
+        found = self.discovery.discover(self.attempts[0], self.chain.runs[0])
+        self.journal.attempts, self.chain.runs = [found.attempt], [found.run]
+        self.chain.notes = found.notes
 
     def _has_nothing_to_do(self) -> bool:
         """Whether a slice is empty; steps behind one that found no file may run all the same."""
@@ -152,7 +152,7 @@ class PassExecution:
         )
         lost = self.journal.succeed(self.chain.published, self.chain.staged, ended)
         if self.chain.runs[0].files and not lost:
-            self.lookout.settle(self.chain.runs[0])
+            self.discovery.apply_after_success(self.chain.runs[0])
         return self._succeeded(lost)
 
     def _succeeded(self, lost: Lost) -> list[WindowEvent]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.derived.processes import registry_of
+from logdriven_dagster.config.derived.processes import processes_of
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.sql.stretching import stretch_obstacle
 from logdriven_dagster.engine import Engine
@@ -25,16 +25,16 @@ from logdriven_dagster.execution.window.claiming import (
     record_inapplicable,
     refuse_unready,
 )
+from logdriven_dagster.execution.window.discovery import SourceDiscovery, is_open_ended, window_run
 from logdriven_dagster.execution.window.journal import Journal
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.lineage import LineageRecorder
-from logdriven_dagster.execution.window.looking import Lookout, looks_first, window_run
 from logdriven_dagster.execution.window.needs import Needs
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.pass_execution import PassExecution, logged_interruption
 from logdriven_dagster.execution.window.versions import prepared
 from logdriven_dagster.model.attempts import Attempt, Owner
-from logdriven_dagster.model.batches import Registry
+from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
@@ -83,16 +83,16 @@ class Passes:
         orders = [replace(order, window=each.window) for each in self._in_one_pass(orders)]
         assert order.steps
         self.needs.refuse_unmet(order.table)
-        if not looks_first(order.window):
+        if not is_open_ended(order.window):
             self._start_engine(order)
         began = time.monotonic()
-        registry = self.registry_for(order)
+        processes = self.processes_for(order)
         attempts = self._run_log.write(
-            lambda conn: claim_windows(conn, registry, orders, self._owner)
+            lambda conn: claim_windows(conn, processes, orders, self._owner)
         )
         for window in order.passed_over:
             yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
-        for event in self._run_claimed(order, registry, attempts, began):
+        for event in self._run_claimed(order, processes, attempts, began):
             self._note(event)
             yield event
 
@@ -124,13 +124,13 @@ class Passes:
         self._engine_runs = True
 
     def _run_claimed(
-        self, order: Order, registry: Registry, attempts: Sequence[Attempt], began: float
+        self, order: Order, processes: Processes, attempts: Sequence[Attempt], began: float
     ) -> Generator[WindowEvent]:
-        journal = Journal(self._run_log, registry, attempts, self.announcer(order.table))
+        journal = Journal(self._run_log, processes, attempts, self.announcer(order.table))
         runs = [_window_run(order, attempt) for attempt in attempts]
-        lookout = Lookout(order.project, self._run_log, self._engine)
+        discovery = SourceDiscovery(order.project, self._run_log, self._engine)
         with HeldLease(self._run_log, ATTEMPTS, attempts, began).kept() as lease:
-            execution = PassExecution(order, journal, runs, lookout, lease)
+            execution = PassExecution(order, journal, runs, discovery, lease)
             try:
                 with logged_interruption(execution):
                     for behind, attempt in zip(range(len(attempts))[::-1], attempts, strict=True):
@@ -149,15 +149,15 @@ class Passes:
         return Announcer(self._project, self._owner, present.notify)
 
     @cached_property
-    def _registry(self) -> Registry:
-        return registry_of(self._project.tables.values())
+    def _processes(self) -> Processes:
+        return processes_of(self._project.tables.values())
 
-    def registry_for(self, order: Order) -> Registry:
+    def processes_for(self, order: Order) -> Processes:
         """The processes, the table as it runs among them: maybe an earlier version."""
         present = self._project.tables.get(order.table.table)
         if present is not None and present.steps == order.table.steps:
-            return self._registry
-        return registry_of({**self._project.tables, order.table.table: order.table}.values())
+            return self._processes
+        return processes_of({**self._project.tables, order.table.table: order.table}.values())
 
 
 def _window_run(order: Order, attempt: Attempt) -> WindowRun:

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import UsageError
-from logdriven_dagster.model.definitions import Change, Declared, Kind, Operation, code_of
+from logdriven_dagster.model.definitions import Declared, Kind, Operation, VersionChange, code_of
 from logdriven_dagster.runlog.definitions.registry import modified, takes_over
 from logdriven_dagster.runlog.definitions.rows import (
     DEFINITIONS,
@@ -42,7 +42,7 @@ def set_columns(
     kind: Kind,
     changes: Mapping[str, Mapping[str, Any]],
     author: Author,
-) -> list[Change]:
+) -> list[VersionChange]:
     """Set operational columns of definitions, by name; a version of each that is not so already.
 
     UsageError for a name that is not there.
@@ -64,7 +64,7 @@ def set_columns(
 
 def put(
     conn: Connection, project: str, kind: Kind, wanted: Collection[Wanted], author: Author
-) -> list[Change]:
+) -> list[VersionChange]:
     """Make definitions what is wanted: a version of each that is not so already.
 
     The files beside them count as applied, so that they undo it only when they change again.
@@ -93,6 +93,6 @@ def put(
 
 def _added(kind: Kind, code: str, wanted: Wanted, version: int) -> NewVersion:
     item = wanted.item
-    change = Change(kind, item.name, code, Operation.ADD, version, None, item.content)
+    change = VersionChange(kind, item.name, code, Operation.ADD, version, None, item.content)
     values = {**content_columns(item, wanted.file_digest), **item.columns, **wanted.settings}
     return NewVersion(change, values)

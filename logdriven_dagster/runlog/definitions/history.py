@@ -11,10 +11,10 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.definitions import (
     USED_LENGTH,
-    Change,
     Kind,
     Operation,
     Version,
+    VersionChange,
     canonical,
     code_of,
     digest_of,
@@ -94,7 +94,7 @@ def logged_codes(conn: Connection, project: str, kind: Kind) -> list[str]:
 
 def restore(
     conn: Connection, project: str, kind: Kind, history: Sequence[Sequence[Version]]
-) -> list[Change]:
+) -> list[VersionChange]:
     """Write the versions of definitions that the log does not know, which are new then.
 
     The last version of each is the latest one, unless it deleted it.
@@ -117,7 +117,7 @@ def restore(
     if present:
         conn.execute(insert(latest), present)
     return [
-        Change(kind, v.name, v.code, Operation.ADD, v.version, None, canonical(v.in_force))
+        VersionChange(kind, v.name, v.code, Operation.ADD, v.version, None, canonical(v.in_force))
         for v in last
         if v.code not in known and v.operation is not Operation.DELETE
     ]

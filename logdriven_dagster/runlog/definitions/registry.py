@@ -16,11 +16,11 @@ from sqlalchemy import Row, and_, or_, select, update
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.definitions import (
-    Change,
     Declared,
     Derived,
     Kind,
     Operation,
+    VersionChange,
     canonical,
     code_of,
     content_in_force,
@@ -48,7 +48,7 @@ _FROM_FILES = (Kind.PROJECT, Kind.TABLE, Kind.JOB)
 class Survey:
     """How the files of a project compare with the registry."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[VersionChange, ...]
     """What applying them would write: files that changed since they were applied last."""
     kept: Mapping[Kind, Mapping[str, str]]
     """Content by name where the registry wins: rolled back or imported since."""
@@ -77,7 +77,7 @@ class _Plan:
 def survey(conn: Connection, project: str, declared: Iterable[Declared]) -> Survey:
     """Compare what the files declare with the registry; nothing is written."""
     by_kind = _by_kind(declared)
-    changes: list[Change] = []
+    changes: list[VersionChange] = []
     kept: dict[Kind, dict[str, str]] = {}
     present: dict[str, int] = {}
     met = False
@@ -108,7 +108,7 @@ def present(conn: Connection, project: str) -> dict[str, int]:
 
 def apply(
     conn: Connection, project: str, declared: Iterable[Declared], author: Author
-) -> list[Change]:
+) -> list[VersionChange]:
     """Write a new version of everything whose file has changed; the changes, nothing for none."""
     by_kind = _by_kind(declared)
     return [
@@ -118,7 +118,7 @@ def apply(
     ]
 
 
-def derive(conn: Connection, project: str, derived: Derived, author: Author) -> list[Change]:
+def derive(conn: Connection, project: str, derived: Derived, author: Author) -> list[VersionChange]:
     """Bring the rows that follow from tables and jobs up to date: relations, steps, uses."""
     by_kind = _by_kind(derived.definitions)
     changes = [
@@ -131,7 +131,7 @@ def derive(conn: Connection, project: str, derived: Derived, author: Author) -> 
     return changes
 
 
-def adopt(conn: Connection, project: str) -> list[Change]:
+def adopt(conn: Connection, project: str) -> list[VersionChange]:
     """Make versions of what an SQL client has changed: settings that no version has."""
     author = Author("an SQL client", "found changed")
     strays = list(_strays(conn, project))
@@ -202,7 +202,7 @@ def _drafts(conn: Connection, project: str, kind: Kind, planned: _Plan) -> Itera
     last = last_versions(conn, kind, new)
     for code, item in new.items():
         version = last.get(code, 0) + 1
-        change = Change(kind, item.name, code, Operation.ADD, version, None, item.content)
+        change = VersionChange(kind, item.name, code, Operation.ADD, version, None, item.content)
         yield NewVersion(change, {**content_columns(item, item.digest), **item.columns})
     replaced = [row for row, _ in planned.changed] + planned.deleted
     before = contents(conn, kind, [row.code for row in replaced])
@@ -213,7 +213,7 @@ def _drafts(conn: Connection, project: str, kind: Kind, planned: _Plan) -> Itera
         yield modified(kind, row, before[row.code], values)
     for row in planned.deleted:
         text = canonical(content_in_force(before[row.code], dict(row._mapping)))
-        change = Change(kind, row.name, row.code, Operation.DELETE, row.version + 1, text)
+        change = VersionChange(kind, row.name, row.code, Operation.DELETE, row.version + 1, text)
         yield NewVersion(change, {})
 
 
@@ -222,7 +222,7 @@ def modified(kind: Kind, row: Row[Any], content: str, values: Mapping[str, Any])
     before = content_in_force(content, dict(row._mapping))
     after = content_in_force(values.get("content", content), {**row._mapping, **values})
     texts = canonical(before), canonical(after)
-    change = Change(kind, row.name, row.code, Operation.MODIFY, row.version + 1, *texts)
+    change = VersionChange(kind, row.name, row.code, Operation.MODIFY, row.version + 1, *texts)
     return NewVersion(change, values)
 
 
@@ -235,7 +235,7 @@ def _overridden(row: Row[Any], declared: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write(
     conn: Connection, project: str, kind: Kind, declared: Collection[Declared], author: Author
-) -> list[Change]:
+) -> list[VersionChange]:
     planned = _planned(latest_rows(conn, project, kind), declared)
     if planned.changed:
         # An SQL client may be changing their settings, which have to stay.
@@ -269,5 +269,7 @@ def _strays(conn: Connection, project: str) -> Iterator[NewVersion]:
                 canonical(content_in_force(row.content, columns))
                 for columns in (versioned, dict(row._mapping))
             ]
-            change = Change(kind, row.name, row.code, Operation.MODIFY, row.version + 1, *texts)
+            change = VersionChange(
+                kind, row.name, row.code, Operation.MODIFY, row.version + 1, *texts
+            )
             yield NewVersion(change, {})

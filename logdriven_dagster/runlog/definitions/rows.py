@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.config.models.settings import SETTINGS
 from logdriven_dagster.errors import RunLogError
-from logdriven_dagster.model.definitions import Change, Declared, Kind, Operation, code_of
+from logdriven_dagster.model.definitions import Declared, Kind, Operation, VersionChange, code_of
 from logdriven_dagster.runlog.schema import definitions as tables
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
@@ -45,7 +45,7 @@ class Author:
 class NewVersion:
     """A version that is to be written."""
 
-    change: Change
+    change: VersionChange
     values: Mapping[str, Any]
     """Columns of its row; of what is modified only those that change."""
 

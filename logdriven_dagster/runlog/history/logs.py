@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.config.derived.processes import process_of
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Owner, Status, Trigger
-from logdriven_dagster.model.logs import OpenWindow, Settled, TableLog
+from logdriven_dagster.model.logs import LookbackWindow, OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import TimeWindow, in_zone
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
@@ -92,7 +92,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
     for name, again in slices.finished_by(conn, tables, restated).items():
         stale[name] = [*again]
     lately = recent.ended(conn, tables)
-    settled = _settled(conn, tables)
+    lookback_windows = _within_lookback(conn, tables)
     found = {}
     for table in tables:
         name = table.table
@@ -105,7 +105,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
             skipped=tuple(skipped),
             open=tuple(opened.get(name, ())),
             failed_refreshes=tuple(hidden.get(name, ())),
-            settled=settled.get(name, ()),
+            within_lookback=lookback_windows.get(name, ()),
             stale=tuple(stale.get(name, ())),
             last=last.get(name),
             queued=queue.queued,
@@ -172,26 +172,28 @@ def _errors(conn: Connection, job_ids: list[int]) -> dict[int, str]:
     return found
 
 
-def _settled(conn: Connection, tables: Collection[TableConfig]) -> dict[str, tuple[Settled, ...]]:
+def _within_lookback(
+    conn: Connection, tables: Collection[TableConfig]
+) -> dict[str, tuple[LookbackWindow, ...]]:
     """The finished windows of tables with `lookback` that may run again, by ascending start.
 
     The newest ones are among them, whatever they have noted: `lookback` may be new or longer now.
     """
     late = {table.table: table for table in tables if table.lookback}
-    found: dict[str, dict[int, Settled]] = {name: {} for name in late}
+    found: dict[str, dict[int, LookbackWindow]] = {name: {} for name in late}
     newest = [{"name": name, "most": table.lookback + 1} for name, table in late.items()]
     for row in each(conn, _NEWEST_DONE, newest):
-        found[row.job_name][row.window_start] = _settled_window(row, late[row.job_name])
+        found[row.job_name][row.window_start] = _lookback_window(row, late[row.job_name])
     for row in each(conn, _STILL_LATE, [{"name": name} for name in late]):
-        found[row.job_name][row.window_start] = _settled_window(row, late[row.job_name])
+        found[row.job_name][row.window_start] = _lookback_window(row, late[row.job_name])
     return {name: tuple(of[start] for start in sorted(of)) for name, of in found.items()}
 
 
-def _settled_window(row: Any, table: TableConfig) -> Settled:
+def _lookback_window(row: Any, table: TableConfig) -> LookbackWindow:
     zone, seen = table.grid.zone, row.seen_until
     if seen is None:  # it had seen what was due
         seen = row.data_now - int(table.delay.total_seconds())
-    return Settled(_window(row, zone), in_zone(seen, zone))
+    return LookbackWindow(_window(row, zone), in_zone(seen, zone))
 
 
 def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> list[dict[str, Any]]:

@@ -107,7 +107,9 @@ def stale(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[T
     return {name: [of[start] for start in sorted(of)] for name, of in found.items()}
 
 
-def settle(conn: Connection, table: TableConfig, tables: Collection[TableConfig]) -> None:
+def advance_bookmarks(
+    conn: Connection, table: TableConfig, tables: Collection[TableConfig]
+) -> None:
     """Move the bookmarks of a table past what makes nothing stale any more.
 
     That holds for ever, since the number of an attempt only grows. Attempts that are running may
@@ -120,12 +122,12 @@ def settle(conn: Connection, table: TableConfig, tables: Collection[TableConfig]
     for pair, row in _ran_again(conn, pairs, passed):
         again.setdefault(pair, []).append(row)
     for pair in sorted(again, key=lambda pair: pair.upstream):
-        until = _settled_until(conn, pair, again[pair])
+        until = _harmless_until(conn, pair, again[pair])
         if until > passed.get(pair, 0):
             _move(conn, pair, until)
 
 
-def _settled_until(conn: Connection, pair: _Pair, again: Sequence[Row[Any]]) -> int:
+def _harmless_until(conn: Connection, pair: _Pair, again: Sequence[Row[Any]]) -> int:
     """The greatest of the attempts up to which none makes a window stale, or may; 0 for none."""
     known = [row for row in again if row.succeeded]
     probes = [(pair, row) for row in known]
@@ -133,14 +135,14 @@ def _settled_until(conn: Connection, pair: _Pair, again: Sequence[Row[Any]]) -> 
     mine = (job_log.c.job_name == pair.upstream) & (job_log.c.latest == 1)
     job_ids = select(job_log.c.job_id).where(mine)
     # Each by its index: one condition with OR would look through all windows of the upstream.
-    unsettled = (
+    may_be_harmful = (
         job_ids.where(job_log.c.status == _RUNNING),
         job_ids.where(_ended_lately(known)),
         _standing_behind_running(mine),
     )
-    stop = min([*older, *conn.execute(union_all(*unsettled)).scalars()], default=None)
-    settled = [row.job_id for row in known if stop is None or row.job_id < stop]
-    return max(settled, default=0)
+    stop = min([*older, *conn.execute(union_all(*may_be_harmful)).scalars()], default=None)
+    harmless = [row.job_id for row in known if stop is None or row.job_id < stop]
+    return max(harmless, default=0)
 
 
 def _standing_behind_running(mine: ColumnElement[bool]) -> Select[Any]:

@@ -7,7 +7,7 @@ from dagster import AssetKey, DagsterRunStatus
 
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.execution.owners import current_owner
-from logdriven_dagster.execution.window import chain
+from logdriven_dagster.execution.window import pass_execution
 from logdriven_dagster.model.attempts import Owner
 from tests.orchestration.ticks import claim, working_run
 from tests.orchestration.world import EVENTS, World, failure_of
@@ -39,7 +39,7 @@ def lost_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def at_once(*_: object) -> None:
         raise AttemptLostError("job 2 is DISCARDED in the run log: somebody else ended it")
 
-    monkeypatch.setattr(chain, "must_look", at_once)
+    monkeypatch.setattr(pass_execution, "needs_discovery", at_once)
 
 
 @pytest.mark.parametrize("run", ["materialize", "catch_up"])

@@ -111,9 +111,9 @@ def test_an_interrupted_refresh_is_no_other(done):
 
 def test_a_repeat_for_late_data_is_due_again(done):
     late = table(lookback=1)
-    before = table_log(done, late).settled
+    before = table_log(done, late).within_lookback
     fail_refresh(done, day(2), Trigger.LOOKBACK)
-    assert table_log(done, late).settled == before
+    assert table_log(done, late).within_lookback == before
 
 
 def test_a_repeat_for_a_refreshed_upstream_is_due_again(done):
@@ -135,7 +135,7 @@ def test_no_bookmark_passes_what_counts_again_if_a_repeat_fails(done, again):
     succeed(done, day(2), trigger=Trigger.UPSTREAM, name="b")
     execute(done, "UPDATE job_log SET job_end_time = '2022-01-01 00:00:00.000000'")
     with done.begin() as conn:
-        refreshes.settle(conn, UPSTREAM[1], UPSTREAM)
+        refreshes.advance_bookmarks(conn, UPSTREAM[1], UPSTREAM)
     end(done, running, Status.FAILURE, "broken", nothing=True)
     assert day(1) in table_log(done, *UPSTREAM)["b"].stale
 

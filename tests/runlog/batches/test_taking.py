@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import event
 
-from logdriven_dagster.config.derived.processes import most_batches, process_of, registry_of
+from logdriven_dagster.config.derived.processes import most_batches, process_of, processes_of
 from logdriven_dagster.errors import LifeCycleError
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.batches import (
@@ -397,7 +397,7 @@ def test_the_dependencies_of_an_upstream_table_are_enqueuers_of_their_steps():
 def test_a_table_of_files_enqueues_itself_and_others_have_no_enqueuers():
     (route,) = process_of(files_table()).routes
     assert (route.table, route.source, route.enqueuer.required) == ("ods.f", "ods.f", False)
-    assert registry_of([files_table()]).consumers("ods.f") == ()
+    assert processes_of([files_table()]).consumers("ods.f") == ()
     assert process_of(table("ods.t", depends_on=["ods.a"])).routes == ()
 
 

@@ -82,8 +82,8 @@ def test_a_running_window_shows_its_owner(log):
 def test_the_newest_successes_are_known_for_lookback(log):
     for n in range(1, 7):
         succeed(log, day(n), now=f"2022-01-0{n + 1}")
-    settled = table_log(log, table(lookback=2)).settled
-    assert [(item.window, item.seen) for item in settled] == [
+    lookback_windows = table_log(log, table(lookback=2)).within_lookback
+    assert [(item.window, item.seen) for item in lookback_windows] == [
         (day(n), at(f"2022-01-0{n + 1}")) for n in (4, 5, 6)
     ]
 

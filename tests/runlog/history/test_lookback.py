@@ -7,7 +7,7 @@ from tests.runlog.logbook import execute, fail, succeed, table_log
 
 
 def noted(log, config):
-    return [(item.window, item.seen) for item in table_log(log, config).settled]
+    return [(item.window, item.seen) for item in table_log(log, config).within_lookback]
 
 
 def test_a_window_that_had_not_seen_all_is_known_however_old_it_is(log):

@@ -26,7 +26,7 @@ def a_minute_passes(log):
 
 def bookmark(log):
     with log.begin() as conn:
-        refreshes.settle(conn, TABLES[1], TABLES)
+        refreshes.advance_bookmarks(conn, TABLES[1], TABLES)
     return [row["job_id"] for row in rows(log, "SELECT * FROM refresh_bookmark")]
 
 

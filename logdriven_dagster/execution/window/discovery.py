@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Discovered:
     """The attempt and its run, now that they are known to the end."""
 
     attempt: Attempt
@@ -39,20 +39,20 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookout:
+class SourceDiscovery:
     """Asks sources how far they go; the answer is in the log before anything is read."""
 
     project: Project
     run_log: RunLog
     engine: "Callable[[], Engine]"
 
-    def look(self, attempt: Attempt, run: WindowRun) -> Looked:
+    def discover(self, attempt: Attempt, run: WindowRun) -> Discovered:
         """The attempt with the end of its slice; StepError if the source cannot say."""
         if self.project.table(run.table).incremental.registers_files:
             return self._arrivals(attempt, run)
         return self._frontier(attempt, run)
 
-    def _frontier(self, attempt: Attempt, run: WindowRun) -> Looked:
+    def _frontier(self, attempt: Attempt, run: WindowRun) -> Discovered:
         from logdriven_dagster.engine.sources.frontiers import frontier
 
         found = frontier(self.project, run, lambda: self.engine().spark)
@@ -60,9 +60,9 @@ class Lookout:
         def work(conn: Connection) -> Attempt:
             return progress.bound(conn, attempt, found.window, has_more=found.has_more)
 
-        return Looked(self.run_log.write(work), replace(run, window=found.window), found.notes)
+        return Discovered(self.run_log.write(work), replace(run, window=found.window), found.notes)
 
-    def _arrivals(self, attempt: Attempt, run: WindowRun) -> Looked:
+    def _arrivals(self, attempt: Attempt, run: WindowRun) -> Discovered:
         """Register what has come, and take it. Source: BDRE, BatchEnqueuer."""
         from logdriven_dagster.engine.sources.files.arrivals import arrivals
 
@@ -78,11 +78,11 @@ class Lookout:
             return transitions.take(conn, process, attempt, most_batches(table))
 
         taker = self.run_log.write(work)
-        self._settle_left_over(table, route, found)
-        looked = Looked(taker, window_run(run, self.project, taker))
+        self._apply_to_left_over(table, route, found)
+        discovered = Discovered(taker, window_run(run, self.project, taker))
         if not taker.taken.batches and source.on_empty == "fail":
             raise TerminalStepError(f"no new file in {source.path}")  # Sharp ETL, NoFileToContinue
-        return looked
+        return discovered
 
     def recheck(self, run: WindowRun) -> tuple[RegisteredFile, ...]:
         """The files of a run as they are now: one that was replaced is registered anew.
@@ -108,19 +108,19 @@ class Lookout:
     def _register(self, found: FoundFile, batch_id: int) -> None:
         self.run_log.write(lambda conn: files.register_file(conn, found, batch_id))
 
-    def settle(self, run: WindowRun) -> None:
+    def apply_after_success(self, run: WindowRun) -> None:
         """After success: keep, delete or move the files whose rows are published."""
-        self._settle(self.project.table(run.table), run.files)
+        self._apply_after_success(self.project.table(run.table), run.files)
 
-    def _settle_left_over(
+    def _apply_to_left_over(
         self, table: TableConfig, route: Route, found: Sequence[FoundFile]
     ) -> None:
         """Keep, delete or move files whose runner died after it had finished their window."""
         if file_source(table).after_success != "keep":
             done = self.run_log.ask(lambda conn: files.consumed_files(conn, route, found))
-            self._settle(table, done)
+            self._apply_after_success(table, done)
 
-    def _settle(self, table: TableConfig, done: Sequence[FoundFile]) -> None:
+    def _apply_after_success(self, table: TableConfig, done: Sequence[FoundFile]) -> None:
         """What cannot be removed now is tried again by the next look; the window is done."""
         from logdriven_dagster.engine.sources.files.arrivals import settle
 
@@ -157,11 +157,11 @@ def _windows(upstream: TableConfig, taken: Taken) -> tuple[TimeWindow, ...]:
     return tuple(union(TimeWindow(in_zone(s, zone), in_zone(e, zone)) for s, e in spans))
 
 
-def must_look(run: WindowRun) -> bool:
+def needs_discovery(run: WindowRun) -> bool:
     """Whether nobody knows yet what the run is to read."""
-    return looks_first(run.window) and not run.files
+    return is_open_ended(run.window) and not run.files
 
 
-def looks_first(window: TimeWindow) -> bool:
+def is_open_ended(window: TimeWindow) -> bool:
     """Whether a source may have to be asked before anything is known to be read in Spark."""
     return isinstance(window, Slice) and not window.high
