@@ -19,7 +19,7 @@ from logdriven_dagster.execution.catching_up.on_running import (
 )
 from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
 from logdriven_dagster.execution.catching_up.refreshing import Refreshing, refuse_undue
-from logdriven_dagster.execution.definitions.registering import with_settings_in_force
+from logdriven_dagster.execution.definitions.in_force import with_settings_in_force
 from logdriven_dagster.execution.events import (
     WindowEvent,
     WindowFailed,

@@ -14,9 +14,8 @@ from logdriven_dagster.config.derived.uses import USED_KINDS
 from logdriven_dagster.config.loading import read_sources
 from logdriven_dagster.config.models.settings import parse_setting
 from logdriven_dagster.errors import InvalidProjectError, UsageError
+from logdriven_dagster.execution.definitions.in_force import Folder, Standing
 from logdriven_dagster.execution.definitions.registering import (
-    Folder,
-    Standing,
     author,
     change,
     register,

@@ -26,10 +26,9 @@ from logdriven_dagster.config.project import PROJECT_FILE
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.changes import ProjectRegistry
+from logdriven_dagster.execution.definitions.in_force import Folder, Standing
 from logdriven_dagster.execution.definitions.registering import (
-    Folder,
     Registered,
-    Standing,
     Writing,
     change,
 )

@@ -1,0 +1,183 @@
+"""What is in force of a project: its files, and the registry's versions where those win."""
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.derived.declaring import declared, derived, in_place_of
+from logdriven_dagster.config.loading import build_project, read_sources
+from logdriven_dagster.config.models.jobs import with_enabled_steps
+from logdriven_dagster.config.models.settings import with_settings
+from logdriven_dagster.config.project_files import ProjectFiles
+from logdriven_dagster.errors import ConfigError, InvalidProjectError
+from logdriven_dagster.model.definitions import Declared, Derived, Kind, VersionChange, code_of
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.definitions import registry as definitions
+from logdriven_dagster.runlog.definitions.registry import Survey
+from logdriven_dagster.runlog.definitions.rows import Author
+
+Contents: TypeAlias = Mapping[Kind, Mapping[str, Mapping[str, Any]]]
+"""Contents of tables and jobs by name, to be in force instead of what there is."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What the files of a project say, and its run log."""
+
+    sources: ProjectFiles
+    project: Project
+    """The project that the files declare."""
+    run_log: RunLog
+    items: tuple[Declared, ...] = field(repr=False)
+
+    @classmethod
+    def to_look_at(cls, root: Path | str) -> "Folder":
+        """Read a project folder and open its run log; InvalidProjectError and RunLogError.
+
+        Files of the registry's versions are written to a folder of this process alone.
+        """
+        return cls._of(replace(read_sources(root), recorded_in=private_folder()))
+
+    @classmethod
+    def to_run(cls, root: Path | str) -> "Folder":
+        """The folder with the files of the registry's versions where runs find them."""
+        return cls._of(read_sources(root))
+
+    @classmethod
+    def _of(cls, sources: ProjectFiles) -> "Folder":
+        project = build_project(sources)
+        return cls.read(sources, project, RunLog.open(project.run_log_url))
+
+    @classmethod
+    def read(cls, sources: ProjectFiles, project: Project, run_log: RunLog) -> "Folder":
+        """The folder whose files have been read."""
+        return cls(sources, project, run_log, tuple(declared(sources, project)))
+
+    def apply(self, conn: Connection, author: Author) -> list[VersionChange]:
+        """Write what changed in files."""
+        return definitions.apply(conn, self.project.name, self.items, author)
+
+    @cached_property
+    def file_digests(self) -> Mapping[tuple[Kind, str], str]:
+        """Kind and name → the digest of what the file says; nothing for what no file declares."""
+        return {(item.kind, item.name): item.digest for item in self.items}
+
+    def survey(self) -> Survey:
+        """How the files compare with the registry."""
+        return self.run_log.ask(
+            lambda conn: definitions.survey(conn, self.project.name, self.items)
+        )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is in force: files, and contents of the registry in the place of some of them."""
+
+    sources: ProjectFiles
+    project: Project
+
+    def derive(self, conn: Connection, author: Author) -> list[VersionChange]:
+        """Write what follows from the tables and jobs."""
+        return definitions.derive(conn, self.project.name, self.follows, author)
+
+    @cached_property
+    def follows(self) -> Derived:
+        """What follows from the tables and jobs."""
+        return derived(self.project)
+
+
+def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) -> Standing:
+    """The project with what the registry holds instead of the files, where it wins.
+
+    InvalidProjectError where that does not fit together; it names version, code and the fix.
+    """
+    sources, name = folder.sources, folder.project.name
+    replacements = []
+    for kind in (Kind.TABLE, Kind.JOB):
+        contents = {kept: json.loads(text) for kept, text in found.kept[kind].items()}
+        labels = {}
+        for kept in contents:
+            code = code_of(name, kind, kept)
+            labels[kept] = f"version {found.versions[code]} in the registry, {code}"
+        for other, content in (replaced or {}).get(kind, {}).items():
+            contents[other], labels[other] = content, "as it would be"
+        replacements.append((kind, contents, labels))
+    if not any(contents for _, contents, _ in replacements):
+        return Standing(sources, replace(folder.project, versions=found.versions))
+    try:
+        for kind, contents, labels in replacements:
+            sources = in_place_of(sources, kind, contents, labels) if contents else sources
+        built = build_project(sources)
+    except InvalidProjectError as invalid:
+        raise InvalidProjectError([_with_fix(error) for error in invalid.errors]) from None
+    elsewhere = _other_versions(folder, found)
+    return Standing(sources, replace(built, versions=found.versions, other_versions=elsewhere))
+
+
+def _other_versions(folder: Folder, found: Survey) -> dict[str, str]:
+    """Table → which version is in force, where its file says otherwise."""
+    project = folder.project.name
+    versions = {
+        name: found.versions[code_of(project, Kind.TABLE, name)]
+        for name in found.kept[Kind.TABLE]
+        if name in folder.project.tables
+    }
+    return {
+        name: f"version {version} of the registry, not that of its file"
+        for name, version in versions.items()
+    }
+
+
+def _with_fix(error: ConfigError) -> ConfigError:
+    if error.item is None or "in the registry" not in error.item:
+        return error
+    fix = f"`logdriven rollback {error.path.stem} VERSION` or a change of its file replaces it"
+    hint = f"{error.hint}; {fix}" if error.hint else fix
+    return ConfigError(error.path, error.line, error.field, error.told, hint, item=error.item)
+
+
+def with_settings_in_force(run_log: RunLog, project: Project) -> Project:
+    """The project with what operators have set since: enabled, retries and so on."""
+    if not project.versions:
+        return project  # it is not registered
+
+    def read(conn: Connection) -> dict[Kind, dict[str, Mapping[str, Any]]]:
+        kinds = (Kind.TABLE, Kind.JOB, Kind.STEP)
+        return {kind: definitions.settings(conn, project.name, kind) for kind in kinds}
+
+    settings = run_log.ask(read)
+    tables, jobs, steps = settings[Kind.TABLE], settings[Kind.JOB], settings[Kind.STEP]
+    return replace(
+        project,
+        tables={
+            name: with_settings(table, tables[name]) if name in tables else table
+            for name, table in project.tables.items()
+        },
+        jobs={
+            name: with_enabled_steps(with_settings(job, jobs[name]) if name in jobs else job, steps)
+            for name, job in project.jobs.items()
+        },
+    )
+
+
+@cache
+def private_folder() -> Path:
+    """A folder that only this user can read, and that is gone when this process ends."""
+    folder, owner = Path(tempfile.mkdtemp(prefix="logdriven-definitions-")), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # not when a child ends that was forked
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
