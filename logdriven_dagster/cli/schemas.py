@@ -66,8 +66,10 @@ def _referable(schema: Any) -> Any:
 def _or_reference(schema: Any) -> Any:
     if schema.get("type") == "string" and not {"pattern", "enum", "const"} & schema.keys():
         return schema
-    told = {name: schema[name] for name in ("title", "description", "default") if name in schema}
-    return told | {"anyOf": [_referable(schema), _REFERENCE]}
+    annotations = {
+        name: schema[name] for name in ("title", "description", "default") if name in schema
+    }
+    return annotations | {"anyOf": [_referable(schema), _REFERENCE]}
 
 
 def write_schemas(root: Path) -> list[Path]:

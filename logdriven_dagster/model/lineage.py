@@ -66,12 +66,12 @@ class Query:
     @property
     def digest(self) -> str:
         """What a query with its result is known by."""
-        told = [
+        parts = [
             [self.table, self.step_id, self.type, self.text, *self.columns],
             sorted((name, held.name, held.type.value) for name, held in self.names.items()),
             self.inner and self.inner[0].digest,
         ]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

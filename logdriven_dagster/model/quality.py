@@ -64,13 +64,13 @@ class QualityReport:
     def refusal(self) -> str | None:
         """Why nothing of this may be published; None if it may."""
         blocking = [result for result in self.results if result.blocking and not result.passed]
-        told = [f"quality: {result.subject}: {result.shown()}" for result in blocking]
+        problems = [f"quality: {result.subject}: {result.shown()}" for result in blocking]
         if self.min_pass is not None and self.good_percent < self.min_pass:
-            told.append(
+            problems.append(
                 f"quality: {_percent(self.good_percent)} of {self.checked:,} rows are good, "
                 f"{self.rejected:,} are not; min_pass is {_percent(self.min_pass)}"
             )
-        return "\n".join(told) or None
+        return "\n".join(problems) or None
 
     def state(self) -> dict[str, Any]:
         """The report as JSON values."""

@@ -51,7 +51,7 @@ class SourceRows:
         return self.outside + self.late
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """`3 of 2,222 rows belong to no window: 2 with NULL, …`; empty if there are none."""
         parts = []
         if self.outside:

@@ -158,10 +158,10 @@ def _materialize(
         asked = context.run.tags.get(RETRY_VERSION_TAG)
         arguments = RunArguments(retry_version=retry_version_of(asked, RETRY_VERSION_TAG))
 
-        def run(each: TableConfig, told: Reporter) -> None:
+        def run(each: TableConfig, own_reporter: Reporter) -> None:
             windows = _windows(runner, each, keys)
             for window, events in runner.refreshes(each.table, windows, now, arguments):
-                _follow(events, each, window, told)
+                _follow(events, each, window, own_reporter)
 
         with runner.outbox.gathered():
             try:

@@ -127,8 +127,8 @@ def _has_ended_in(status: Status, log: TableLog, awaited: TimeWindow) -> OpenWin
 def _why(gap: TimeWindow, log: TableLog) -> str:
     for item in log.open:
         if item.window.overlaps(gap):
-            told = f", {item.error}" if item.presumed else ""
-            return f"{item.status.value} in job {item.job_id}{told}"
+            why = f", {item.error}" if item.presumed else ""
+            return f"{item.status.value} in job {item.job_id}{why}"
     if any(skipped.overlaps(gap) for skipped in log.skipped):
         return "skipped; `logdriven refresh` runs it"
     return "has not run"

@@ -49,9 +49,9 @@ def audit(
 
 def rows_json(rows: "SourceRows") -> Mapping[str, object]:
     """A source in `audit --json` and `status --json`."""
-    told = asdict(rows)
-    del told["digest"]
-    return {**told, "pending": rows.pending, "late": rows.late, "lost": rows.lost}
+    fields = asdict(rows)
+    del fields["digest"]
+    return {**fields, "pending": rows.pending, "late": rows.late, "lost": rows.lost}
 
 
 def _print(found: "Sequence[SourceRows]") -> None:
@@ -81,6 +81,6 @@ def print_lost(found: "Sequence[SourceRows]") -> None:
     from logdriven_dagster.cli.shown import rendering
 
     for rows in found:
-        if rows.told:
+        if rows.message:
             when = f" ({rows.looked_at:%Y-%m-%d %H:%M} UTC)" if rows.looked_at else ""
-            rendering.print_line(f"{rows.table} · {rows.step_id}: {rows.told}{when}")
+            rendering.print_line(f"{rows.table} · {rows.step_id}: {rows.message}{when}")

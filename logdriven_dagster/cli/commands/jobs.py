@@ -134,9 +134,9 @@ def _show(event: "JobEvent") -> None:
             )
         case StepEnded(step=step, result=result, seconds=seconds):
             line = rendering.state(result.status.value)
-            told = in_brief(result.error or "") or result.output
+            message = in_brief(result.error or "") or result.output
             text = f"  {step.exec_order} {step.step}  {result.row_count:,} rows, "
-            text += rendering.seconds(seconds) + (f"\n{told}" if told else "")
+            text += rendering.seconds(seconds) + (f"\n{message}" if message else "")
             rendering.print_line(line.append_text(rendering.plain(text)))
         case StepStarted() | JobEnded():
             return
@@ -220,8 +220,8 @@ def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
             style="bold",
         )
         for line in (run["blocked"] or "").splitlines():
-            told = rendering.plain(line, "yellow")
-            grid.add_row("", "  blocked", "", "", "", "", told, style="dim")
+            message = rendering.plain(line, "yellow")
+            grid.add_row("", "  blocked", "", "", "", "", message, style="dim")
         for step in run["steps"]:
             grid.add_row(*_part(f"{step['exec_order']} {step['step_id']}", step), style="dim")
         for attempt in run.get("attempts", ()):

@@ -87,7 +87,7 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
     skipped = step["status"] == "SKIPPED" and step["output"]
     malformed = step["malformed_count"]
     counted = f"{malformed:,} malformed records" if malformed else ""
-    told = (step["error"] or skipped or counted).strip().splitlines()[:1]
+    message = (step["error"] or skipped or counted).strip().splitlines()[:1]
     return [
         f"  {step['step_id']}",
         "",
@@ -97,7 +97,9 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
         rendering.number(step["source_count"]),
         rendering.number(step["target_count"])
         + rendering.merged(step["inserted_count"], step["updated_count"]),
-        rendering.plain("".join(told), "red" if step["error"] else "dim" if skipped else "yellow"),
+        rendering.plain(
+            "".join(message), "red" if step["error"] else "dim" if skipped else "yellow"
+        ),
     ]
 
 

@@ -57,8 +57,8 @@ def plan(
     for name, reason in apart.items():
         size = loaded.tables[name].batch_size
         print_line(f"{name} runs one window at a time in spite of batch_size {size}: {reason}")
-    for told in existing:
-        print_line(f"{', '.join(told.tables)}: {told.text}")
+    for held in existing:
+        print_line(f"{', '.join(held.tables)}: {held.text}")
     _print_failed_refreshes(found)
 
 
@@ -97,7 +97,7 @@ def _window_json(
     planned: "PlannedWindow", apart: str | None, existing: "list[ExistingRows]"
 ) -> dict[str, object]:
     why: dict[str, object] = {} if apart is None else {"one_by_one": apart}
-    if held := [told.text for told in existing if planned.table in told.tables]:
+    if held := [rows.text for rows in existing if planned.table in rows.tables]:
         why["existing_rows"] = held
     return {
         **why,
@@ -165,8 +165,8 @@ def status(
     disagreements = Disagreements.of(registered)
     rows = [_status_json(table, latest.get(name)) for name, table in found.tables.items()]
     if as_json:
-        told = {"tables": rows, "sources": [rows_json(each) for each in looked]}
-        rendering.print_json({**told, "definitions": disagreements_json(disagreements)})
+        fields = {"tables": rows, "sources": [rows_json(each) for each in looked]}
+        rendering.print_json({**fields, "definitions": disagreements_json(disagreements)})
         return
     grid = rendering.table("table", "watermark", "#pending", "#failed", "#running", "last status")
     for row in rows:
@@ -195,8 +195,8 @@ def _status_json(table: "TablePlan", last_status: str | None) -> dict[str, objec
 
 def _refresh_json(failed: "OpenWindow") -> dict[str, object]:
     start, end = failed.window.bounds
-    told = {"job_id": failed.job_id, "status": failed.status.value, "error": failed.error}
-    return {"data_range_start": start, "data_range_end": end, **told}
+    fields = {"job_id": failed.job_id, "status": failed.status.value, "error": failed.error}
+    return {"data_range_start": start, "data_range_end": end, **fields}
 
 
 def _print_failed_refreshes(found: "Plan") -> None:
@@ -211,15 +211,15 @@ def _print_failed_refreshes(found: "Plan") -> None:
     for name, table in found.tables.items():
         for failed in table.log.failed_refreshes:
             error = f": {in_brief(failed.error)}" if failed.error else ""
-            told = f"its refresh, job {failed.job_id}, did not succeed{error}"
+            message = f"its refresh, job {failed.job_id}, did not succeed{error}"
             fix = "what was published before stands; `logdriven refresh` repeats it"
-            rendering.print_line(f"{name} {failed.window}: {told}; {fix}")
+            rendering.print_line(f"{name} {failed.window}: {message}; {fix}")
         for died in table.log.open:
             if died.stands and died.status is not Status.RUNNING:
                 error = f": {in_brief(died.error)}" if died.error else ""
-                told = f"its refresh, job {died.job_id}, changed nothing before it ended{error}"
+                message = f"its refresh, job {died.job_id}, changed nothing before it ended{error}"
                 fix = "what was published before stands; `logdriven run` goes on with it"
-                rendering.print_line(f"{name} {died.window}: {told}; {fix}")
+                rendering.print_line(f"{name} {died.window}: {message}; {fix}")
 
 
 def _cell(value: object) -> str:

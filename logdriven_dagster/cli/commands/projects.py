@@ -73,8 +73,10 @@ def validate(
         raise typer.Exit(2) from None
     missing = _missing_here(loaded)
     if as_json:
-        told = {"not_looked_at": [_mistake_json(error) for error in unseen]} if deep else {}
-        print_json({"valid": True, "errors": [], "missing_here": missing, **told})
+        unseen_fields = (
+            {"not_looked_at": [_mistake_json(error) for error in unseen]} if deep else {}
+        )
+        print_json({"valid": True, "errors": [], "missing_here": missing, **unseen_fields})
         return
     for error in unseen:
         print_line(f"not looked at: {error}")

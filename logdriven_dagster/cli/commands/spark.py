@@ -50,8 +50,8 @@ def stop(at_once: AtOnceOption = False, project: ProjectOption = None) -> None:
     from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 
     server = connect_server.stop(loaded, _waiting(at_once))
-    told = f"the Spark server of {loaded.name}"
-    typer.echo(f"{told} has ended" if server else f"{told} does not run")
+    server_name = f"the Spark server of {loaded.name}"
+    typer.echo(f"{server_name} has ended" if server else f"{server_name} does not run")
 
 
 @app.command()

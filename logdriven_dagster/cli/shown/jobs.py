@@ -63,8 +63,8 @@ class JobTally:
             parts.append(f"{summary.count('SUCCESS')} windows done, {summary.failed} failed")
         if self.blocked:
             parts.append(f"{len(self.blocked)} blocked")
-        told = [", ".join(parts), *([in_brief(self.error)] if self.error else [])]
-        return redact("\n".join([*told, *(f"BLOCKED  {line}" for line in self.blocked)]))
+        lines = [", ".join(parts), *([in_brief(self.error)] if self.error else [])]
+        return redact("\n".join([*lines, *(f"BLOCKED  {line}" for line in self.blocked)]))
 
     def as_json(self) -> dict[str, Any]:
         """The object that `job run --json` prints."""

@@ -107,8 +107,8 @@ def report(tally: Tally, output: Output, left: Sequence[PlannedWindow] = ()) -> 
     """
     summary = tally.summary()
     if output == "json":
-        told = [_left_json(planned) for planned in left]
-        rendering.print_json(summary.as_json() | {"left": told})
+        windows = [_left_json(planned) for planned in left]
+        rendering.print_json(summary.as_json() | {"left": windows})
     elif summary.results:
         _print_summary(summary)
         failed = (result.table for result in summary.results if result.status == "FAILURE")
@@ -132,8 +132,8 @@ def report(tally: Tally, output: Output, left: Sequence[PlannedWindow] = ()) -> 
 
 def _left_json(planned: PlannedWindow) -> dict[str, object]:
     start, end = planned.window.bounds
-    told = {"state": planned.state.value, "reason": planned.reason}
-    return {"table": planned.table, "data_range_start": start, "data_range_end": end, **told}
+    fields = {"state": planned.state.value, "reason": planned.reason}
+    return {"table": planned.table, "data_range_start": start, "data_range_end": end, **fields}
 
 
 def _print_summary(summary: RunSummary) -> None:

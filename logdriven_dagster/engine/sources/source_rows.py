@@ -77,7 +77,7 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
     if files is not None:
         looks.keep(found, files)
     if strict and found.outside:
-        raise TerminalStepError(f"{found.told}; the table says rows_outside: fail")
+        raise TerminalStepError(f"{found.message}; the table says rows_outside: fail")
     return found if is_news else None
 
 

@@ -99,7 +99,7 @@ class WindowSession:
             staged = self._write(step, step.target, made, source_type)
         first, *others = staged
         if rows is not None:
-            first = replace(first.noted(rows.told), source_rows=rows)
+            first = replace(first.noted(rows.message), source_rows=rows)
         return (first, *others)
 
     def read_files(self, files: tuple[RegisteredFile, ...]) -> None:

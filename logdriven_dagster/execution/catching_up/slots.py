@@ -76,14 +76,14 @@ class Slots:
         """End all windows by the same exception; what those say that had just come to an end."""
         self._cause = cause
         until = time.monotonic() + _PATIENCE
-        told: list[WindowEvent] = []
+        ended_events: list[WindowEvent] = []
         while self.is_busy:
             ended = self._next(max(0.0, until - time.monotonic()))
             if ended is None:
                 logger.warning("not_stopped: a window in work could not be stopped in time")
                 break
-            told += ended.events
-        return told
+            ended_events += ended.events
+        return ended_events
 
     def _next(self, seconds: float) -> _Ended | None:
         """The next that ends within so many seconds."""
@@ -95,14 +95,14 @@ class Slots:
         return ended
 
     def _go_on(self, slot: int, events: Generator[WindowEvent]) -> None:
-        told: list[WindowEvent] = []
+        own_events: list[WindowEvent] = []
         error: BaseException | None = None
         try:
             with watched_by(self._check), in_pool(f"slot {slot}"):
-                told.extend(events)
+                own_events.extend(events)
         except BaseException as raised:  # noqa: BLE001 - handed to the waiting thread
             error = raised
-        self._ended.put(_Ended(slot, told, error))
+        self._ended.put(_Ended(slot, own_events, error))
 
     def _check(self) -> None:
         if self._cause is not None:

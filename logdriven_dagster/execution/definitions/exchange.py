@@ -84,14 +84,14 @@ def _exported(version: Version) -> dict[str, Any]:
         for name, value in sorted(content.get("settings", {}).items())
         if version.columns[name] != value
     }
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": version.name,
         "code": version.code,
         "version": version.version,
     }
     if version.file_digest is not None and version.kind not in _DERIVED:
-        told["file_digest"] = version.file_digest
-    return told | ({"settings": settings} if settings else {}) | {"content": content}
+        fields["file_digest"] = version.file_digest
+    return fields | ({"settings": settings} if settings else {}) | {"content": content}
 
 
 def _histories(conn: Connection, project: str, kind: Kind) -> Iterator[dict[str, Any]]:
@@ -100,7 +100,7 @@ def _histories(conn: Connection, project: str, kind: Kind) -> Iterator[dict[str,
     for version in definition_history.versions(conn, kind, codes):
         by_code.setdefault(version.code, []).append(version)
     for code, versions in by_code.items():
-        told = [
+        entries = [
             {
                 "version": version.version,
                 "operation": version.operation.value,
@@ -113,7 +113,7 @@ def _histories(conn: Connection, project: str, kind: Kind) -> Iterator[dict[str,
             }
             for version in versions
         ]
-        yield {"name": versions[-1].name, "code": code, "versions": told}
+        yield {"name": versions[-1].name, "code": code, "versions": entries}
 
 
 def _content(version: Version) -> dict[str, Any]:

@@ -54,7 +54,7 @@ from logdriven_dagster.planning import State
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.jobs import runs as job_runs
 
-_TOLD = 5
+_MOST_NAMED = 5
 """How many failures the error of a run tells."""
 
 
@@ -270,8 +270,8 @@ class _Execution:
     def _outcome(self) -> tuple[Status, str | None]:
         if not self.failures:
             return Status.SUCCESS, None
-        more = len(self.failures) - _TOLD
-        texts = [*self.failures[:_TOLD], *([f"and {more} more"] if more > 0 else [])]
+        more = len(self.failures) - _MOST_NAMED
+        texts = [*self.failures[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]
         return Status.FAILURE, "\n".join(texts)
 
     def _finish(self, status: Status, error: str | None, blocked: Sequence[str] = ()) -> None:

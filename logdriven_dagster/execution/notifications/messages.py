@@ -99,7 +99,7 @@ class Message:
 
     def as_text(self) -> str:
         """For people, without any markup."""
-        return "\n\n".join([*filter(None, [self.text]), *map(_told, self.facts), *self._rest()])
+        return "\n\n".join([*filter(None, [self.text]), *map(_as_text, self.facts), *self._rest()])
 
     def as_html(self) -> str:
         """For mail programs."""
@@ -130,19 +130,19 @@ def compose(conn: Connection, project: Project, parcel: Parcel) -> Message:
     """The message about a parcel's notices, failures first, with what the log says about them."""
     order = list(_WORDS)
     notices = sorted(parcel.notices, key=lambda notice: (order.index(notice.event), notice.job_id))
-    told = notices[:_MOST_FACTS]
-    wanted = [notice.job_id for notice in told if notice.subject_type == "table"]
+    shown = notices[:_MOST_FACTS]
+    wanted = [notice.job_id for notice in shown if notice.subject_type == "table"]
     attempts = {row["job_id"]: row for row in history.attempts_by_id(conn, wanted)}
-    runs = [notice.job_id for notice in told if notice.subject_type == "job"]
+    runs = [notice.job_id for notice in shown if notice.subject_type == "job"]
     of_jobs = notifications.job_runs(conn, runs) if runs else {}
     facts = tuple(
         _fact(project, notice, attempts.get(notice.job_id))
         if notice.subject_type == "table"
         else _fact_of_job(project, notice, of_jobs.get(notice.job_id))
-        for notice in told
+        for notice in shown
     )
     title = _title(project, notices, facts)
-    return Message(project.name, title, parcel.digest, facts, len(notices) - len(told))
+    return Message(project.name, title, parcel.digest, facts, len(notices) - len(shown))
 
 
 def _title(project: Project, notices: list[Notice], facts: tuple[Fact, ...]) -> str:
@@ -159,12 +159,12 @@ def _title(project: Project, notices: list[Notice], facts: tuple[Fact, ...]) -> 
 
 
 def _fact(project: Project, notice: Notice, row: shown.Row | None) -> Fact:
-    told = Fact(notice.event, notice.subject_type, notice.subject, "", notice.job_id)
+    fact = Fact(notice.event, notice.subject_type, notice.subject, "", notice.job_id)
     if row is None:  # archived, or removed by somebody
-        return told
+        return fact
     step = shown.failed_step(row)
     return replace(
-        told,
+        fact,
         window=shown.window(row),
         attempt_number=row["attempt_number"],
         started=shown.clock(row["job_start_time"], project.zone),
@@ -178,12 +178,12 @@ def _fact(project: Project, notice: Notice, row: shown.Row | None) -> Fact:
 
 
 def _fact_of_job(project: Project, notice: Notice, row: Mapping[str, Any] | None) -> Fact:
-    told = Fact(notice.event, notice.subject_type, notice.subject, "", notice.job_id)
+    fact = Fact(notice.event, notice.subject_type, notice.subject, "", notice.job_id)
     if row is None:
-        return told
+        return fact
     times = {"job_start_time": row["begin_time"], "job_end_time": row["end_time"]}
     return replace(
-        told,
+        fact,
         started=shown.clock(row["begin_time"], project.zone),
         seconds=shown.seconds(times),
         error=_cut(in_brief(redact(row["error"] or ""))),
@@ -202,7 +202,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _ERROR_LENGTH else f"{text[:_ERROR_LENGTH]} …"
 
 
-def _told(fact: Fact) -> str:
+def _as_text(fact: Fact) -> str:
     lines = [fact.heading, f"  {fact.details}"]
     if fact.error:
         lines += [f"  step {fact.step}:" if fact.step else "  error:"]

@@ -40,7 +40,7 @@ P = ParamSpec("P")
 E = TypeVar("E")
 
 
-def told(
+def events_by_recipient(
     rules: Sequence[NotifyRule], status: Status, failed_before: Callable[[], bool]
 ) -> dict[str, Event]:
     """Recipient → what it is told about an attempt or a run that ended so.
@@ -90,7 +90,7 @@ class Announcer:
         def failed_before() -> bool:
             return notifications.job_failed_before(conn, run.job_run_id)
 
-        events = told(self.rules, status, failed_before)
+        events = events_by_recipient(self.rules, status, failed_before)
         self._post(conn, "job", run.job, run.job_run_id, events)
 
     def _of(self, conn: Connection, attempt: Attempt, status: Status) -> dict[str, Event]:
@@ -98,7 +98,7 @@ class Announcer:
             again = attempt.attempt_number > 1
             return again and notifications.window_failed_before(conn, attempt.job_id)
 
-        return told(self.rules, status, failed_before)
+        return events_by_recipient(self.rules, status, failed_before)
 
     def _post(
         self,

@@ -188,8 +188,8 @@ def summary(report: Report) -> str:
     for row in report.attempts:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
     tables = len({row["job_name"] for row in report.attempts})
-    told = ", ".join(f"{number:,} {status}" for status, number in sorted(counts.items()))
-    return f"{len(report.attempts):,} attempts at windows of {tables:,} tables: {told or 'none'}"
+    numbers = ", ".join(f"{number:,} {status}" for status, number in sorted(counts.items()))
+    return f"{len(report.attempts):,} attempts at windows of {tables:,} tables: {numbers or 'none'}"
 
 
 def file_stem(report: Report) -> str:

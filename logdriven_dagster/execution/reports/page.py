@@ -189,9 +189,9 @@ def _types(rows: Iterable[shown.Row]) -> str:
     """From what to what, as the newest attempt that says so did."""
     for row in reversed(list(rows)):
         pairs = [(step["source_type"], step["target_type"]) for step in row["steps"]]
-        told = [f"{source or '…'} → {target}" for source, target in pairs if target]
-        if told:
-            return ", ".join(dict.fromkeys(told))
+        moves = [f"{source or '…'} → {target}" for source, target in pairs if target]
+        if moves:
+            return ", ".join(dict.fromkeys(moves))
     return ""
 
 

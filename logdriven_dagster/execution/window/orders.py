@@ -22,7 +22,7 @@ def _stage(session: WindowSession, step: StepConfig) -> tuple[Staged, ...]:
     return session.stage(step)
 
 
-_TOLD = {"table", "period", "properties", "steps", "checks"}
+_STAGING_FIELDS = {"table", "period", "properties", "steps", "checks"}
 """What of a table its steps follow from."""
 
 
@@ -79,8 +79,8 @@ class Order:
             return None
         project = self.project
         folder = project.files[self.table.table].parent
-        told = [
-            self.table.model_dump_json(include=_TOLD),
+        parts = [
+            self.table.model_dump_json(include=_STAGING_FIELDS),
             *(project.step_sql(self.table, step) or "" for step in self.table.steps),
             *(_code(folder, step.python) for step in self.table.steps),
             json.dumps(project.variables(self.table), sort_keys=True, default=str),
@@ -88,7 +88,7 @@ class Order:
             *(f"{name} {rule!r}" for name, rule in project.config.quality_rules.items()),
             *(_code(folder, reference) for reference in _python_rules(project, self.table)),
         ]
-        return hashlib.sha256("\0".join(told).encode()).hexdigest()
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _python_rules(project: Project, table: TableConfig) -> list[str]:

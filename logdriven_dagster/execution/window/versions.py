@@ -104,11 +104,14 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
         tables={**project.tables, name: table},
         files={**project.files, name: document.path},
         versions={**project.versions, code: version},
-        other_versions={**project.other_versions, name: _told(version, project.versions[code])},
+        other_versions={
+            **project.other_versions,
+            name: _version_note(version, project.versions[code]),
+        },
     )
 
 
-def _told(version: int, present: int) -> str:
+def _version_note(version: int, present: int) -> str:
     return f"version {version} as in its last attempt, not version {present}, which is in force"
 
 

@@ -51,20 +51,22 @@ def check_specs(
                 blocking=blocking,
                 partitions_def=partitions,
             )
-            for name, (description, blocking) in _told(project, table).items()
+            for name, (description, blocking) in _descriptions(project, table).items()
         ]
 
 
-def _told(project: Project, table: TableConfig) -> dict[str, tuple[str | None, bool]]:
+def _descriptions(project: Project, table: TableConfig) -> dict[str, tuple[str | None, bool]]:
     """Check → what it says, and whether it stops publication."""
-    told: dict[str, tuple[str | None, bool]] = {}
+    described: dict[str, tuple[str | None, bool]] = {}
     for step, rules in _rules(project, table):
         for name, rule in _named(table, step, rules).items():
-            told[name] = (_description(rule), rule.blocking)
+            described[name] = (_description(rule), rule.blocking)
         if step.quality and step.quality.min_pass is not None:
             percent = f"at least {step.quality.min_pass:g} % of the rows have no error"
-            told[_prefixed(table, step, _GOOD_ENOUGH)] = (percent, True)
-    return told | {check.check: (check.description or check.sql, True) for check in table.checks}
+            described[_prefixed(table, step, _GOOD_ENOUGH)] = (percent, True)
+    return described | {
+        check.check: (check.description or check.sql, True) for check in table.checks
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def evaluations(
     project: Project, table: TableConfig, found: CheckFindings, key: AssetKey, partition: str
 ) -> Iterator[AssetCheckEvaluation]:
     """What was found in one window; nothing of rules that the table has no more, or not yet."""
-    blocking = {name: blocks for name, (_, blocks) in _told(project, table).items()}
+    blocking = {name: blocks for name, (_, blocks) in _descriptions(project, table).items()}
     shown = _shown(project, table, found)
     for name in shown.keys() & blocking.keys():
         passed, level, metadata = shown[name]
@@ -156,11 +158,11 @@ def _prefixed(table: TableConfig, step: StepConfig, name: str) -> str:
 def _description(rule: Rule) -> str | None:
     if rule.description:
         return rule.description
-    told = BUILT_IN[rule.kind].says if rule.kind in BUILT_IN else rule.text
+    text = BUILT_IN[rule.kind].says if rule.kind in BUILT_IN else rule.text
     if rule.kind == "duplicates":
-        told = "of several rows with one id only the newest is written"
+        text = "of several rows with one id only the newest is written"
     given = ", ".join(f"{name}: {value}" for name, value in rule.parameters.items())
-    return redact(f"{told} ({given})" if given else told)
+    return redact(f"{text} ({given})" if given else text)
 
 
 def _metadata(report: QualityReport, result: RuleResult) -> dict[str, Any]:

@@ -70,10 +70,10 @@ def untried_windows_forgotten(reporter: Reporter, keys: Sequence[str]) -> Iterat
     except BaseException:
         context = reporter.context
         assets = [context.asset_key, *downstream(context, [context.asset_key])]
-        told = reporter.tried | _failed_before(context, reporter.project, assets)
+        reported = reporter.tried | _failed_before(context, reporter.project, assets)
         for key in assets:
             for partition in keys:
-                if (key, partition) not in told:
+                if (key, partition) not in reported:
                     report_planned(context.instance, key, partition, None)
         raise
 

@@ -48,12 +48,12 @@ def report_past(
 ) -> None:
     """Report what was written, observed or checked as of a moment that is over, by a run."""
     job_name, run_id = _identity(run)
-    kind, data = _told(event)
+    kind, data = _kind_and_data(event)
     stored = DagsterEvent(kind.value, job_name, event_specific_data=data)
     instance.report_dagster_event(stored, run_id, timestamp=moment.timestamp())
 
 
-def _told(
+def _kind_and_data(
     event: AssetMaterialization | AssetObservation | AssetCheckEvaluation,
 ) -> tuple[DagsterEventType, Any]:
     match event:
@@ -136,13 +136,13 @@ def report_failed(
     ):
         change = DagsterEvent(kind.value, job.name)
         instance.run_storage.handle_run_event(record.run_id, change, moment)
-    told = DagsterEvent(
+    event = DagsterEvent(
         DagsterEventType.ENGINE_EVENT.value,
         job.name,
         event_specific_data=EngineEventData({}),
         message=text,
     )
-    instance.report_dagster_event(told, record.run_id, timestamp=ended.timestamp())
+    instance.report_dagster_event(event, record.run_id, timestamp=ended.timestamp())
 
 
 def _snapshots(instance: DagsterInstance, job: JobDefinition) -> tuple[str, str]:

@@ -96,10 +96,10 @@ class Reporter:
                 self.context.log.debug("%s %s: %s", event.table, event.window, event.reason)
 
     def _started(self, attempt: Attempt) -> None:
-        log, told = self.context.log, f"{attempt.table} {attempt.window}: job {attempt.job_id}"
-        log.info("%s", told)
+        log, title = self.context.log, f"{attempt.table} {attempt.window}: job {attempt.job_id}"
+        log.info("%s", title)
         if attempt.claim.other_version:
-            log.warning("%s runs %s", told, attempt.claim.other_version)
+            log.warning("%s runs %s", title, attempt.claim.other_version)
         if planned := self._planned(attempt.table, attempt.window):
             self.running[attempt.job_id] = planned
         if attempt.replaced is not None:
@@ -146,8 +146,8 @@ class Reporter:
         except Exception as error:  # noqa: BLE001 - launchers raise whatever they like
             done = False
             self.context.log.debug("%s", redact(str(error)))
-        told = "was told to end" if done else "cannot be ended from here; it is shut out"
-        self.context.log.info("Run %s, whose attempt was replaced, %s", run_id, told)
+        outcome = "was told to end" if done else "cannot be ended from here; it is shut out"
+        self.context.log.info("Run %s, whose attempt was replaced, %s", run_id, outcome)
 
     def _given_up(self, event: WindowLost | WindowSetBack) -> None:
         """The attempt is over; of one that was set back nothing is known to be wrong."""
@@ -215,8 +215,8 @@ class Reporter:
 
 def failure_text(event: WindowFailed) -> str:
     """Where and why a window failed."""
-    attempt, told = event.attempt, in_brief(event.error)
-    return redact(f"{attempt.table} {attempt.window}: step {event.step_id} failed: {told}")
+    attempt, problem = event.attempt, in_brief(event.error)
+    return redact(f"{attempt.table} {attempt.window}: step {event.step_id} failed: {problem}")
 
 
 @contextmanager

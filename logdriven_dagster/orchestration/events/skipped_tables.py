@@ -67,11 +67,11 @@ def run_skipped_tables(reporter: Reporter, run: Run, failed: Iterable[AssetKey] 
     skipped = behind & downstream(context, {*failed, *_failed_steps(reporter)})
     for name, table in reporter.project.tables.items():
         if asset_key(name) in skipped:
-            told = Reporter(
+            own_reporter = Reporter(
                 context, reporter.project, tried=reporter.tried, running=reporter.running
             )
             try:
-                run(table, told)
+                run(table, own_reporter)
             except (LogdrivenError, Failure) as error:
                 text = error.description if isinstance(error, Failure) else str(error)
                 context.log.warning("%s, behind a failed table: %s", name, redact(text or ""))

@@ -188,5 +188,5 @@ def summary(reporter: Reporter) -> str:
         "refused": len(reporter.refused),
         "skipped": reporter.skipped,
     }
-    told = ", ".join(f"{number} {name}" for name, number in parts.items() if number)
-    return f"windows: {told or 'none were ready'}"
+    counted = ", ".join(f"{number} {name}" for name, number in parts.items() if number)
+    return f"windows: {counted or 'none were ready'}"

@@ -131,11 +131,11 @@ def _description(config: JobConfig) -> str:
         parts += ["\n".join(["Relations:", "", *relations])] if relations else []
     else:
         steps = sorted(config.steps, key=lambda step: step.exec_order)
-        told = [
+        step_lines = [
             f"- {step.exec_order} `{step.step}`" + ("" if step.enabled else " (disabled)")
             for step in steps
         ]
-        parts.append("\n".join(["Steps:", "", *told]) if told else "It has no steps.")
+        parts.append("\n".join(["Steps:", "", *step_lines]) if step_lines else "It has no steps.")
     return "\n\n".join(parts)
 
 
@@ -185,8 +185,8 @@ def _follow(context: OpExecutionContext, reporter: Reporter, events: Generator[J
         metadata["steps"] = MetadataValue.md(_table(steps))
     if ended.status is not Status.SUCCESS:
         heading = f"{ended.run.job}: {summary(reporter)}" if not steps else ended.run.job
-        told = redact(f"{heading}\n{in_brief(ended.error or '')}")
-        raise Failure(told, metadata=metadata, allow_retries=False)
+        message = redact(f"{heading}\n{in_brief(ended.error or '')}")
+        raise Failure(message, metadata=metadata, allow_retries=False)
     if not steps:
         context.log.info(summary(reporter))
     context.add_output_metadata(metadata)
@@ -210,10 +210,10 @@ def _report_progress(
 
 def _report_step(context: OpExecutionContext, event: StepEnded) -> None:
     step, result = event.step, event.result
-    told = in_brief(result.error or "") or result.output
+    detail = in_brief(result.error or "") or result.output
     text = f"step {step.exec_order} {step.step}: {result.status.value}, {result.row_count} rows"
     log = context.log.error if result.status is Status.FAILURE else context.log.info
-    log(text + (f": {told}" if told else ""))
+    log(text + (f": {detail}" if detail else ""))
 
 
 def _table(steps: list[StepEnded]) -> str:

@@ -113,8 +113,8 @@ def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
         ready, group = _of_one_group(current, ready)
         pause = Pause.since(context.cursor, ready)
         if reason := reason or _busy(runs, plan, now) or pause.reason(now):
-            told = redact(reason + _left_out(current))
-            return SensorResult(skip_reason=SkipReason(told), cursor=context.cursor)
+            message = redact(reason + _left_out(current))
+            return SensorResult(skip_reason=SkipReason(message), cursor=context.cursor)
         request = RunRequest(
             run_key=_digest(ready, runs[0].dagster_run.run_id if runs else ""),
             run_config=_run_config(config, group),
@@ -177,8 +177,8 @@ def _ready(plan: Plan) -> tuple[list[PlannedWindow], str | None]:
         return ready, None
     if not windows:
         return [], "no window is pending"
-    told = [f"{item.table} {item.window}: {item.reason}" for item in windows[:_EXPLAINED]]
-    return [], "no window is ready: " + "; ".join(told)
+    reasons = [f"{item.table} {item.window}: {item.reason}" for item in windows[:_EXPLAINED]]
+    return [], "no window is ready: " + "; ".join(reasons)
 
 
 def _latest_runs(instance: DagsterInstance, project: Project) -> Sequence[RunRecord]:

@@ -42,7 +42,7 @@ from logdriven_dagster.orchestration.events.records import (
     report_past,
     report_planned,
 )
-from logdriven_dagster.orchestration.events.untold import Broken
+from logdriven_dagster.orchestration.events.unreported import BrokenRuns
 from logdriven_dagster.orchestration.jobs.catch_up import add_first_partitions
 from logdriven_dagster.orchestration.sensors.cursors import Seen, moment_of
 from logdriven_dagster.runlog import RunLog
@@ -80,13 +80,13 @@ def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
         runner = open_runner(project)
         run_log = runner.run_log
         seen = Seen.of(context.cursor)
-        broken = Broken.since(context.instance, seen.broken)
+        broken = BrokenRuns.since(context.instance, seen.broken)
         with run_log.read() as conn:
             seen = seen.at(present(conn))
             rows = ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
-            untold = ended_in(conn, broken.ids)
+            unreported = ended_in(conn, broken.ids)
         window = _Shown(context.instance, project, job, run_log, rows)
-        shown = sum(window.untold(row, broken) for row in untold)
+        shown = sum(window.unreported(row, broken) for row in unreported)
         looked_at = 0
         until = time.monotonic() + _LONGEST_TICK
         for row in rows:
@@ -97,11 +97,11 @@ def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
         if new_tables:  # behind those that were run: Dagster lists partitions as they come
             add_first_partitions(context.instance, runner, datetime.now(project.zone), new_tables)
             new_tables.clear()
-        told = f"{shown} windows that were run elsewhere, or not told by their runs, are shown"
+        message = f"{shown} windows that were run elsewhere, or not told by their runs, are shown"
         if looked_at < len(rows):
-            told += "; the next tick goes on"
+            message += "; the next tick goes on"
         return SensorResult(
-            skip_reason=SkipReason(told), cursor=seen.then(rows[:looked_at], broken.until)
+            skip_reason=SkipReason(message), cursor=seen.then(rows[:looked_at], broken.until)
         )
 
     return evaluate
@@ -130,8 +130,8 @@ class _Shown:
     def of(self, row: dict[str, Any]) -> bool:
         """Report one attempt; False for what this instance has told itself, or cannot show."""
         found = self._partition(row)
-        told = row["dagster_run_id"] in self._own and not _died_in_refresh(row)
-        if found is None or told:
+        reported = row["dagster_run_id"] in self._own and not _died_in_refresh(row)
+        if found is None or reported:
             return False
         table, window, partition = found
         if _is_failed_refresh(row):
@@ -144,13 +144,13 @@ class _Shown:
         self._checked(table, partition, row)
         return True
 
-    def untold(self, row: dict[str, Any], broken: Broken) -> bool:
+    def unreported(self, row: dict[str, Any], broken: BrokenRuns) -> bool:
         """Report what a run of this instance has finished and not told before it ended badly."""
         found, run = self._partition(row), broken.runs[row["dagster_run_id"]]
         if found is None or row["status"] != Status.SUCCESS.value:
             return False  # Dagster shows as failed what a run meant to do, and did not
         table, window, partition = found
-        if broken.has_told(run.run_id, asset_key(table.table), partition):
+        if broken.has_reported(run.run_id, asset_key(table.table), partition):
             return False
         self._add_partitions([row])
         self._materialized(table, window, partition, row, run)
@@ -197,9 +197,9 @@ class _Shown:
         key = asset_key(table.table)
         if row["dagster_run_id"] in self._own:  # it died, and meant to materialize it
             report_planned(self._instance, key, partition, None)
-        told = f"its refresh failed; what was published before stands: {_end_told(row)}"
+        message = f"its refresh failed; what was published before stands: {_end_text(row)}"
         event = AssetObservation(
-            key, partition=partition, description=told, metadata=_identity(row, window)
+            key, partition=partition, description=message, metadata=_identity(row, window)
         )
         report_past(self._instance, event, moment_of(row["job_end_time"]))
 
@@ -212,7 +212,7 @@ class _Shown:
             began=moment_of(row["job_start_time"]),
             ended=moment_of(row["job_end_time"]),
             tags={JOB_TAG: str(row["job_id"])},
-            text=_end_told(row),
+            text=_end_text(row),
         )
 
     def _checked(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
@@ -251,7 +251,7 @@ def _died_in_refresh(row: dict[str, Any]) -> bool:
     return _is_failed_refresh(row) and row["lease_expires_at"] is not None
 
 
-def _end_told(row: dict[str, Any]) -> str:
+def _end_text(row: dict[str, Any]) -> str:
     errors = [step["error"] for step in row["steps"] if step["error"]]
     text = f"job {row['job_id']} of {row['owner']} ended as {row['status']}"
     return redact(": ".join([text, *map(in_brief, errors[:1])]))

@@ -155,16 +155,16 @@ def log_versions(
     """Copy the latest versions into the log."""
     latest, log = DEFINITIONS[kind]
     names = [column.name for column in latest.columns]
-    told = {
+    logged = {
         "operation": literal(operation.value),
         "operator": literal(author.operator),
         "operation_time": utc_now(),
         "reason": literal(author.reason),
     }
     for part in chunks(list(codes)):
-        rows = select(*(latest.c[name] for name in names), *told.values())
+        rows = select(*(latest.c[name] for name in names), *logged.values())
         rows = rows.where(latest.c.code.in_(part))
-        conn.execute(insert(log).from_select([*names, *told], rows))
+        conn.execute(insert(log).from_select([*names, *logged], rows))
 
 
 def last_versions(conn: Connection, kind: Kind, codes: Collection[str]) -> dict[str, int]:

@@ -37,13 +37,13 @@ def record(conn: Connection, rows: SourceRows) -> None:
 
 def found(conn: Connection, tables: Collection[str]) -> list[SourceRows]:
     """What was found in the sources of these tables."""
-    told = []
+    found = []
     for names in chunks(sorted(tables)):
         query = select(source_audit).where(source_audit.c.job_name.in_(names))
         for row in conn.execute(query.order_by(source_audit.c.job_name, source_audit.c.step_id)):
             values = {name: getattr(row, column) for column, name in _COLUMNS.items()}
-            told.append(SourceRows(**values, looked_at=row.looked_at))
-    return told
+            found.append(SourceRows(**values, looked_at=row.looked_at))
+    return found
 
 
 def rows_read(conn: Connection, table: str, step_id: str) -> int | None:

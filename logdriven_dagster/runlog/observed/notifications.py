@@ -176,8 +176,8 @@ def unreached(conn: Connection, parcel: Parcel, error: str) -> None:
     mine = notification_log.c.sending == parcel.sending
     tries = conn.execute(select(notification_log.c.tries).where(mine)).scalars().all()
     pause = back_off(max(tries, default=1), timedelta(minutes=1), _LONGEST_PAUSE)
-    told = {"error": stored(error, _ERROR_LENGTH), "due_time": utc_from_now(pause)}
-    conn.execute(update(notification_log).where(mine).values(**told))
+    failure = {"error": stored(error, _ERROR_LENGTH), "due_time": utc_from_now(pause)}
+    conn.execute(update(notification_log).where(mine).values(**failure))
 
 
 def forget(conn: Connection, age: timedelta) -> int:

@@ -27,7 +27,7 @@ def record(conn: Connection, attempt: Attempt, step_id: str, report: QualityRepo
     """
     rows = [_row(attempt, step_id, report, result) for result in report.results]
     conn.execute(insert(quality_check_log), rows)
-    told = [
+    found = [
         {
             "job_name": attempt.table,
             "job_id": attempt.job_id,
@@ -37,7 +37,7 @@ def record(conn: Connection, attempt: Attempt, step_id: str, report: QualityRepo
         }
         for name, value in _statistics(report)
     ]
-    conn.execute(insert(process_log), told)
+    conn.execute(insert(process_log), found)
 
 
 def _row(
@@ -103,8 +103,8 @@ def reports(conn: Connection, job_id: int) -> dict[str, QualityReport]:
 
 def _statistics_of(conn: Connection, job_id: int) -> dict[str, str]:
     mine = (process_log.c.job_id == job_id) & (process_log.c.log_category == _CATEGORY)
-    told = conn.execute(select(process_log.c.message_id, process_log.c.message).where(mine))
-    return {row.message_id: row.message for row in told}
+    found = conn.execute(select(process_log.c.message_id, process_log.c.message).where(mine))
+    return {row.message_id: row.message for row in found}
 
 
 def _attempt(conn: Connection, job_id: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from logdriven_dagster.config.models.notifications import EmailRecipient, Notify
 from logdriven_dagster.execution.events import WindowSucceeded
 from logdriven_dagster.execution.notifications import senders
 from logdriven_dagster.execution.notifications.messages import Message
-from logdriven_dagster.execution.notifications.rules import told
+from logdriven_dagster.execution.notifications.rules import events_by_recipient
 from logdriven_dagster.model.attempts import Status
 from tests.builders import day
 from tests.execution.conftest import NOW
@@ -256,7 +256,7 @@ def test_states_are_told_when_they_change_and_ends_when_each_is_wanted_s39(on, e
     rules = [NotifyRule.model_validate({"to": "ops", "on": sorted(on)})]
     failing, events = False, []
     for end in ends:
-        event = told(rules, end, lambda now=failing: now).get("ops")
+        event = events_by_recipient(rules, end, lambda now=failing: now).get("ops")
         changed = {Status.SUCCESS: failing, Status.FAILURE: not failing}.get(end, False)
         state = {Status.SUCCESS: "recovery", Status.FAILURE: "failure"}.get(end)
         wanted = (

@@ -114,7 +114,7 @@ def test_an_audit_finds_rows_that_came_after_their_window(world: World):
     declared(shop, rows=(*ROWS[:2], "2022-01-01 05:00:00,9"))
     (rows,) = shop.runner.audit("ods.orders", NOW)
     assert (rows.late, rows.lost) == (1, 1)
-    assert rows.told == "1 rows came after their windows had run"
+    assert rows.message == "1 rows came after their windows had run"
 
 
 def test_an_audit_asks_databases(world: World):

@@ -23,17 +23,17 @@ _AT_ONCE = 100
 
 
 @dataclass
-class Broken:
+class BrokenRuns:
     """Runs that ended badly, and what they told before that."""
 
     instance: DagsterInstance
     runs: dict[str, DagsterRun] = field(default_factory=dict)
     until: str | None = None
     """The moment of the last end that was seen, by Dagster's clock."""
-    _told: dict[str, set[tuple[AssetKey, str | None]]] = field(default_factory=dict)
+    _reported: dict[str, set[tuple[AssetKey, str | None]]] = field(default_factory=dict)
 
     @classmethod
-    def since(cls, instance: DagsterInstance, moment: str | None) -> "Broken":
+    def since(cls, instance: DagsterInstance, moment: str | None) -> "BrokenRuns":
         """The next runs that ended after a moment; the first ones if nothing was looked at yet."""
         now = datetime.now(timezone.utc)  # a clock that was set back is not waited for
         after = None if moment is None else min(datetime.fromisoformat(moment), now)
@@ -47,13 +47,13 @@ class Broken:
     def ids(self) -> Sequence[str]:
         return list(self.runs)
 
-    def has_told(self, run_id: str, key: AssetKey, partition: str) -> bool:
+    def has_reported(self, run_id: str, key: AssetKey, partition: str) -> bool:
         """Whether a run has said that it materialized a partition."""
-        if run_id not in self._told:
+        if run_id not in self._reported:
             events = self.instance.all_logs(run_id, DagsterEventType.ASSET_MATERIALIZATION)
-            self._told[run_id] = {
+            self._reported[run_id] = {
                 (made.asset_key, made.partition)
                 for entry in events
                 if (made := entry.asset_materialization) is not None
             }
-        return (key, partition) in self._told[run_id]
+        return (key, partition) in self._reported[run_id]
