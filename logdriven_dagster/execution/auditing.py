@@ -57,9 +57,9 @@ def _steps(table: TableConfig) -> list[StepConfig]:
             "row belongs to"
         )
     for step in steps:
-        if variable := OF_A_WINDOW.search(str(step.source)):
+        if name := OF_A_WINDOW.search(str(step.source)):
             raise UsageError(
-                f"{table.table}: the source of step {step.step} uses {variable[0]}, so it is another "
+                f"{table.table}: the source of step {step.step} uses {name[0]}, so it is another "
                 "one for every window"
             )
     return steps
