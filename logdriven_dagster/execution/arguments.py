@@ -1,4 +1,4 @@
-"""What one run changes about the windows it runs."""
+"""Arguments of one run: what it changes about the windows, or the job, that it runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from logdriven_dagster.model.job_runs import JobRun, StartedBy
 
 @dataclass(frozen=True, slots=True)
 class RunArguments:
-    """What one run changes about the windows it runs. Source: Sharp ETL, command line."""
+    """What one run changes about the windows that it runs. Source: Sharp ETL, command line."""
 
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Variables that win over the project's and the table's."""

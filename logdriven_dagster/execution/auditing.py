@@ -74,7 +74,7 @@ def _keep(run_log: RunLog, rows: SourceRows) -> None:
 
 
 def _any_window(table: TableConfig, log: TableLog) -> TimeWindow:
-    """What is read does not depend on it."""
+    """Take any window of the table: what the audit reads does not depend on it."""
     if table.is_sliced:
         return next_slice(table, log.last)
     return table.grid.window(0)

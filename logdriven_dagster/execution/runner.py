@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class CatchUpOptions(TypedDict, total=False):
-    """What a catch-up does differently."""
+    """The options of a catch-up; one that is left out has its default."""
 
     max_windows: int | None
     """The most windows that it attempts."""

@@ -58,14 +58,14 @@ def discard(
 
 
 def garbage(project: Project, run_log: RunLog, older_than: timedelta) -> Iterator[Garbage]:
-    """What dead attempts left behind in the targets; nothing that a reader or attempt may need."""
+    """Find what dead attempts left in the targets; nothing that a reader or attempt may need."""
     return find_garbage(project, _in_use(run_log), older_than)
 
 
 def expirable(
     project: Project, run_log: RunLog, names: Sequence[str], older_than: timedelta, options: Expiry
 ) -> Iterator[Upkept]:
-    """What `expire_snapshots` would remove."""
+    """Find what `expire_snapshots` would remove."""
     for name in project.select(list(names)):
         unfinished = _unfinished(project, run_log)
         yield iceberg_upkeep.expirable(project, name, older_than, options, unfinished)
@@ -81,7 +81,7 @@ def expire_snapshots(
 
 
 def compactable(project: Project, names: Sequence[str], options: Compaction) -> Iterator[Upkept]:
-    """What `compact_files` would write anew."""
+    """Find what `compact_files` would write anew."""
     for name in project.select(list(names)):
         yield iceberg_upkeep.compactable(project, name, options)
 

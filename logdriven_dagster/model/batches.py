@@ -102,7 +102,7 @@ class Process:
 
 
 class Processes:
-    """All processes, by name and by what they consume. Source: BDRE, PROCESS."""
+    """The processes of a project, by name and by what they consume. Source: BDRE, PROCESS."""
 
     def __init__(self, processes: Iterable[Process]) -> None:
         self._parents = {process.table: process for process in processes}
@@ -129,7 +129,7 @@ class Processes:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A row of the queue."""
+    """A row of the queue: a window or files of an upstream, for one step of a consumer."""
 
     queue_id: int
     batch_id: int

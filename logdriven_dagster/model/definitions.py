@@ -84,7 +84,7 @@ USED_LENGTH = 512
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Something that a step uses."""
+    """A connection, file or table that a step uses."""
 
     code: str
     """The code of the table, the job, or the step of a maintenance job."""
@@ -116,7 +116,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """A version that was written, or would be."""
+    """A version of a definition that was written, or would be by applying the files."""
 
     kind: Kind
     name: str

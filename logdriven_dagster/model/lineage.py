@@ -26,7 +26,7 @@ QueryType: TypeAlias = Literal["spark", "source", "python"]
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What holds columns."""
+    """A table, file or query that holds columns."""
 
     name: str
     """A table of ours by its name, a step's result as `table#step`, anything else as it is called:
@@ -89,7 +89,7 @@ class ColumnOrigin:
 
 @dataclass(frozen=True, slots=True)
 class QueryLineage:
-    """The lineage of one query."""
+    """The columns of one query, with what each is made from."""
 
     table: str
     step_id: str

@@ -73,7 +73,7 @@ class QualityReport:
         return "\n".join(problems) or None
 
     def state(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Serialise the report as JSON values."""
         return asdict(self)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What upkeep is told, and what it did: a text for people, and numbers for the log."""
+"""What upkeep is to do, and what it did: a text for people, and numbers for the log."""
 
 from dataclasses import dataclass
 

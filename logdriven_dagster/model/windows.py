@@ -26,7 +26,7 @@ class TimeWindow:
 
     @property
     def range_start(self) -> str:
-        """`job_log.data_range_start`."""
+        """The start of the window as `job_log.data_range_start` holds it."""
         return range_text(self.start)
 
     @property
@@ -68,7 +68,7 @@ Reads: TypeAlias = tuple[TimeWindow, ...] | None
 
 
 class Along(Enum):
-    """What slices are cut along."""
+    """The thing along which slices are cut: keys, offsets or batches."""
 
     KEYS = "keys"
     """After `low`, up to and including `high`: whole numbers of any length."""

@@ -29,7 +29,7 @@ class RunLogResource(ConfigurableResource):  # type: ignore[type-arg]
     url: str | None = None
 
     def open(self, project: Project) -> RunLog:
-        """The run log."""
+        """Open the run log of the project."""
         return RunLog.open(self._logging_here(project).run_log_url)
 
     def open_runner(self, project: Project, run: DagsterRun, spark: Any) -> Runner:

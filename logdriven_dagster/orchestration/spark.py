@@ -36,7 +36,7 @@ class ProjectSparkResource(LazyPySparkResource):
 
     @property
     def spark_context(self) -> Any:
-        """The context of the session."""
+        """The Spark context of the session."""
         return self.spark_session.sparkContext
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How long a window that keeps failing is left alone by what starts runs on its own."""
+"""Back-off: how long sensors and schedules leave a window alone that keeps failing."""
 
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ LONGEST = timedelta(hours=1)
 
 
 def resting(item: OpenWindow, first: timedelta) -> timedelta:
-    """For how much longer: `first` after one failure, then twice as long after each further one.
+    """The rest of the back-off: `first` after one failure, twice as long after each further one.
 
     Zero if it may be tried. An attempt whose runner died is taken over at once, unless the window
     had failed before: it may be what kills its runners.

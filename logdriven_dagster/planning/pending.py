@@ -1,4 +1,4 @@
-"""The pending queue of one table.
+"""The pending queue of one table: the due windows that have not succeeded, oldest first.
 
 Source: Sharp ETL, time-based pending queue: floor((now − start) / period) windows from the end of
 the last success. Ours starts at the first gap instead, so that no failed window is ever passed.

@@ -211,7 +211,7 @@ class Plan:
     def obstacle(
         self, table: TableConfig, window: TimeWindow, trigger: Trigger
     ) -> DependenciesMissing | NotApplying | None:
-        """What upstreams have against a window.
+        """Find the obstacle that upstreams are to a window.
 
         A finished window that runs again applied when it ran, which is settled.
         """
@@ -220,7 +220,7 @@ class Plan:
         return obstacle_to_rerun(table, (window, trigger), self.known, self.logs, self.now)
 
     def _held(self, plan: TablePlan, trigger: Trigger, first: TimeWindow | None) -> str | None:
-        """What its own table has against it."""
+        """Find the obstacle that a window's own table is to it."""
         if not plan.table.enabled:
             return "its table is disabled"
         if not plan.table.ordered or trigger is not Trigger.PENDING:

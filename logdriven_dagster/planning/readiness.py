@@ -56,7 +56,7 @@ def obstacle(
     logs: Mapping[str, TableLog],
     now: datetime,
 ) -> Blocked | None:
-    """What keeps the window from running, the nearest obstacle first; None: it may run.
+    """Find what keeps a window from running, the nearest obstacle first; None: it may run.
 
     `logs` holds at least the table and its upstreams.
     """
@@ -98,7 +98,7 @@ def earlier_unfinished(first: TimeWindow, log: TableLog) -> EarlierUnfinished:
 
 
 def standing(window: TimeWindow, log: TableLog) -> str:
-    """What the log says of an unfinished window."""
+    """Describe what the log says of an unfinished window."""
     attempt = open_attempt(window, log)
     if attempt is None:
         return "has not run"
@@ -137,7 +137,7 @@ def dependencies_missing(
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> DependenciesMissing | None:
-    """What upstreams have not come to yet, naming the first missing ranges.
+    """Find what upstreams have not finished yet; the reason names the first missing ranges.
 
     Source: Sharp ETL, JobDependenciesError.
     """
@@ -155,7 +155,7 @@ def obstacle_to_rerun(
     logs: Mapping[str, TableLog],
     now: datetime,
 ) -> DependenciesMissing | None:
-    """What upstreams have against running a finished window once more, for a reason of its own.
+    """Find the obstacle that upstreams are to running a finished window once more.
 
     For late data it runs as soon as it would see more than it has.
     """

@@ -33,7 +33,7 @@ class Leased(Protocol):
 
     @property
     def row_id(self) -> int:
-        """The primary key of its row."""
+        """The primary key of the row that the lease belongs to."""
 
     @property
     def fencing_token(self) -> int:
@@ -66,7 +66,7 @@ class LeasedRows:
     """Ends the steps of such a row with it."""
 
     def held(self, holders: Sequence[Leased]) -> ColumnElement[bool]:
-        """The rows of these holders while their leases are theirs.
+        """Match the rows of these holders while their leases are theirs.
 
         The guard is the token, not the owner: one owner may hold a window twice. A row keeps its
         token for ever.
@@ -89,7 +89,7 @@ class LeasedRows:
         self._refuse_lost(conn, holders, self.still_held(conn, holders))
 
     def still_held(self, conn: Connection, holders: Sequence[Leased]) -> set[int]:
-        """The keys of those rows that are still ours."""
+        """Read the keys of those rows that are still ours."""
         return set(conn.execute(select(self.key).where(self.held(holders))).scalars())
 
     def write(self, conn: Connection, holders: Sequence[Leased], values: Mapping[str, Any]) -> None:
@@ -99,7 +99,7 @@ class LeasedRows:
             self._refuse_lost(conn, holders, self.still_held(conn, holders))
 
     def lost(self, conn: Connection, holder: Leased) -> AttemptLostError:
-        """What became of a row that is not ours any more."""
+        """Say what became of a row that is not ours any more."""
         status = conn.execute(select(self.log.c.status).where(self.key == holder.row_id)).scalar()
         ended = f"is {status} in the run log" if status else "is gone from the run log"
         what = f"{holder} {ended}: somebody else ended it"
@@ -111,7 +111,7 @@ class LeasedRows:
                 raise self.lost(conn, holder)
 
     def found(self, conn: Connection, *conditions: ColumnElement[bool]) -> list[Row[Any]]:
-        """The rows that somebody holds; `expired` says that the lease of one is over."""
+        """Select the rows that somebody holds; `expired` says that the lease of one is over."""
         query = select(self.log, is_expired(self.log)).where(self.running, *conditions)
         return list(conn.execute(query).all())
 

@@ -223,7 +223,7 @@ def _answers(engine: Engine) -> bool:
 
 
 def _is_undone(cause: BaseException | None) -> bool:
-    """By code: MySQL and MariaDB number their errors, PostgreSQL has SQLSTATE."""
+    """Tell by code: MySQL and MariaDB number their errors, PostgreSQL has SQLSTATE."""
     number = cause.args[0] if cause is not None and cause.args else None
     return number in (1205, 1213) or getattr(cause, "sqlstate", None) in _UNDONE_STATES
 

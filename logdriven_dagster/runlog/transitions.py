@@ -115,7 +115,7 @@ def begin_step(
 
 
 def stage(conn: Connection, attempts: Sequence[Attempt], states: Mapping[StepKey, str]) -> None:
-    """The results of steps are durable, `step_log.staged`; the leases are renewed."""
+    """Log that the results of steps are durable (`step_log.staged`), and renew the leases."""
     ATTEMPTS.renew(conn, attempts)
     steps.stage(conn, states)
 
@@ -194,7 +194,7 @@ def fail(
 
 
 def leave_standing(conn: Connection, job_id: int) -> None:
-    """Of an attempt that somebody else has just ended: if it had changed nothing, what was stands.
+    """Let the attempt before stand again, if the one that somebody else has ended changed nothing.
 
     Nobody goes on with it then, and batches that it took again leave the queue.
     """

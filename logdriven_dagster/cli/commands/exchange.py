@@ -12,7 +12,7 @@ from logdriven_dagster.cli.options import JsonOption, ProjectOption
 
 
 class ExportFormat(str, Enum):
-    """How an export is written."""
+    """The formats in which an export is written."""
 
     yaml = "yaml"
     json = "json"

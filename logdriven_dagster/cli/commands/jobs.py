@@ -33,7 +33,7 @@ app = typer.Typer(no_args_is_help=True, help="Run jobs, and see how their runs e
 
 
 class JobType(str, Enum):
-    """What `--type` takes."""
+    """The types of jobs that `--type` takes."""
 
     STANDARD = "standard"
     MAINTENANCE = "maintenance"

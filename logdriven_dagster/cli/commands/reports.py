@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ReportFormat(str, Enum):
-    """The formats of a report."""
+    """The formats in which a report is written."""
 
     csv = "csv"
     html = "html"

@@ -110,7 +110,7 @@ def _is_current(project: "Project", server: "Server") -> bool | None:
 
 
 def _place(server: "Server") -> str:
-    """Without the token."""
+    """Show where a Spark server listens, without the token."""
     return f"sc://localhost:{server.port}"
 
 

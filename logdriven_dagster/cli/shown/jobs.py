@@ -34,7 +34,7 @@ class JobTally:
     started: float = field(default_factory=time.monotonic)
 
     def add(self, event: JobEvent) -> None:
-        """Take an event into account."""
+        """Add one event of a run of a job to the summary."""
         match event:
             case JobStarted(run=run, notes=notes):
                 self.job_run_id, self.notes = run.job_run_id, notes
@@ -49,7 +49,7 @@ class JobTally:
 
     @property
     def exit_code(self) -> int:
-        """1 unless the run succeeded."""
+        """The exit code of the command: 1 unless the run succeeded."""
         return 0 if self.status == Status.SUCCESS.value else 1
 
     def sentence(self) -> str:

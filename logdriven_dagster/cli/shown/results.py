@@ -118,7 +118,7 @@ class RunSummary:
     """What was broken, for which reason some tables were not begun."""
 
     def count(self, status: str) -> int:
-        """How many windows ended so."""
+        """Count the windows that ended in this way."""
         return sum(result.status == status for result in self.results)
 
     def by_table(self) -> "dict[str, RunSummary]":
@@ -186,7 +186,7 @@ class Tally:
     started: float = field(default_factory=time.monotonic)
 
     def add(self, event: WindowEvent) -> None:
-        """Take an event into account."""
+        """Add one event of a window to the summary."""
         match event:
             case WindowStarted(attempt=attempt):
                 self.running[attempt.job_id] = attempt
@@ -205,5 +205,5 @@ class Tally:
         return not self.unmet and all(result.status in _NOT_OURS for result in self.results)
 
     def summary(self) -> RunSummary:
-        """What the run did so far."""
+        """Sum up what the run did so far."""
         return RunSummary(self.results, time.monotonic() - self.started, self.unmet)

@@ -1,4 +1,4 @@
-"""What a catch-up does about windows that run elsewhere. Source: Sharp ETL."""
+"""`on_running`: what a catch-up does about windows that run elsewhere. Source: Sharp ETL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from logdriven_dagster.model.logs import OpenWindow, TableLog
 def with_replaceable(
     project: Project, logs: Mapping[str, TableLog], arguments: RunArguments
 ) -> dict[str, TableLog]:
-    """The logs; running attempts that are to be replaced count as failed, so that they are due."""
+    """Count running attempts that are to be replaced as failed, so that their windows are due."""
     return {
         name: _replaceable(log)
         if _on_running(project, name, arguments) is OnRunning.REPLACE

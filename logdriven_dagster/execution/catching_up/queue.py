@@ -1,4 +1,4 @@
-"""The order of one catch-up: the plan, and what has happened since it was made."""
+"""The order in which one catch-up runs windows: the plan, and what has happened since."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -113,7 +113,7 @@ class CatchUpQueue:
         self._reload(planned.table)
 
     def seen(self, event: WindowEvent) -> None:
-        """Learn from what happened."""
+        """Update the queue by what has happened to a window."""
         if isinstance(event, (WindowStarted, WindowRefused, WindowSkipped, NeedUnmet)):
             return
         attempt = event.attempt
@@ -170,7 +170,7 @@ class CatchUpQueue:
                     yield WindowSkipped(name, window, f"{failed} did not succeed")
 
     def plan(self) -> Plan:
-        """What is left to do; made anew when the log was read, without which nothing changes."""
+        """The plan of what is left to do, made anew whenever the log has been read."""
         if self._changed:
             self._read(self._changed)
         if self._known_plan is None:
@@ -186,7 +186,7 @@ class CatchUpQueue:
         self._known_plan = None
 
     def _reload(self, name: str) -> None:
-        """What comes next needs the log as it is then, however much happens until then."""
+        """Note that the next plan needs the log as it is then, however much happens until then."""
         self._changed |= {name, *self._downstream.get(name, ())}
         self._fresh = False
 

@@ -19,7 +19,7 @@ from logdriven_dagster.planning import next_due
 
 @dataclass
 class Refreshing:
-    """The orders that are left."""
+    """The refreshes that one call has still to run, oldest window first."""
 
     orders: list[Order]
     runner: Passes

@@ -65,7 +65,7 @@ class Slots:
             raise
 
     def wait(self) -> list[WindowEvent]:
-        """How the next window ended; what it raised, if it came to no end of its own."""
+        """Wait for the next window to end; raise what it raised if it has no end of its own."""
         while (ended := self._next(_LOOK)) is None:
             pass
         if ended.error is not None:

@@ -1,4 +1,4 @@
-"""What people do with definitions: settings, versions, going back, finding what uses what."""
+"""What people do with definitions: set, list versions, roll back, find what uses what."""
 
 import difflib
 import json
@@ -196,7 +196,7 @@ def _old_version(registry: ProjectRegistry, name: str, version: int) -> Version:
 
 
 def diff(root: Path | str, name: str, first: Side | None, second: Side | None) -> "Compared":
-    """How two versions of a definition differ: the last two by default, else the latest one.
+    """Compare two versions of a definition: the last two by default, else with the latest one.
 
     UsageError for a version that there is not.
     """
@@ -235,7 +235,7 @@ def _file_content(root: Path | str, name: str) -> dict[str, Any]:
 
 
 def find(root: Path | str, wanted: Mapping[str, str], text: str | None = None) -> list[Finding]:
-    """What has a name or uses something of it, as far as files are applied.
+    """Find what has a name or uses something of it, as far as files are applied.
 
     `wanted` is by kind of use: connection, source, …; of several, all have to be used by the same.
     """

@@ -130,16 +130,16 @@ class _Import:
     export: Export
 
     def contents(self, kind: Kind) -> dict[str, dict[str, Any]]:
-        """Content by name."""
+        """The contents of all definitions of a kind, by name."""
         return {item.name: item.content.as_dict for item in self.of(kind)}
 
     def of(self, kind: Kind) -> tuple[ExportedDefinition, ...]:
-        """The definitions of a kind."""
+        """The definitions of one kind that are to be imported."""
         section = next(section for section, k in SECTIONS.items() if k is kind)
         return self.export.definitions.get(section, ())
 
     def write(self, conn: Connection, standing: Standing, author: Author) -> list[VersionChange]:
-        """The imported rows, then what files say of the rest, then what follows from both."""
+        """Write the imported rows, then what files say of the rest, then what follows from both."""
         name = self.folder.project.name
         changes = []
         for kind, histories in _history(self.export).items():

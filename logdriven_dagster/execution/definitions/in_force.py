@@ -32,7 +32,7 @@ Contents: TypeAlias = Mapping[Kind, Mapping[str, Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Folder:
-    """What the files of a project say, and its run log."""
+    """A project folder as its files say it, and its run log."""
 
     sources: ProjectFiles
     project: Project
@@ -50,7 +50,7 @@ class Folder:
 
     @classmethod
     def to_run(cls, root: Path | str) -> "Folder":
-        """The folder with the files of the registry's versions where runs find them."""
+        """Read a project folder, with files of the registry's versions where runs find them."""
         return cls._of(read_sources(root))
 
     @classmethod
@@ -60,7 +60,7 @@ class Folder:
 
     @classmethod
     def read(cls, sources: ProjectFiles, project: Project, run_log: RunLog) -> "Folder":
-        """The folder whose files have been read."""
+        """Build the folder from files that have been read."""
         return cls(sources, project, run_log, tuple(declared(sources, project)))
 
     def apply(self, conn: Connection, author: Author) -> list[VersionChange]:
@@ -73,7 +73,7 @@ class Folder:
         return {(item.kind, item.name): item.digest for item in self.items}
 
     def survey(self) -> Survey:
-        """How the files compare with the registry."""
+        """Compare the files with the registry."""
         return self.run_log.ask(
             lambda conn: definitions.survey(conn, self.project.name, self.items)
         )
@@ -81,7 +81,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Standing:
-    """What is in force: files, and contents of the registry in the place of some of them."""
+    """The definitions in force: files, and the registry's contents in place of some of them."""
 
     sources: ProjectFiles
     project: Project
@@ -92,7 +92,7 @@ class Standing:
 
     @cached_property
     def follows(self) -> Derived:
-        """What follows from the tables and jobs."""
+        """Relations and uses that follow from the tables and jobs."""
         return derived(self.project)
 
 

@@ -97,7 +97,7 @@ def _register(
 
 
 def located(root: Path | str) -> Project:
-    """The project as a code location shows it: reading the run log, and writing nothing.
+    """Load the project as a code location shows it: read the run log, and write nothing.
 
     `open_runner` applies the files, as they were read here, before the first run or tick of the
     process. Until then, and where the run log is out of reach, its definitions are those of the
@@ -132,7 +132,7 @@ def _looked_at(sources: ProjectFiles, project: Project) -> Project:
 
 
 def consult(root: Path | str) -> Registered:
-    """What would change, and the project as it would be in force; nothing is written."""
+    """Find out what would change, and the project as it would be in force; nothing is written."""
     folder = Folder.to_look_at(root)
     found = folder.survey()
     return _registered(folder, found, found.changes)

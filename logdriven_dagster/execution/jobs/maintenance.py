@@ -70,7 +70,7 @@ def _first(
 
 @dataclass
 class Maintenance:
-    """The steps of one run."""
+    """Runs the steps of a maintenance job, in one run of it."""
 
     runner: Runner
     project: Project

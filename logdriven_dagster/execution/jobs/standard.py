@@ -79,7 +79,7 @@ def run_job(
 
 
 def valid_job(project: Project, name: str, arguments: JobArguments = JobArguments()) -> JobConfig:
-    """The job, if it may be run like this. Source: Kettle, `kjb_is_valid`, `kjb_is_enabled`.
+    """Look up a job that may be run like this. Source: Kettle, `kjb_is_valid`, `kjb_is_enabled`.
 
     UsageError if there is no such job, or an argument is not for its type; JobTypeError if it is
     of another type than was asked for; DisabledError if it is not enabled.
@@ -115,7 +115,7 @@ def _bury_dead(conn: Connection, code: str | None = None) -> int:
 def _start(
     conn: Connection, project: Project, job: JobConfig, arguments: JobArguments, owner: Owner
 ) -> JobRun:
-    """The row of the run, before anything else happens. Source: Kettle, `kjb_log_initial`."""
+    """Insert the row of the run before anything else happens. Source: Kettle, `kjb_log_initial`."""
     code = code_of(project.name, Kind.JOB, job.job)
     _bury_dead(conn, code)
     steps: tuple[RunStep, ...] = ()

@@ -78,7 +78,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one recipient is told at once."""
+    """One message to one recipient: all that happened in a run, failures first."""
 
     project: str
     title: str
@@ -98,21 +98,21 @@ class Message:
         return "failure" if any(fact.event == "failure" for fact in self.facts) else "success"
 
     def as_text(self) -> str:
-        """For people, without any markup."""
+        """Render the message for people, without any markup."""
         return "\n\n".join([*filter(None, [self.text]), *map(_as_text, self.facts), *self._rest()])
 
     def as_html(self) -> str:
-        """For mail programs."""
+        """Render the message as HTML for mail programs."""
         return templates().get_template("message.html.j2").render(message=self, words=_WORDS)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs: `events` are the facts."""
+        """Serialise the message for programs: `events` are the facts."""
         events = [{**asdict(fact), "text": fact.heading} for fact in self.facts]
         head = {"id": self.digest, "project": self.project, "title": self.title}
         return head | {"text": self.as_text(), "events": events, "left_out": self.left_out}
 
     def as_slack(self) -> dict[str, Any]:
-        """For incoming webhooks of Slack, and of chats that are like it."""
+        """Serialise the message for incoming webhooks of Slack, and of chats that are like it."""
         parts = [*filter(None, [self.text]), *map(_in_slack, self.facts), *self._rest()]
         blocks = [{"type": "header", "text": {"type": "plain_text", "text": self.title[:150]}}]
         blocks += [

@@ -1,4 +1,4 @@
-"""Who is told what, and when: rules become notices, notices become messages.
+"""Which recipient gets which notice, and when: rules become notices, notices become messages.
 
 A notice is written by the transaction that ends its attempt, so that it exists once and exactly if
 the attempt ended so. Messages are sent afterwards: one per recipient for everything that a run has
@@ -65,7 +65,7 @@ def events_by_recipient(
 
 @dataclass(frozen=True, slots=True)
 class Announcer:
-    """Writes down what is to be told, in the transaction of the caller."""
+    """Writes notices to the outbox, in the transaction of the caller."""
 
     project: Project
     owner: Owner
@@ -118,7 +118,7 @@ class Announcer:
 
 
 def of_job_run(conn: Connection, project: Project, run: JobRun, status: Status) -> None:
-    """Put what is to be told about the end of a run of a job into the outbox.
+    """Put notices about the end of a run of a job into the outbox.
 
     To be called in the transaction that ends the row of `job_run`, after `job_runs.finish`.
     """
@@ -130,7 +130,7 @@ def of_job_run(conn: Connection, project: Project, run: JobRun, status: Status) 
 
 @dataclass
 class Outbox:
-    """Sends what is to be told: everything of one run together, and what others left behind."""
+    """Sends notices: everything of one run together, and what others left behind."""
 
     project: Project
     run_log: RunLog
@@ -142,7 +142,7 @@ class Outbox:
 
     @contextmanager
     def gathered(self) -> Iterator[None]:
-        """What is told inside goes into one message for each recipient, sent at the end.
+        """Gather the notices of a block into one message for each recipient, sent at its end.
 
         Inside another one it is the other that ends the gathering; long runs tell on their way.
         """
@@ -217,7 +217,7 @@ S = TypeVar("S", bound=_Gathers)
 def gathering(
     method: Callable[Concatenate[S, P], Generator[E]],
 ) -> Callable[Concatenate[S, P], Generator[E]]:
-    """For methods that run windows: what they tell goes into one message for each recipient."""
+    """Decorate a method that runs windows: its notices are one message for each recipient."""
 
     def gathered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Generator[E]:
         with self.outbox.gathered():

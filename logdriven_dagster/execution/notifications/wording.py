@@ -40,7 +40,7 @@ def window(row: Row) -> str:
 
 
 def _brief(text: str | None) -> str:
-    """Without a time that is midnight, and without seconds that are none."""
+    """Write a moment without a time that is midnight, and without seconds that are zero."""
     whole = moment(text)
     for nothing in (" 00:00:00", ":00"):
         if len(whole) == 19 and whole.endswith(nothing):
@@ -62,7 +62,7 @@ def seconds(row: Row) -> float | None:
 
 
 def duration(value: float | None) -> str:
-    """Seconds as people say them."""
+    """Write a number of seconds as people say it."""
     if value is None:
         return ""
     if value < 60:

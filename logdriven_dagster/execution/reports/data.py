@@ -47,7 +47,7 @@ class Report:
 
     @cached_property
     def target_types(self) -> list[str]:
-        """What the attempts wrote to."""
+        """The types of targets that the attempts wrote to."""
         steps = (step for row in self.attempts for step in row["steps"])
         return sorted({step["target_type"] for step in steps if step["target_type"]})
 
@@ -150,7 +150,7 @@ def write_files(report: Report, formats: Sequence[Format] = BY_DEFAULT) -> list[
 
 
 def rendered(report: Report, kind: Format) -> str:
-    """The report in a format."""
+    """Serialise the report as CSV, JSON or HTML."""
     by_kind: dict[Format, Callable[[], str]] = {
         "csv": report.as_csv,
         "html": report.as_html,
@@ -183,7 +183,7 @@ def send_report(report: Report, names: Sequence[str]) -> None:
 
 
 def summary(report: Report) -> str:
-    """A few words on a report."""
+    """Sum up a report in one sentence."""
     counts: dict[str, int] = {}
     for row in report.attempts:
         counts[row["status"]] = counts.get(row["status"], 0) + 1

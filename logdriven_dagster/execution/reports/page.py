@@ -30,7 +30,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """What a table did."""
+    """One line of the report: what the windows of a table did."""
 
     table: str
     windows: int
@@ -196,7 +196,7 @@ def _types(rows: Iterable[shown.Row]) -> str:
 
 
 def _moves(attempts: Iterable[shown.Row]) -> list[Move]:
-    """The most rows first."""
+    """Sum up rows by types of source and target, the most rows first."""
     totals: dict[tuple[str, str], Move] = {}
     for row in attempts:
         for step in row["steps"]:

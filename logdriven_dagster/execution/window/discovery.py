@@ -1,4 +1,4 @@
-"""What an attempt at a slice is to read: asked of the source, or taken from the queue."""
+"""Discovery: what an attempt at a slice is to read, asked of the source or taken from the queue."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """The attempt and its run, now that they are known to the end."""
+    """An attempt and its run, now that the end of their slice is known."""
 
     attempt: Attempt
     run: WindowRun
@@ -47,7 +47,7 @@ class SourceDiscovery:
     engine: "Callable[[], Engine]"
 
     def discover(self, attempt: Attempt, run: WindowRun) -> Discovered:
-        """The attempt with the end of its slice; StepError if the source cannot say."""
+        """Bound a slice by what its source holds; StepError if the source cannot say."""
         if self.project.table(run.table).incremental.registers_files:
             return self._arrivals(attempt, run)
         return self._frontier(attempt, run)
@@ -85,7 +85,7 @@ class SourceDiscovery:
         return discovered
 
     def recheck(self, run: WindowRun) -> tuple[RegisteredFile, ...]:
-        """The files of a run as they are now: one that was replaced is registered anew.
+        """Look at the files of a run as they are now, and register anew one that was replaced.
 
         Its new version stays in the same batch, so that its rows are loaded once. One that came to
         another table meanwhile has a batch of its own, which is still to come.
@@ -109,7 +109,7 @@ class SourceDiscovery:
         self.run_log.write(lambda conn: files.register_file(conn, found, batch_id))
 
     def apply_after_success(self, run: WindowRun) -> None:
-        """After success: keep, delete or move the files whose rows are published."""
+        """Apply `after_success`: keep, delete or move the files whose rows are published."""
         self._apply_after_success(self.project.table(run.table), run.files)
 
     def _apply_to_left_over(
@@ -121,7 +121,7 @@ class SourceDiscovery:
             self._apply_after_success(table, done)
 
     def _apply_after_success(self, table: TableConfig, done: Sequence[FoundFile]) -> None:
-        """What cannot be removed now is tried again by the next look; the window is done."""
+        """Log files that cannot be removed now: the next attempt retries, the window is done."""
         from logdriven_dagster.engine.sources.files.arrivals import settle
 
         try:
@@ -131,7 +131,7 @@ class SourceDiscovery:
 
 
 def window_run(run: WindowRun, project: Project, attempt: Attempt) -> WindowRun:
-    """The run with the batches that its attempt has taken."""
+    """Give a run the batches that its attempt has taken."""
     table = project.tables.get(run.table)
     taken, window = attempt.taken, attempt.window
     brought = tuple(file for intake in taken.intakes for file in intake.files)
@@ -163,5 +163,5 @@ def needs_discovery(run: WindowRun) -> bool:
 
 
 def is_open_ended(window: TimeWindow) -> bool:
-    """Whether a source may have to be asked before anything is known to be read in Spark."""
+    """Whether a slice has no end yet, so that its source is asked before Spark has to start."""
     return isinstance(window, Slice) and not window.high

@@ -1,4 +1,4 @@
-"""What attempts write to the run log: every transition of one pass in a transaction of its own.
+"""The journal of a pass: every transition is written to the run log in its own transaction.
 
 Source: Kylin, each transition is persisted before the next action.
 """
@@ -28,7 +28,7 @@ Lost: TypeAlias = dict[int, AttemptLostError]
 
 @dataclass
 class Journal:
-    """The log of the attempts of one pass, whose first step the claim has begun.
+    """Writes the transitions of the attempts of one pass, whose first step the claim has begun.
 
     AttemptLostError if one of them is not ours any more, unless it is said otherwise.
     """
@@ -45,7 +45,7 @@ class Journal:
     """Steps whose end the log holds already: views, and what was skipped."""
 
     def begin(self, step_id: str, staged: Results) -> None:
-        """The steps before are durable, and this one runs, maybe once more."""
+        """Log that the steps before are durable, and that this one runs, maybe once more."""
         states = self._states(staged)
         self.run_log.write(
             lambda conn: transitions.begin_step(
@@ -56,13 +56,13 @@ class Journal:
         self.ended.discard(step_id)
 
     def persist(self, staged: Results) -> None:
-        """All these steps are durable; the leases are as fresh as can be."""
+        """Log that all these steps are durable, which renews the leases."""
         states = self._states(staged)
         self.run_log.write(lambda conn: transitions.stage(conn, self.attempts, states))
         self.durable = set(staged)
 
     def halt(self, ends: Mapping[str, Sequence[StepOutcome]]) -> None:
-        """Steps have ended well, or are passed over, before the attempts end."""
+        """Log that steps have ended well, or are passed over, before the attempts end."""
         keyed = {key: end for step_id in ends for key, end in self._keyed(step_id, ends[step_id])}
         self.run_log.write(
             lambda conn: transitions.end_steps(conn, self.processes, self.attempts, keyed)
@@ -70,17 +70,17 @@ class Journal:
         self.ended |= set(ends)
 
     def note_errors(self, number: int) -> None:
-        """How many tries have failed so far."""
+        """Log how many tries have failed so far."""
         self.run_log.write(lambda conn: progress.note_errors(conn, self.attempts, number))
 
     def note_change(self) -> None:
-        """Readers may see something of the refreshes among them from here on."""
+        """Log that readers may see something of the refreshes among them from here on."""
         refreshes = [attempt for attempt in self.attempts if attempt.was_finished]
         if refreshes:
             self.run_log.write(lambda conn: progress.note_change(conn, refreshes))
 
     def succeed(self, published: Collection[str], staged: Results, ended: AttemptOutcome) -> Lost:
-        """The published steps and the attempts succeed together, but for those that were lost."""
+        """Log that the published steps and the attempts succeed together, but for lost attempts."""
         ends = {
             key: end
             for step_id in published
@@ -99,7 +99,7 @@ class Journal:
         return self._at_once_or_one_by_one(work)
 
     def pass_over(self, step_ids: Collection[str], output: str, ended: AttemptOutcome) -> None:
-        """The attempts succeed without any of their steps: there was nothing to read."""
+        """Log that the attempts succeed without any of their steps: there was nothing to read."""
         nothing = StepOutcome(Status.SKIPPED, Counts(0, 0, 0, 0), output=output)
         ends = {(each.job_id, step_id): nothing for each in self.attempts for step_id in step_ids}
 
@@ -113,7 +113,7 @@ class Journal:
     def fail(
         self, step_id: str, outcome: StepOutcome, staged: Results, ended: AttemptOutcome
     ) -> Lost:
-        """The attempts end without success, but for those that were lost.
+        """Log that the attempts end without success, but for lost attempts.
 
         The outcome is that of the step that is to blame.
         """
@@ -146,7 +146,7 @@ class Journal:
     def _record_quality(
         self, conn: Connection, attempts: Sequence[Attempt], staged: Results
     ) -> None:
-        """What was found in rows, whether they are published or not."""
+        """Log what the rules of data quality found, whether the rows are published or not."""
         jobs = {attempt.job_id for attempt in attempts}
         for step_id, results in staged.items():
             for attempt, result in zip(self.attempts, results, strict=True):
@@ -154,14 +154,14 @@ class Journal:
                     quality.record(conn, attempt, step_id, result.quality)
 
     def _record_source_rows(self, conn: Connection, staged: Results) -> None:
-        """Where the rows of the sources belong that somebody has looked at."""
+        """Log where the rows of sources belong, if all of them were counted."""
         for results in staged.values():
             for result in results:
                 if result.source_rows is not None:
                     audits.record(conn, result.source_rows)
 
     def _states(self, staged: Results) -> dict[StepKey, str]:
-        """What was staged by which step since the log was told."""
+        """The states of the steps that were staged since the last write to the log."""
         return {
             (attempt.job_id, step_id): result.state
             for step_id, results in staged.items()
@@ -178,7 +178,7 @@ class Journal:
 
 
 def succeeded(staged: Staged) -> StepOutcome:
-    """How a step ended whose result is visible."""
+    """The outcome of a step whose result is visible."""
     return StepOutcome(
         Status.SUCCESS,
         staged.counts,
@@ -189,7 +189,7 @@ def succeeded(staged: Staged) -> StepOutcome:
 
 
 def unsuccessful(staged: Staged | None, status: Status, error: str) -> StepOutcome:
-    """How a step ended that is to blame for the end of its attempt.
+    """The outcome of the step that is to blame for the end of its attempt.
 
     Rows that it has written are failures, too: no reader will ever see them. Source: Sharp ETL.
     """

@@ -1,4 +1,4 @@
-"""What the tables of one run need, looked at once before anything of theirs is claimed."""
+"""Needs of tables: what a run must have is looked at once before anything is claimed."""
 
 from collections.abc import Callable
 

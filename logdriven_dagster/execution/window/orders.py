@@ -1,4 +1,4 @@
-"""One window to run, and how."""
+"""Orders: a window to run, with the table, arguments and trigger to run it with."""
 
 import hashlib
 import json

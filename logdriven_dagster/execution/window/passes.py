@@ -144,7 +144,7 @@ class Passes:
         yield from self._lineage.recorded(order, outcomes)
 
     def announcer(self, table: TableConfig) -> Announcer:
-        """Who is told by the rules of today, also where an earlier version of a table runs."""
+        """Announce by the rules of today, also where an earlier version of a table runs."""
         present = self._project.tables.get(table.table, table)
         return Announcer(self._project, self._owner, present.notify)
 
@@ -153,7 +153,7 @@ class Passes:
         return processes_of(self._project.tables.values())
 
     def processes_for(self, order: Order) -> Processes:
-        """The processes, the table as it runs among them: maybe an earlier version."""
+        """All processes, with the one of the table as it runs: maybe an earlier version."""
         present = self._project.tables.get(order.table.table)
         if present is not None and present.steps == order.table.steps:
             return self._processes

@@ -1,4 +1,4 @@
-"""The tries of one pass: what fails for a while is tried again, as often as the table says."""
+"""Retries within one pass: a transient error is retried after a pause, up to `retries` times."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass
 class Tries:
-    """How often work was tried in vain. Windows of one pass are tried again one by one only."""
+    """Retries the work of one pass. Several windows of a pass are not retried together."""
 
     table: TableConfig
     journal: Journal
@@ -27,7 +27,7 @@ class Tries:
     """How often Spark died on the way; that costs no retry."""
 
     def until_done(self, work: Callable[[], T]) -> T:
-        """Do some work, once more after a transient error and a pause."""
+        """Do some work, and retry it after a transient error and a pause."""
         while True:
             try:
                 return work()
@@ -39,7 +39,7 @@ class Tries:
                 self._pause(self.table.retry_interval.total_seconds())
 
     def begin_anew(self) -> None:
-        """Another Spark goes on in place of one that died."""
+        """Count a death of Spark, which costs no retry, before another Spark goes on."""
         self.deaths += 1
         self.journal.note_errors(self.failed)
 

@@ -149,7 +149,7 @@ def _named(table: TableConfig, step: StepConfig, rules: tuple[Rule, ...]) -> dic
 
 
 def _prefixed(table: TableConfig, step: StepConfig, name: str) -> str:
-    """With the step's name where several steps have rules, or a check is called the same."""
+    """Put the step's name before that of a check where the check's alone would be ambiguous."""
     several = sum(each.quality is not None for each in table.steps) > 1
     taken = name in [check.check for check in table.checks]
     return f"{step.step}_{name}" if several or taken else name

@@ -58,7 +58,7 @@ def _held(project: Project, table: TableConfig) -> dict[str, Any]:
 
 
 def _if_known(table: TableConfig, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What is told; nothing, and a line in the log, where that fails: it hides no window."""
+    """Describe the whole table; where that fails, log it and return nothing: it hides no window."""
     try:
         return ask()
     except Exception as error:  # noqa: BLE001 - targets raise whatever they like

@@ -67,7 +67,7 @@ class Reporter:
     """Job id → the partition whose window is in the middle of its steps."""
 
     def __post_init__(self) -> None:
-        """Nothing is counted yet."""
+        """Begin with all counts at zero."""
         self._counted = CountedRows(self.project)
 
     def report(self, event: WindowEvent) -> None:

@@ -1,4 +1,4 @@
-"""What runs of this Dagster did and could not tell it, because they died or its storage was full.
+"""Events that runs could not report to this Dagster: they died, or its storage was full.
 
 A window is finished in the run log first and told to Dagster a moment later. What lies between is
 found when its run has ended badly: its attempts are in the log, its events are not in Dagster. They
@@ -24,7 +24,7 @@ _AT_ONCE = 100
 
 @dataclass
 class BrokenRuns:
-    """Runs that ended badly, and what they told before that."""
+    """Runs that ended badly, and what they reported before that."""
 
     instance: DagsterInstance
     runs: dict[str, DagsterRun] = field(default_factory=dict)

@@ -78,7 +78,7 @@ class _CatchUpSensor(SensorDefinition):
 
     @property
     def has_anonymous_job(self) -> bool:
-        """Whether the tables of `job` are told."""
+        """Whether the tables of `job` are named."""
         return True
 
     @property

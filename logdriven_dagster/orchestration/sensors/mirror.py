@@ -123,12 +123,12 @@ class _Shown:
         self._own = _own_runs(instance, rows)
         done = [row for row in rows if row["status"] == Status.SUCCESS.value]
         self._newest = set({row["job_name"]: row["job_id"] for row in done}.values())
-        """What the whole table holds is told with the newest window of each."""
+        """Report what the whole table holds with the newest window of each."""
 
         self._add_partitions([row for row in rows if row["dagster_run_id"] not in self._own])
 
     def of(self, row: dict[str, Any]) -> bool:
-        """Report one attempt; False for what this instance has told itself, or cannot show."""
+        """Report one attempt; False for what this instance has reported itself, or cannot show."""
         found = self._partition(row)
         reported = row["dagster_run_id"] in self._own and not _died_in_refresh(row)
         if found is None or reported:
@@ -145,7 +145,7 @@ class _Shown:
         return True
 
     def unreported(self, row: dict[str, Any], broken: BrokenRuns) -> bool:
-        """Report what a run of this instance has finished and not told before it ended badly."""
+        """Report what a run of this instance finished without a report before it ended badly."""
         found, run = self._partition(row), broken.runs[row["dagster_run_id"]]
         if found is None or row["status"] != Status.SUCCESS.value:
             return False  # Dagster shows as failed what a run meant to do, and did not

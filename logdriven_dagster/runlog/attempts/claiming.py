@@ -254,7 +254,7 @@ def _demote_archived(conn: Connection, request: Claim) -> None:
 def _demote(
     conn: Connection, request: Claim, previous: Row[Any] | None, standing: int | None
 ) -> None:
-    """The attempt before is no longer the latest; as a refresh that changed nothing it is past."""
+    """Mark the attempt before as no longer the latest; a refresh that changed nothing is past."""
     if previous is None:
         return
     demoted = update(job_log).where(

@@ -39,7 +39,7 @@ def hide(conn: Connection, job_id: int, standing: int) -> None:
 
 
 def standing_behind(conn: Connection, job_id: int) -> int | None:
-    """What counts if an attempt does not that has ended, or is about to; None: nothing, or unknown.
+    """Find the attempt that counts if a later one does not; None if there is none, or unknown.
 
     Asked when nobody can begin to publish any more, since that attempt has lost its lease.
     """
@@ -49,7 +49,7 @@ def standing_behind(conn: Connection, job_id: int) -> int | None:
 
 
 def standing_archived(conn: Connection, request: Claim) -> int | None:
-    """The archived attempt that has finished a window."""
+    """Find the archived attempt that has finished a window."""
     log = job_log_archive
     mine = log.c.job_schedule_id == schedule_id(request)
     newest = select(func.max(log.c.job_id)).where(mine, log.c.failed_refresh.is_(None))

@@ -24,7 +24,7 @@ def last_version(
 
 
 def looked_at(request: Claim, previous: Row[Any] | None) -> dict[str, Any]:
-    """Of a slice whose end is known: when its source was asked, and whether it went further."""
+    """Read when the source of a slice whose end is known was asked, and whether it went further."""
     if previous is None or not isinstance(request.window, Slice) or request.window.high is None:
         return {}
     return {"data_now": previous.data_now, "has_more": previous.has_more}

@@ -164,7 +164,7 @@ def relied_on(conn: Connection, job_id: int, place: str) -> bool:
 
 
 def forget_staged(conn: Connection, jobs: Sequence[int]) -> None:
-    """What attempts staged is about to be removed: nobody may rely on it."""
+    """Forget what attempts staged, since it is about to be removed: nobody may rely on it."""
     mine = step_log.c.job_id.in_(jobs) & step_log.c.staged.is_not(None)
     conn.execute(update(step_log).where(mine).values(staged=None))
 

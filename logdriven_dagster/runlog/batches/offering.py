@@ -136,7 +136,7 @@ def unoffered(conn: Connection, route: Route, *, locked: bool = False) -> list[R
 
 
 def finished(log: Table) -> ColumnElement[bool]:
-    """Rows that make batches."""
+    """Match the rows of `job_log` whose windows are batches: finished, with something in them."""
     return (
         (log.c.latest == 1)
         & (log.c.status == Status.SUCCESS.value)

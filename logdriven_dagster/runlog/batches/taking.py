@@ -29,7 +29,7 @@ from logdriven_dagster.runlog.sql.clock import utc_now
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What an attempt has got."""
+    """The batches that an attempt has taken, and the batch that it makes of them."""
 
     target_batch_id: int
     batches: tuple[Batch, ...]
@@ -120,13 +120,13 @@ def start(conn: Connection, attempt: Attempt, step: str) -> None:
 
 
 def processed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
-    """The attempt, or a step of it, has made what it should of its batches."""
+    """Mark batches as consumed: the attempt, or a step of it, has made what it should of them."""
     state = BatchState.PROCESSED.value
     _mark(conn, attempt, step, batch_state=state, end_ts=utc_now())
 
 
 def failed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
-    """The attempt, or a step of it, did not succeed: its batches stay queued for the next."""
+    """Mark batches as failed: the attempt, or a step of it, failed, so they stay queued."""
     _mark(conn, attempt, step, batch_state=BatchState.FAILED.value, end_ts=utc_now())
 
 

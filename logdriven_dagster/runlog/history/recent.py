@@ -1,4 +1,4 @@
-"""What ended lately, which is what delays are counted from."""
+"""The windows that ended lately; delays are counted from their ends."""
 
 from collections.abc import Collection, Iterator
 

@@ -46,7 +46,7 @@ class Waiting:
 
 
 def waiting(conn: Connection, processes: Collection[Process]) -> dict[str, Waiting]:
-    """Table → what waits for it.
+    """Read what waits in the queue for each of these tables.
 
     With a cut pattern the batches up to the last that has it can be taken. Batches of an attempt
     that did not succeed are not counted: its slice is open in the log.

@@ -65,7 +65,7 @@ def start_step(conn: Connection, run: JobRun, step: RunStep, failed_tries: int =
 
 
 def end_step(conn: Connection, run: JobRun, step: RunStep, result: JobStepResult) -> None:
-    """How a step ended."""
+    """Write how a step of a maintenance job ended."""
     RUNS.renew(conn, [run])
     ended = {
         "status": result.status.value,

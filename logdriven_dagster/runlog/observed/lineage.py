@@ -32,7 +32,7 @@ _LONGEST = 512
 
 @dataclass(frozen=True, slots=True)
 class LineageNode:
-    """A row of `lineage_node`."""
+    """A row of `lineage_node`: a container of columns, or one of its columns."""
 
     type: NodeType
     name: str

@@ -26,7 +26,7 @@ Direction = Literal["U", "D"]
 
 @dataclass(frozen=True, slots=True)
 class AttemptLineage:
-    """The queries of one attempt."""
+    """The queries that one attempt ran, step by step."""
 
     job_id: int
     table: str
@@ -36,7 +36,7 @@ class AttemptLineage:
 
 @dataclass(frozen=True, slots=True)
 class BatchLineage:
-    """How a batch was made."""
+    """The attempt that made a batch, and the batches that it was made of."""
 
     batch_id: int
     attempts: tuple[AttemptLineage, ...]

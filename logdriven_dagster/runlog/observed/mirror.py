@@ -1,4 +1,4 @@
-"""What a scheduler beside the log asks of it: what ended, and what became of its runs."""
+"""Queries for a scheduler beside the log: which windows ended, and what became of its runs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -163,13 +163,13 @@ def take(conn: Connection, project: str, recipient: str, owner: str) -> Parcel |
 
 
 def sent(conn: Connection, parcel: Parcel) -> None:
-    """The recipient has it."""
+    """Note that the recipient has the notices of a parcel."""
     mine = notification_log.c.sending == parcel.sending
     conn.execute(update(notification_log).where(mine).values(sent_time=utc_now(), error=None))
 
 
 def unreached(conn: Connection, parcel: Parcel, error: str) -> None:
-    """The recipient was not reached; tried again after pauses that double, up to an hour.
+    """Note that the recipient was not reached: retry with a back-off that doubles, up to an hour.
 
     Given up after `MOST_TRIES` tries, or when it is older than `OLDEST`.
     """

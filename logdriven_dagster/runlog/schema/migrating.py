@@ -23,7 +23,7 @@ _LOCK_SECONDS = 60
 
 
 def script_directory() -> ScriptDirectory:
-    """The packaged migrations."""
+    """Find the migrations that come with the package."""
     return ScriptDirectory.from_config(_config())
 
 
