@@ -76,7 +76,7 @@ def _grid(project: Project, name: str, definition: PartitionsDefinition[str]) ->
             return table.grid
     if not isinstance(definition, TimeWindowPartitionsDefinition):
         fix = "use time windows, or the partitions of a configured table"
-        raise UsageError(f"{name}: its partitions are no windows of time; {fix}")
+        raise UsageError(f"{name}: its partitions are not windows of time; {fix}")
     if definition.timezone != project.zone.key:
         fix = f"give its partitions timezone={project.zone.key!r}"
         raise UsageError(f"{name}: its partitions are in {definition.timezone}; {fix}")

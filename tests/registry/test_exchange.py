@@ -128,7 +128,7 @@ def test_sql_stands_as_it_was_written(lived):
         (lambda e: _table(e)["content"]["values"].update(table="a.b"), "content is that of a.b"),
         (lambda e: _table(e)["content"]["values"].update(period="never"), "period"),
         (lambda e: _table(e)["content"]["values"].update(depends_on=["no.where"]), "unknown table"),
-        (lambda e: e.update(definitions={"cats": []}), "cats is no part"),
+        (lambda e: e.update(definitions={"cats": []}), "cats is not part of an export"),
         (lambda e: e.update(logdriven_export=2), "no export of definitions"),
         (
             lambda e: e["definitions"]["project"][0]["content"]["values"].update(

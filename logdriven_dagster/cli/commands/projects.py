@@ -153,7 +153,7 @@ def schema(
         return
     root = Path(project or ".")
     if not (root / PROJECT_FILE).is_file():
-        raise UsageError(f"{root.resolve()} is no project: it has no {PROJECT_FILE}")
+        raise UsageError(f"{root.resolve()} is not a project: it has no {PROJECT_FILE}")
     for path in write_schemas(root):
         print_line(f"wrote {path}")
     print_line("\nFirst line of a file, for editors with a YAML language server:")

@@ -66,7 +66,7 @@ class TablePartitions:
         """The window of a key; UsageError for a key that starts no window of the grid."""
         window = self.grid.window(self.grid.index(self._start(key)))
         if self.key(window) != key:
-            raise UsageError(f"{key!r} is no partition: the nearest window is {window}")
+            raise UsageError(f"{key!r} is not a partition: the nearest window is {window}")
         return window
 
     def windows(self, keys: Iterable[str]) -> list[TimeWindow]:
@@ -87,7 +87,7 @@ class TablePartitions:
             if start.tzinfo is None:
                 start = start.replace(tzinfo=self.grid.zone)
             return in_zone(start.timestamp(), self.grid.zone)
-        raise UsageError(f"{key!r} is no partition key, such as 2013-01-01 or 2013-01-01-06:00")
+        raise UsageError(f"{key!r} is not a partition key, such as 2013-01-01 or 2013-01-01-06:00")
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def test_a_range_goes_from_the_oldest_key_to_the_end_of_the_newest() -> None:
 
 @pytest.mark.parametrize("key", ["2013-01-01-00:30", "yesterday"])
 def test_a_key_of_no_window_is_refused(key: str) -> None:
-    with pytest.raises(UsageError, match="is no partition"):
+    with pytest.raises(UsageError, match="is not a partition"):
         partitions_of(grid(60)).window(key)
 
 
