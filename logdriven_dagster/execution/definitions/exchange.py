@@ -210,7 +210,8 @@ def _check(folder: Folder, export: Export) -> None:
         raise UsageError(f"the export is of project {export.project}, this is {name}: {fix}")
     for section in {*export.definitions, *export.history}:
         if section not in SECTIONS:
-            raise UsageError(f"{section} is not part of an export; its sections are {', '.join(SECTIONS)}")
+            known = ", ".join(SECTIONS)
+            raise UsageError(f"{section} is not part of an export; its sections are {known}")
     for section, kind in SECTIONS.items():
         latest, logged = export.definitions.get(section, ()), export.history.get(section, ())
         codes = [(item.name, item.code) for item in latest]

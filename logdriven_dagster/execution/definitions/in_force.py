@@ -143,7 +143,8 @@ def _with_fix(error: ConfigError) -> ConfigError:
         return error
     fix = f"`logdriven rollback {error.path.stem} VERSION` or a change of its file replaces it"
     hint = f"{error.hint}; {fix}" if error.hint else fix
-    return ConfigError(error.path, error.line, error.field, error.told, hint, item=error.item)
+    place = (error.path, error.line, error.field)
+    return ConfigError(*place, error.bare_problem, hint, item=error.item)
 
 
 def with_settings_in_force(run_log: RunLog, project: Project) -> Project:
