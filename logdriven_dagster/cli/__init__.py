@@ -1,4 +1,4 @@
-"""The command line: `logdriven` and its subcommands.
+"""The `logdriven` command.
 
 Start-up is part of its interface: a command imports only what it needs, when it needs it; neither
 Spark nor Dagster is loaded to print a plan.
