@@ -73,7 +73,7 @@ def database_url(text: str, root: Path) -> URL:
 
 
 def _parsed(text: str) -> URL:
-    """The URL, its secrets resolved after it was taken apart: they may hold any character.
+    """Return the URL, its secrets resolved after it was taken apart: they may hold any character.
 
     A URL that comes from the environment as a whole is one, with its password percent-encoded.
     """

@@ -2,7 +2,7 @@
 
 
 def driver_words(error: BaseException | None) -> str:
-    """The first line of a driver's exception; empty without one.
+    """Return the first line of a driver's exception; empty without one.
 
     Drivers for MariaDB put a number before it, psycopg puts advice behind it.
     """

@@ -87,7 +87,7 @@ def read_sources(root: Path | str) -> ProjectFiles:
 
 
 def build_project(sources: ProjectFiles) -> Project:
-    """The project that the documents make up; InvalidProjectError holds every mistake."""
+    """Return the project that the documents make up; InvalidProjectError holds every mistake."""
     building = _Building(sources, list(sources.errors), set(_unread_tables(sources)))
     tables: ValidConfigs[TableConfig] = building.found(
         "table", ((document, TableConfig) for document in sources.tables)
@@ -133,7 +133,7 @@ class _Building:
     def found(
         self, kind: str, documents: "Iterable[tuple[Document, type[_Config]]]"
     ) -> "ValidConfigs[_Config]":
-        """The valid ones by name. Names of tables differ by more than case."""
+        """Return the valid ones by name. Names of tables differ by more than case."""
         found: ValidConfigs[_Config] = ValidConfigs()
         names: dict[str, str] = {}
         for document, model in documents:

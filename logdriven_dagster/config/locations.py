@@ -21,7 +21,7 @@ def local_folder(text: str) -> str:
 
 
 def location_of(text: str | Path) -> str:
-    """The location that a path or URL names, one text for all spellings of a local one."""
+    """Return the location that a path or URL names, one text for all spellings of a local one."""
     try:
         return f"file://{os.path.normpath(local_folder(str(text)))}"
     except ValueError:
@@ -29,5 +29,5 @@ def location_of(text: str | Path) -> str:
 
 
 def as_path(location: str) -> str:
-    """A location as people write it: a path of this machine, or the URL of another place."""
+    """Return a location as people write it: a path of this machine, or the URL of another place."""
     return location.removeprefix("file://")

@@ -103,7 +103,7 @@ class Project:
         return self.versions.get(code_of(self.name, kind, name))
 
     def with_tables(self, tables: Mapping[str, TableConfig]) -> "Project":
-        """The project with some of its tables changed."""
+        """Return the project with some of its tables changed."""
         return replace(self, tables={**self.tables, **tables})
 
     def job(self, name: str) -> JobConfig:
@@ -146,11 +146,11 @@ class Project:
         return open_connection(name, self._connection(name), self.root)
 
     def driver(self, name: str) -> str | None:
-        """The JDBC driver of a connection; None if it has none, or lacks what tells it."""
+        """Return the JDBC driver of a connection; None if it has none, or lacks what tells it."""
         return driver_of(self._connection(name))
 
     def kafka(self, name: str) -> dict[str, str]:
-        """The settings of a connection to Kafka, in the same way."""
+        """Return the settings of a connection to Kafka, in the same way."""
         return kafka_settings(name, self._connection(name))
 
     def _connection(self, name: str) -> ConnectionConfig:
@@ -207,7 +207,7 @@ class Project:
         }
 
     def path(self, text: str) -> str:
-        """A path of the configuration with its variables, as `located` has it."""
+        """Return a path of the configuration with its variables, as `located` has it."""
         for name, value in self.config.variables.items():
             text = text.replace(f"${{{name}}}", str(value))
         return self.located(self._resolved("path", text))
@@ -217,7 +217,7 @@ class Project:
         return text if re.match(r"[a-z][a-z0-9+.-]*:", text) else str(self.root / text)
 
     def step_sql(self, table: TableConfig, step: StepConfig) -> str | None:
-        """The query of a step, inline or from its file; None for a step without one."""
+        """Return the query of a step, inline or from its file; None for a step without one."""
         return query_of(table, step, self.files[table.table].parent, self.config.variables)
 
     def _resolved(self, field: str, text: str) -> str:

@@ -25,5 +25,5 @@ class ProjectFiles:
 
 
 def definitions_folder(root: Path) -> Path:
-    """The project's own folder for files of the registry's versions that run."""
+    """Return the project's own folder for files of the registry's versions that run."""
     return root / ".logdriven" / "definitions"

@@ -116,7 +116,7 @@ def _suggestion(name: str, names: Collection[str], otherwise: str) -> str:
 
 
 def _walked(value: Any, place: Location, fill: Callable[[str, Location], Any]) -> Any:
-    """The value with each text in it replaced."""
+    """Return the value with each text in it replaced."""
     if isinstance(value, str):
         return fill(value, place)
     if isinstance(value, dict):
@@ -131,5 +131,5 @@ def _are_properties(value: Any) -> bool:
 
 
 def text_of_option(value: Option) -> str:
-    """The text that a property puts into a query."""
+    """Return the text that a property puts into a query."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -101,7 +101,7 @@ def is_reference(text: str) -> bool:
 
 
 def references(text: str) -> list[str]:
-    """The parts of a text that come from the environment or from a file."""
+    """Return the parts of a text that come from the environment or from a file."""
     return [match[0] for match in _REFERENCE.finditer(text)]
 
 

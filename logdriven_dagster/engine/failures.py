@@ -129,7 +129,7 @@ def step_error(error: Exception) -> StepError:
 
 
 def _raised_by_a_worker(error: Exception) -> StepError | None:
-    """The StepError that was raised in an executor."""
+    """Return the StepError that was raised in an executor."""
     for cause in thrown_by(error):
         if found := _RAISED.findall(cause.message):
             kind, text = found[-1]

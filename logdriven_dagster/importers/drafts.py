@@ -53,7 +53,7 @@ class DraftFile:
         return tuple(str(name).replace("${each.name}", item["name"]) for item in items)
 
     def stub(self, reason: str) -> "DraftFile":
-        """The table with a step that fails with the reason, which no schedule starts."""
+        """Return the table with a step that fails with the reason, which no schedule starts."""
         kept = {name: value for name, value in self.values.items() if name in _KEPT_BY_STUBS}
         step = {"step": "load", "sql": stub_query(reason), "target": {"type": "iceberg"}}
         values = {**kept, "release_state": "offline", "steps": [step]}

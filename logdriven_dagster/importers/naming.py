@@ -17,13 +17,13 @@ def identifier(text: str, *, otherwise: str = "t") -> str:
 
 
 def table_name(text: str, layer: str = "") -> str:
-    """A table's name: identifiers between dots, at most 100 characters, below a layer."""
+    """Return a table's name: identifiers between dots, at most 100 characters, below a layer."""
     parts = [*layer.split("."), *text.split(".")] if layer else text.split(".")
     return ".".join(identifier(part) for part in parts if part)[:_TABLE].rstrip(".")
 
 
 def step_name(text: str, taken: Container[str] = ()) -> str:
-    """The name of a step, check or job, at most 64 characters, that no other one has."""
+    """Return the name of a step, check or job, at most 64 characters, that no other one has."""
     return distinct(identifier(text, otherwise="step")[:_STEP], taken, _STEP)
 
 

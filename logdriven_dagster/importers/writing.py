@@ -92,7 +92,7 @@ def _content(path: Path) -> str | None:
 
 
 def _without_defined(project: Project, translation: Translation) -> list[DraftFile]:
-    """The drafts whose tables no other file of the project defines."""
+    """Return the drafts whose tables no other file of the project defines."""
     files = {name.lower(): path for name, path in project.files.items()}
     kept = []
     for draft in translation.drafts:
@@ -136,7 +136,7 @@ def _awaited(values: Values) -> list[str]:
 
 
 def _broken(root: Path, drafts: Sequence[DraftFile]) -> dict[Path, ConfigError]:
-    """The drafts that a copy of the project refuses, each with its first error.
+    """Return the drafts that a copy of the project refuses, each with its first error.
 
     InvalidProjectError if the copy refuses files of the project itself.
     """

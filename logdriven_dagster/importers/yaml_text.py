@@ -30,7 +30,7 @@ _DraftDumper.add_representer(str, _text)
 
 
 def yaml_text(draft: DraftFile) -> str:
-    """The text of a draft's file; the same values make the same text."""
+    """Return the text of a draft's file; the same values make the same text."""
     lines = [*_comment(draft.origin)]
     for name, value in draft.values.items():
         lines += _comment(*draft.comments.get(name, ()))

@@ -185,7 +185,7 @@ def _query(
     place: tuple[str | int, ...],
     config: ProjectConfig,
 ) -> str | None:
-    """The query of a step; ConfigError if it cannot be had."""
+    """Return the query of a step; ConfigError if it cannot be had."""
     folder = document.path.parent
     if step.sql_file and (problem := absence(folder / step.sql_file)):
         raise document.error(place, problem)
@@ -258,12 +258,15 @@ def _undeclared_reads(
             problem = f"reads {name}, which is not among depends_on"
             hint = f"add {name} to depends_on"
             if name in {d.table for d in table.depends_on}:
-                problem, hint = f"reads {name}, whose read is none", "remove read: none"
+                problem, hint = (
+                    f"reads {name}, which depends_on lists with read: none",
+                    "remove read: none",
+                )
             yield document.error(place, problem, hint)
 
 
 def _mentioned(sql: str, names: Mapping[str, str]) -> list[str]:
-    """The tables whose names stand in a text, alone or before a column's."""
+    """Return the tables whose names stand in a text, alone or before a column's."""
     text = re.sub(r"\s*\.\s*", ".", sql.lower().replace("`", ""))
     prefixes = set()
     for match in set(_NAMES.findall(text)):

@@ -87,7 +87,7 @@ def _names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
 
 
 def _module_file(name: str) -> Path | None:
-    """The file of a module; importing a package, as importlib does, would run its code."""
+    """Return the file of a module; importing a package, as importlib does, would run its code."""
     path: list[str] | None = None
     spec = None
     for n in range(1, name.count(".") + 2):

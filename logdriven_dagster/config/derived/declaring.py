@@ -57,7 +57,7 @@ def in_place_of(
     contents: Mapping[str, Mapping[str, Any]],
     labels: Mapping[str, str] | None = None,
 ) -> ProjectFiles:
-    """The files with some definitions of the registry instead of those of the files.
+    """Return the files with some definitions of the registry instead of those of the files.
 
     `contents` is by name; one that no file declares is added. The files that they name are below
     `sources.recorded_in`. `labels` say in mistakes which version of what it is. InvalidProjectError

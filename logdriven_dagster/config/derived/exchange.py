@@ -94,7 +94,7 @@ def as_json(export: dict[str, Any]) -> str:
 
 
 def parsed_export(path: Path, text: str) -> Export:
-    """An export from a file; UsageError says what is wrong with it."""
+    """Return an export from a file; UsageError says what is wrong with it."""
     try:
         # JSON is read as such: to YAML some of its texts are something else.
         is_json = path.suffix == ".json" or text.lstrip().startswith("{")

@@ -52,7 +52,7 @@ class Graph:
 
 
 def graph_of(tables: Mapping[str, TableConfig], selected: Iterable[str]) -> Graph:
-    """The graph of the selected tables and all that they wait for.
+    """Return the graph of the selected tables and all that they wait for.
 
     `tables` are the project's, or those that a job sees, which have its relations.
     """
@@ -81,7 +81,7 @@ _SHAPES = {
 
 
 def mermaid(graph: Graph) -> str:
-    """The graph as Mermaid text, which GitHub, GitLab and many editors draw."""
+    """Return the graph as Mermaid text, which GitHub, GitLab and many editors draw."""
     lines = ["flowchart LR"]
     lines += (f"  {node.id}{_SHAPES[node.kind].format(node.label)}" for node in graph.nodes)
     lines += (

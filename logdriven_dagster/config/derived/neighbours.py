@@ -31,7 +31,7 @@ class Neighbour:
 
 
 def neighbours(project: Project, name: str, reach: Reach) -> tuple[Neighbour, ...]:
-    """The neighbours of a table or of the tables of a job, upstream first, nearest first.
+    """Return the neighbours of a table or of the tables of a job, upstream first, nearest first.
 
     A job is a neighbour if it runs a neighbouring table and none of those that were asked for.
     UsageError for an unknown name and for a maintenance job, which has no tables.
@@ -49,7 +49,7 @@ def neighbours(project: Project, name: str, reach: Reach) -> tuple[Neighbour, ..
 
 
 def jobs_of(project: Project, tables: Collection[str]) -> list[str]:
-    """The standard jobs that run one of the tables."""
+    """Return the standard jobs that run one of the tables."""
     return [
         job.job
         for job in project.jobs.values()

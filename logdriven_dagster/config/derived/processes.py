@@ -7,7 +7,7 @@ from logdriven_dagster.model.batches import Enqueuer, Process, Processes, SubPro
 
 
 def process_of(table: TableConfig) -> Process:
-    """The table as a process; only `upstream` and `files` tables have enqueuers.
+    """Return the table as a process; only `upstream` and `files` tables have enqueuers.
 
     A table of files enqueues them itself.
     """

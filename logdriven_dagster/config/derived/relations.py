@@ -42,7 +42,7 @@ def tables_of_job(tables: Mapping[str, TableConfig], job: StandardJob) -> Mappin
 
 
 def also_waiting(table: TableConfig, waits: Iterable[Dependency]) -> TableConfig:
-    """The table, waiting for more; what it reads stays the same.
+    """Return the table, waiting for more; what it reads stays the same.
 
     All must hold: the same condition on the same windows of an upstream is one, with the longer
     delay; of other conditions each is there by itself.

@@ -24,7 +24,7 @@ def upstreams_of(tables: Mapping[str, TableConfig]) -> dict[str, set[str]]:
 
 
 def cycle_in(upstreams: Mapping[str, set[str]]) -> list[str]:
-    """The names along a cycle of dependencies; none if there is none."""
+    """Return the names along a cycle of dependencies; none if there is none."""
     try:
         TopologicalSorter(upstreams).prepare()
     except CycleError as error:

@@ -53,7 +53,7 @@ class Model(PydanticModel):
 
 
 def as_tuple(value: Any) -> Any:
-    """A single text as a list of one, for fields that take both."""
+    """Return a single text as a list of one, for fields that take both."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -137,7 +137,7 @@ def _zone(value: Any) -> Any:
 
 
 def _database_url(text: str) -> str:
-    """The text, if SQLAlchemy can read it; what `${…}` stands for is not known yet."""
+    """Return the text, if SQLAlchemy can read it; what `${…}` stands for is not known yet."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 

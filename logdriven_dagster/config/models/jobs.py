@@ -147,7 +147,7 @@ JobConfig: TypeAlias = StandardJob | MaintenanceJob
 
 
 def job_model(values: "dict[str, Any]") -> type[StandardJob] | type[MaintenanceJob]:
-    """The model of a job file; a job is a standard one unless it says otherwise."""
+    """Return the model of a job file; a job is a standard one unless it says otherwise."""
     return MaintenanceJob if values.get("type") == "maintenance" else StandardJob
 
 

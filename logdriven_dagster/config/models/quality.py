@@ -199,7 +199,7 @@ class Rule:
 
 
 def rules_of(quality: QualityConfig, known: Mapping[str, RuleDefinition]) -> tuple[Rule, ...]:
-    """The rules of a step, duplicates first; `known` are the project's.
+    """Return the rules of a step, duplicates first; `known` are the project's.
 
     TerminalStepError for one that the project does not know any more: an attempt may run an
     earlier version of its table.

@@ -93,7 +93,9 @@ class Dependency(Model):
         if self.condition == "success" and not self.delay:
             return self
         if not self.managed:
-            raise ValueError("condition and delay: nobody knows how a table that is not ours ended")
+            raise ValueError(
+                "condition and delay: how tables outside this project end is not known"
+            )
         if self.window == "none":
             raise ValueError("condition and delay: with `window: none` nothing is waited for")
         return self

@@ -141,7 +141,7 @@ def validation_errors(
 
 
 def plain_problem(error: ValidationError) -> str:
-    """The first complaint about a single value, without a place."""
+    """Return the first complaint about a single value, without a place."""
     details = error.errors(include_url=False)[0]
     name = str(details["loc"][-1]) if details["loc"] else ""
     _, problem, hint = _wording((name,), [(details, [])])
@@ -244,7 +244,7 @@ def _own_words(
 
 
 def _written(field: str, location: Location) -> str:
-    """A field with an example of its value; the table of a database is none of ours."""
+    """Return a field with an example of its value; the table of a database is none of ours."""
     if field == "table" and "steps" in location:
         return "table: orders"
     return f"{field}: {_EXAMPLES.get(field, '…')}"

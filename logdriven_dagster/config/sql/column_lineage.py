@@ -18,7 +18,7 @@ _CALLED = re.compile(r"[A-Za-z_]\w*(?=\()")
 
 
 def lineage_of(query: Query, known: Mapping[Container, Iterable[str]]) -> QueryLineage:
-    """The lineage of a query; `absent` says what it could not find out.
+    """Return the lineage of a query; `absent` says what it could not find out.
 
     `known` are columns of what it reads; without them `SELECT *` and columns without their table's
     name can only be attributed where one table is read.
@@ -286,7 +286,7 @@ def _is_table(expression: Any) -> bool:
 
 
 def _last(name: str) -> str:
-    """The column of a dotted name, which may be in quotes."""
+    """Return the column of a dotted name, which may be in quotes."""
     if '"' not in name:
         return name.rpartition(".")[2]
     from sqlglot import exp

@@ -33,13 +33,13 @@ class TextPlace:
     file: Path | None = None
 
     def error(self, problem: str, hint: str | None = None, line: int | None = None) -> ConfigError:
-        """A mistake in the text; `line` is that of the text."""
+        """Return a mistake in the text; `line` is that of the text."""
         if self.file is not None:
             return ConfigError(self.file, line, "", problem, hint)
         return self.document.error(self.location, problem, hint)
 
     def unreadable(self, error: UnreadableSqlError) -> ConfigError:
-        """The mistake that a parser found."""
+        """Return the mistake that a parser found."""
         problem = error.problem if self.file else str(error)
         return self.error(problem, line=error.line)
 

@@ -16,7 +16,7 @@ class UnreadableSqlError(ValueError):
 
 
 def table_references(sql: str) -> set[str]:
-    """The tables that a Spark query reads, dotted, as written; without its own CTEs.
+    """Return the tables that a Spark query reads, dotted, as written; without its own CTEs.
 
     Raises UnreadableSqlError.
     """
@@ -25,7 +25,7 @@ def table_references(sql: str) -> set[str]:
 
 
 def replace_tables(sql: str, views: Mapping[str, str]) -> str:
-    """The query reading view `views[name]` instead of each table `name`, else unchanged.
+    """Return the query reading view `views[name]` instead of each table `name`, else unchanged.
 
     Names match whatever their case or backticks. A table without an alias gets its last part as
     one, so that `flights.origin` goes on working after `FROM ods.flights`. Only the names change:

@@ -110,12 +110,13 @@ class _Steps:
         if target is None or target.window_column is None:
             return
         if found.keys is None:
-            problem = "nothing restricts what it reads to a window; give source.window_column"
+            problem = "nothing limits the rows that it reads to a window; give source.window_column"
             raise TogetherError(problem)
         if target.window_column.lower() not in found.keys:
             keys = ", ".join(sorted(found.keys)) or "no column"
             raise TogetherError(
-                f"{target.window_column} is not made of what it reads by window alone ({keys} is)"
+                f"{target.window_column} is not computed only from columns that say which window a "
+                f"row belongs to ({keys} does)"
             )
 
     def _source(self, source: Source) -> NamedRows:
@@ -135,7 +136,7 @@ class _Steps:
         return dialect_of(self._project, connection)
 
     def _upstream(self, name: str) -> NamedRows:
-        """The awaited windows of an upstream table, or all of its rows."""
+        """Return the awaited windows of an upstream table, or all of its rows."""
         table, upstream = self._table, self._project.tables[name]
         dependency = next(each for each in table.depends_on if each.table == name)
         target = upstream.output

@@ -226,7 +226,7 @@ class Scope:
         return any(each.find_ancestor(exp.Window, exp.Select) is self._node for each in found)
 
     def result_keys(self) -> set[str]:
-        """The keys among the columns of the result."""
+        """Return the keys among the columns of the result."""
         from sqlglot import exp
 
         found: set[str] = set()
@@ -260,7 +260,7 @@ class Scope:
         return name in keys.get(alias, frozenset())
 
     def _whole(self, value: Any) -> Any:
-        """The expression without what only cuts a moment off within its window."""
+        """Return the expression without what only cuts a moment off within its window."""
         from sqlglot import exp
 
         while value is not None:

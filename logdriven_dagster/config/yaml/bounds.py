@@ -16,7 +16,7 @@ class ExcessError(yaml.MarkedYAMLError):
 
 
 def read_yaml(text: str, loader: Any = SAFE_LOADER) -> tuple[yaml.Node | None, Any]:
-    """The nodes of a document, and its value; YAMLError says what is wrong.
+    """Return the nodes of a document, and its value; YAMLError says what is wrong.
 
     Aliases that hold themselves, or stand for too much, are refused before anything is made of
     them, and so is what is nested too deeply for those who walk it.
@@ -49,7 +49,7 @@ def _refuse_excess(root: yaml.Node) -> None:
             waiting.append((node, True))
             for part in parts:
                 if id(part) in holding:
-                    raise _refused(part, "an alias stands for what it is a part of")
+                    raise _refused(part, "an alias refers to a value that contains it")
                 waiting.append((part, False))
             continue
         holding.discard(id(node))
@@ -60,7 +60,7 @@ def _refuse_excess(root: yaml.Node) -> None:
             raise _refused(node, f"it is nested more than {_DEEPEST} levels deep")
         sizes[id(node)] = (size, depth)
         if size > _MOST_REPEATED + len(sizes):
-            raise _refused(node, f"aliases stand for more than {_MOST_REPEATED:,} values")
+            raise _refused(node, f"aliases repeat more than {_MOST_REPEATED:,} values")
 
 
 def _parts(node: yaml.Node) -> list[yaml.Node]:

@@ -122,7 +122,7 @@ def _parsed(path: Path) -> tuple[yaml.Node | None, Any]:
         raise ConfigError(path, line, "", problem, hint) from None
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        problem = f"the character U+{error.character:04X} cannot stand in YAML"
+        problem = f"the character U+{error.character:04X} is not allowed in YAML"
         raise ConfigError(path, line, "", problem, "remove it") from None
     except ValueError as error:
         raise ConfigError(path, None, "", f"this is not YAML: {error}") from None

@@ -59,7 +59,7 @@ def _holds(values: Any, part: str | int) -> bool:
 
 
 def _models_at(models: list[type[BaseModel]], name: str) -> list[type[BaseModel]]:
-    """The models below a field; of a mapping, those of its values."""
+    """Return the models below a field; of a mapping, those of its values."""
     fields = [
         field
         for model in models

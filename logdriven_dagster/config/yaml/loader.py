@@ -48,13 +48,13 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
         return super().construct_yaml_bool(node)
 
     def construct_clear_int(self, node: yaml.ScalarNode) -> Any:
-        """A whole number, neither octal nor sexagesimal."""
+        """Return a whole number, neither octal nor sexagesimal."""
         if _ODD_NUMBER.fullmatch(node.value):
             return Ambiguous(node.value)
         return super().construct_yaml_int(node)
 
     def construct_clear_float(self, node: yaml.ScalarNode) -> Any:
-        """A number, not a sexagesimal one."""
+        """Return a number, not a sexagesimal one."""
         if _ODD_NUMBER.fullmatch(node.value) and ":" in node.value:
             return Ambiguous(node.value)
         return super().construct_yaml_float(node)
@@ -79,7 +79,7 @@ def ambiguous(value: Any, location: tuple[str | int, ...] = ()) -> Iterator[Any]
 
 
 def shown(value: object) -> str:
-    """A value as a person would write it, cut to a short text."""
+    """Return a value as a person would write it, cut to a short text."""
     if isinstance(value, str):
         text = repr(str(value))
     else:
@@ -119,7 +119,7 @@ _PROBLEMS: tuple[tuple[str, tuple[str, str | None]], ...] = (
 
 
 def yaml_problem(error: yaml.MarkedYAMLError) -> tuple[int | None, str, str | None]:
-    """The line of a mistake of syntax, the problem and its fix."""
+    """Return the line of a mistake of syntax, the problem and its fix."""
     original, mark = str(error.problem), error.problem_mark
     unfinished = re.search(r"expected ':'|unexpected end of stream|expected ',' or", original)
     if unfinished and error.context_mark is not None:

@@ -80,7 +80,7 @@ def custom_schema(schema: "StructType", backend: str) -> str:
 
 
 def column_type(kind: "DataType", column: str, backend: str) -> "TypeEngine[Any]":
-    """The type of a new column; TerminalStepError for one that databases lack."""
+    """Return the type of a new column; TerminalStepError for one that databases lack."""
     import sqlalchemy as sa
     from pyspark.sql.types import DecimalType
     from sqlalchemy.dialects import mysql
@@ -127,7 +127,7 @@ def holds_moments(kind: "TypeEngine[Any]") -> bool:
 
 
 def spark_type(kind: "TypeEngine[Any]", backend: str) -> str:
-    """The DDL name with which Spark reads a column; what it does not know is text."""
+    """Return the DDL name with which Spark reads a column; what it does not know is text."""
     import sqlalchemy as sa
 
     is_flag = backend in ("mysql", "mariadb") and getattr(kind, "display_width", None) == 1
@@ -148,7 +148,7 @@ def spark_type(kind: "TypeEngine[Any]", backend: str) -> str:
 
 
 def _decimal(precision: int | None, scale: int) -> str:
-    """The decimal as which `exact_columns` reads a database's."""
+    """Return the decimal as which `exact_columns` reads a database's."""
     if precision is None:
         return "decimal(38,18)"
     return f"decimal({min(precision, 38)},{min(scale, 38)})"

@@ -125,7 +125,7 @@ def _asked(
     quote: str,
     where: str = "",
 ) -> dict[str, str]:
-    """The options with a query of ours around the table or query, if a column needs one."""
+    """Return the options with a query of ours around the table or query, if a column needs one."""
     if not any(each.selected or each.refused for each in exact.values()):
         return dict(options)
     chosen, conditions = [], [where] if where else []

@@ -56,7 +56,7 @@ _SECONDS = "CAST({v} AS DECIMAL(38,6))"
 
 
 def as_given(field: "StructField", kind: str, backend: str) -> Exact | None:
-    """A column of wall times that a person reads as such or as text; None for any other."""
+    """Return a column of wall times that a person reads as such or as text; None for any other."""
     is_wall = backend == "sqlite" or _holds_wall_times(field, backend)
     if kind not in ("string", "timestamp_ntz") or not is_wall:
         return None

@@ -105,7 +105,7 @@ class _Script:
 
 
 def statement_text(statement: str, values: Mapping[str, Value]) -> "TextClause":
-    """The statement with its parameters; other colons are meant as they stand."""
+    """Return the statement with its parameters; other colons are meant as they stand."""
     from sqlalchemy import text
 
     escaped = _BIND.sub(lambda m: m[0] if m[1] in values else f"\\{m[0]}", statement)
@@ -114,5 +114,5 @@ def statement_text(statement: str, values: Mapping[str, Value]) -> "TextClause":
 
 
 def row_text(row: Mapping[str, Any]) -> str:
-    """A row of a result as the log shows it."""
+    """Return a row of a result as the log shows it."""
     return ", ".join(f"{name}={value}" for name, value in row.items())

@@ -90,7 +90,7 @@ def _utc_text(v: str) -> str:
 
 
 def _survivors(field: "StructField", database: str, condition: str, fix: str) -> "Column":
-    """The values that meet the condition; an error for the others."""
+    """Return the values that meet the condition; an error for the others."""
     from pyspark.sql import functions as sf
 
     kind, v = field.dataType.simpleString(), quoted(field.name)

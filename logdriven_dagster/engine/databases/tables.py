@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def define(
     name: str, schema: str | None, columns: "StructType", backend: str, key: tuple[str, ...]
 ) -> "Table":
-    """A table for rows of this Spark schema; `key` columns can be indexed."""
+    """Return a table for rows of this Spark schema; `key` columns can be indexed."""
     from sqlalchemy import Column, MetaData, String, Table
 
     short: dict[str, Any] = {WINDOW_START: String(32)}
@@ -51,7 +51,7 @@ def reflected(name: str, schema: str | None, at: "Engine | Connection") -> "Tabl
 
 
 def schema_of(table: "Table", backend: str) -> "StructType":
-    """The schema with which Spark reads a table."""
+    """Return the schema with which Spark reads a table."""
     from pyspark.sql.types import StructField, StructType
 
     types = {column.name: spark_type(column.type, backend) for column in table.columns}
@@ -59,10 +59,10 @@ def schema_of(table: "Table", backend: str) -> "StructType":
 
 
 def utc_text(moment: datetime) -> str:
-    """An instant as text that sorts like instants."""
+    """Return an instant as text that sorts like instants."""
     return f"{moment.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def column_of(table: "Table", name: str) -> Any:
-    """The column of this name, whatever its case."""
+    """Return the column of this name, whatever its case."""
     return next(column for column in table.columns if column.name.lower() == name.lower())

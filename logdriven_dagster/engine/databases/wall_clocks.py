@@ -22,7 +22,7 @@ _SECOND = timedelta(seconds=1)
 
 
 def wall_bound(moment: datetime) -> datetime:
-    """The least wall time, without a zone, that means this moment or a later one."""
+    """Return the least wall time, without a zone, that means this moment or a later one."""
     first = moment.replace(fold=0)
     if moment.utcoffset() == first.utcoffset() or not _is_doubled(moment):
         return moment.replace(tzinfo=None, fold=0)
@@ -49,7 +49,7 @@ def _is_doubled(moment: datetime) -> bool:
 def fit_clocks(
     frame: "DataFrame", known: "Mapping[str, str]", created: "Mapping[str, str]", zone: str
 ) -> "DataFrame":
-    """The frame with its times as the database keeps them, as moments or as wall times.
+    """Return the frame with its times as the database keeps them, as moments or as wall times.
 
     `known` are the types of columns that are there, by names in small letters; `created` is what
     becomes of a new column's type. A value that would come back as another one is an error.

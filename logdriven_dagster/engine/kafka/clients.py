@@ -85,7 +85,7 @@ class Complaints:
         return any(error.name() in names for error in self._errors)
 
     def failure(self, error: "KafkaException | KafkaError", what: str) -> StepError:
-        """The StepError of the same meaning: what was tried, what happened, and why."""
+        """Return the StepError of the same meaning: what was tried, what happened, and why."""
         found = kafka_error(error)
         reasons = [found.str()]
         last_words = [e for e in self._errors if e.name() in _LAST_WORD]
@@ -97,13 +97,13 @@ class Complaints:
         return kind(f"{what}: {'; '.join(reasons)}")
 
     def silence(self, what: str) -> StepError:
-        """The StepError for an answer that did not come."""
+        """Return the StepError for an answer that did not come."""
         reason = f": {self._errors[-1].str()}" if self._errors else ""
         return TransientStepError(f"{what}{reason}")
 
 
 def kafka_error(error: "KafkaException | KafkaError") -> Any:
-    """The error inside an exception of confluent-kafka."""
+    """Return the error inside an exception of confluent-kafka."""
     return error.args[0] if isinstance(error, Exception) else error
 
 

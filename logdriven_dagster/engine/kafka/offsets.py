@@ -62,7 +62,7 @@ class Range:
 
 
 def parse(given: str) -> dict[Partition, int]:
-    """The offsets of a text; TerminalStepError says what is wrong with it."""
+    """Return the offsets of a text; TerminalStepError says what is wrong with it."""
     try:
         return written.parse(given)
     except ValueError:

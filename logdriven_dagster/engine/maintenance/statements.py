@@ -76,7 +76,7 @@ def _query(
 
 
 def _opened(engine: Engine, spark: "SparkSession", sql: str, tables: Sequence[str]) -> str:
-    """The statement reading views of the configured tables that it mentions."""
+    """Return the statement reading views of the configured tables that it mentions."""
     plain = sql.lower().replace("`", "")
     if not any(name.lower() in plain for name in tables):
         return sql

@@ -106,12 +106,12 @@ def _is_repeated(columns: Sequence[str], first: "Column") -> "Column":
 
 
 def flag(n: int) -> str:
-    """The column of the rule with this number."""
+    """Return the column of the rule with this number."""
     return f"__rule_{n}"
 
 
 def column(name: str) -> "Column":
-    """A column by its name, whatever characters it has."""
+    """Return a column by its name, whatever characters it has."""
     from pyspark.sql import functions as sf
 
     return sf.col(quoted(name))

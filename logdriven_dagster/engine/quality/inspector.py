@@ -127,7 +127,7 @@ class Inspector:
     def _flagged_as_a_whole(
         self, frame: "DataFrame", names: list[str], run: WindowRun, folders: list[str]
     ) -> "DataFrame":
-        """The staged rows with the columns of the rules that look at all of them."""
+        """Return the staged rows with the columns of the rules that look at all of them."""
         from pyspark.sql import DataFrame
 
         rows = frame.select(*(column(name) for name in names))

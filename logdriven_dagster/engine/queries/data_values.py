@@ -88,7 +88,7 @@ def _filled(
     accept: Callable[[str, str, str], str],
     fix: str,
 ) -> str:
-    """The query with the values in it; `accept` is asked for each one between quotes."""
+    """Return the query with the values in it; `accept` is asked for each one between quotes."""
 
     def within(part: str, quote: str) -> str:
         def value(match: re.Match[str]) -> str:

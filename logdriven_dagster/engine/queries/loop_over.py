@@ -44,6 +44,6 @@ def union(frames: "Sequence[DataFrame]", loop: LoopOver, spark: "SparkSession") 
     if frames:
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     if loop.columns is None:
-        fix = "columns says what an empty result looks like"
+        fix = "give `columns`, which says what an empty result looks like"
         raise TerminalStepError(f"loop_over found no rows, so there is nothing to run; {fix}")
     return spark.createDataFrame([], loop.columns).limit(0)

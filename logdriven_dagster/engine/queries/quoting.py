@@ -18,7 +18,7 @@ def text_literal(text: str) -> str:
 
 
 def plain(name: str) -> str:
-    """The name within a text, whatever the parser makes of quotes and backslashes there.
+    """Return the name within a text, whatever the parser makes of quotes and backslashes there.
 
     Braces would be places of `exact_values.Exact`.
     """

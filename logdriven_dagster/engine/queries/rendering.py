@@ -106,7 +106,7 @@ def _parameters(run: WindowRun) -> "dict[str, Value | Column]":
 
 
 def with_instants(sql: str, run: WindowRun) -> str:
-    """The query with the bounds of a window of time written out.
+    """Return the query with the bounds of a window of time written out.
 
     Spark writes bound values into the text of a query, a TIMESTAMP without its offset: the second
     of the two hours when clocks go back would become the first.

@@ -25,7 +25,7 @@ WINDOW_START = "_window_start"
 
 
 def window_column(target: Target) -> str:
-    """The column whose value places a row of this target in a window.
+    """Return the column whose value places a row of this target in a window.
 
     Only a window that replaces all rows of its range can do without the technical column: the other
     modes must tell rows that this window wrote from rows that it did not.
@@ -131,7 +131,7 @@ def merged(schemas: "list[StructType]", table: str) -> "StructType":
 
 
 def _storable(kind: "DataType") -> "DataType":
-    """The type of a new column: integers have at least 32 bits, as in every table format."""
+    """Return the type of a new column: integers have at least 32 bits, as in every table format."""
     from pyspark.sql.types import ByteType, IntegerType, ShortType
 
     return IntegerType() if isinstance(kind, (ByteType, ShortType)) else kind

@@ -94,7 +94,7 @@ class Views:
             self.register(name, self._offered[name]())
 
     def _mentioned(self, sql: str) -> list[str]:
-        """The configured tables that a query reads, under their configured names."""
+        """Return the configured tables that a query reads, under their configured names."""
         plain = _plain(sql)
         if not any(name.lower() in plain for name in self._configured):
             return []

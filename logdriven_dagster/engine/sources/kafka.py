@@ -82,7 +82,7 @@ class KafkaReader(Reader):
 
 
 def _messages(reading: Reading, source: KafkaSource) -> "DataFrame":
-    """The messages of the window, a slice whose both ends are offsets.
+    """Return the messages of the window, a slice whose both ends are offsets.
 
     Reading it again gives the same messages, whatever came since.
     """
@@ -152,7 +152,7 @@ def _by_connector(
 
 
 def java_settings(settings: Mapping[str, str]) -> dict[str, str] | None:
-    """The settings as Kafka's client in Java spells them; None if one has no counterpart."""
+    """Return the settings as Kafka's client in Java spells them; None if one has no counterpart."""
     java, login = {"isolation.level": "read_committed"}, dict[str, str]()
     for name, value in settings.items():
         if name in ("sasl.username", "sasl.password"):

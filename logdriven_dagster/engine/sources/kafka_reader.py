@@ -44,7 +44,7 @@ class KafkaMessages(DataSource):
 
 
 def with_settings(given: Mapping[str, str], called: str) -> type[KafkaMessages]:
-    """The data source of one connection, by the name that Spark is to know it by.
+    """Return the data source of one connection, by the name that Spark is to know it by.
 
     Being no member of a module, the class is pickled whole, its settings included.
     """
@@ -114,7 +114,7 @@ def _batches(
 
 
 def _position_after(message: Any, part: Range, complaints: Complaints) -> int:
-    """The next offset; raises what a message says that is none."""
+    """Return the next offset; raises what a message says that is none."""
     error = message.error()
     if error is None:
         return int(message.offset()) + 1

@@ -49,14 +49,14 @@ def cut(table: TableConfig, window: Slice, first: int | None, last: int | None) 
 
 
 def key_range(table: TableConfig, window: Slice) -> tuple[int, int]:
-    """The keys to read: after the first of these numbers, up to and including the second."""
+    """Return the keys to read: after the first of these numbers, up to and including the second."""
     return int(window.low) - table.overlap, int(window.high or window.low)
 
 
 def keys_in_database(
     project: Project, run: WindowRun, source: JdbcSource, low: int
 ) -> tuple[int | None, int | None]:
-    """The least and the greatest key after `low`, by an index if there is one."""
+    """Return the least and the greatest key after `low`, by an index if there is one."""
     from sqlalchemy import func, select
 
     with database(project.connection(source.connection)) as engine, engine.connect() as c:
@@ -71,7 +71,7 @@ def keys_in_database(
 
 
 def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | None, int | None]":
-    """The least and the greatest key of any other source, which is read once for that."""
+    """Return the least and the greatest key of any other source, which is read once for that."""
     from pyspark.sql import functions as sf
 
     key = numeric(frame, str(source.key_column))
@@ -81,7 +81,7 @@ def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | 
 
 
 def numeric(frame: "DataFrame", name: str) -> "Column":
-    """The key as a number; text is compared by its value, 9 before 10."""
+    """Return the key as a number; text is compared by its value, 9 before 10."""
     column = frame[name]
     if frame.schema[column_name(frame, name)].dataType.simpleString() == "string":
         return column.cast(f"decimal({DIGITS},0)")
@@ -89,7 +89,7 @@ def numeric(frame: "DataFrame", name: str) -> "Column":
 
 
 def column_name(frame: "DataFrame", name: str) -> str:
-    """The column's name as the frame spells it."""
+    """Return the column's name as the frame spells it."""
     return next((known for known in frame.columns if known.lower() == name.lower()), name)
 
 
@@ -102,7 +102,7 @@ def lies_in_keys(frame: "DataFrame", source: Source, keys: tuple[int, int]) -> "
 def read_keys(
     reading: "Reading", source: JdbcSource, options: Mapping[str, str], frame: "DataFrame"
 ) -> "DataFrame":
-    """The rows of a window, by one query for each of `partitions` equal parts of its keys.
+    """Return the rows of a window, by one query for each of `partitions` equal parts of its keys.
 
     `frame` is the source as a whole, with the options that read it.
     """
@@ -161,7 +161,7 @@ def _number(column: "ColumnElement[Any]") -> "ColumnElement[Any]":
 
 
 def _bound(number: int) -> Any:
-    """A number as a parameter; one that fits is no decimal, with which no index is used."""
+    """Return a number as a parameter; one that fits is no decimal, with which no index is used."""
     import sqlalchemy as sa
 
     fits = -(2**63) <= number < 2**63

@@ -69,7 +69,7 @@ class Reader(ABC):
 
     @abstractmethod
     def whole(self, reading: Reading, source: Any) -> "DataFrame":
-        """The source as a frame, which nobody has computed yet.
+        """Return the source as a frame, which nobody has computed yet.
 
         Of a source that is cut into slices other than of keys, only those of the window.
         """
@@ -93,7 +93,7 @@ class Reader(ABC):
         return ()
 
     def fingerprint(self, reading: Reading, source: Any) -> Fingerprint | None:
-        """The state of a source of which one column costs much less than all of it.
+        """Return the state of a source of which one column costs much less than all of it.
 
         While it stays the same nobody counts anew which window its rows belong to. None: not known.
         """
@@ -101,7 +101,7 @@ class Reader(ABC):
         return None
 
     def without_rows(self, reading: Reading, source: Any) -> "DataFrame":
-        """An empty frame of the source's columns, for `logdriven validate --deep`."""
+        """Return an empty frame of the source's columns, for `logdriven validate --deep`."""
         return reading.spark.createDataFrame([], read_source(reading, source).schema)
 
     def frontier(
@@ -117,7 +117,7 @@ class Reader(ABC):
     def keys_after(
         self, project: Project, run: WindowRun, source: Any, spark: "Callable[[], SparkSession]"
     ) -> tuple[int | None, int | None]:
-        """The least and the greatest key after the low end of the run's slice."""
+        """Return the least and the greatest key after the low end of the run's slice."""
         reading = Reading(project, spark(), run)
         return keys.keys_in_frame(self.whole(reading, source), source, int(reading.slice.low))
 
@@ -134,7 +134,7 @@ def _reader(name: str) -> Reader:
 
 
 def read_source(reading: Reading, source: Source) -> "DataFrame":
-    """The source as a frame, restricted to the window if it names a column for that."""
+    """Return the source as a frame, restricted to the window if it names a column for that."""
     reader = reader_of(source)
     frame = reader.whole(reading, source)
     if source.key_column and not reader.asks_for_keys:

@@ -166,7 +166,7 @@ def _within(value: str, done: Iterable[TimeWindow] | int | None) -> str:
 
 
 def _digest(table: TableConfig, source: Source, files: Fingerprint) -> str:
-    """A hash of the files, and of all that decides what is counted."""
+    """Return a hash of the files, and of all that decides what is counted."""
     asked = (
         source.model_dump_json(),
         str(table.default_start),

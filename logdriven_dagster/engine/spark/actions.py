@@ -82,7 +82,7 @@ class Action(Generic[Result]):
         self._error: list[BaseException] = []
 
     def run(self) -> Result:
-        """The result of the work, or its exception."""
+        """Return the result of the work, or its exception."""
         from pyspark import InheritableThread
 
         thread = InheritableThread(target=self._body, daemon=True, session=self._spark)

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def remote_url(project: Project) -> str | None:
-    """The server's URL, secrets in it; None for a classic session.
+    """Return the server's URL, secrets in it; None for a classic session.
 
     `LOGDRIVEN_SPARK_REMOTE` wins over the project. UsageError for a server of another machine that
     does not see the project's folders.

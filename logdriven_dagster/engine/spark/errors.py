@@ -29,7 +29,7 @@ def repeats_its_cause(thrown: JvmException) -> bool:
 
 
 def _joined(chain: Sequence[JvmException]) -> str:
-    """The outermost exception; those whose causes say more go on with them."""
+    """Return the outermost exception; those whose causes say more go on with them."""
     first, *causes = chain
     text = _one(first)
     if not causes or _family(first) not in _SAID_BY_THEIR_CAUSE:
@@ -57,7 +57,7 @@ def _of_java(thrown: JvmException) -> "Sentence | None":
 
 
 def _family(thrown: JvmException) -> str:
-    """The condition without its variant: CAST_INVALID_INPUT, UNRESOLVED_COLUMN."""
+    """Return the condition without its variant: CAST_INVALID_INPUT, UNRESOLVED_COLUMN."""
     return (thrown.condition or "").partition(".")[0]
 
 
@@ -146,7 +146,7 @@ def _number(thrown: JvmException) -> str:
 
 
 def _raised_in_python(thrown: JvmException) -> str:
-    """The exception of a Python function, and the line of the user's file that raised it."""
+    """Return the exception of a Python function, and the line of the user's file that raised it."""
     text = thrown.message.partition("Traceback (most recent call last)")[2] or thrown.message
     text = re.sub(r"\s*SQLSTATE: \w+\s*$", "", text)
     raised = [line for line in text.splitlines() if re.match(r"[\w.]+(:|$)", line)]

@@ -39,7 +39,7 @@ def counted(spark: "SparkSession", label: str, write: Callable[[], None]) -> Que
 
 
 def query_counts(spark: "SparkSession", mark: Mark) -> QueryCounts:
-    """The counts of the latest query that ran under this mark."""
+    """Return the counts of the latest query that ran under this mark."""
     plan = mode_of(spark).query_plan(spark, mark)
     if plan is None:
         return QueryCounts(None, None)

@@ -50,7 +50,7 @@ class SparkMode(Protocol):
         ...
 
     def new_session(self, spark: "SparkSession") -> "SparkSession":
-        """A session over the same application, with views and settings of its own."""
+        """Return a session over the same application, with views and settings of its own."""
         ...
 
     def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
@@ -78,7 +78,7 @@ class SparkMode(Protocol):
         ...
 
     def input_files(self, frame: "DataFrame") -> list[str]:
-        """The locations of the files that the frame reads."""
+        """Return the locations of the files that the frame reads."""
         ...
 
     def query(
@@ -88,7 +88,7 @@ class SparkMode(Protocol):
         values: Mapping[str, Any],
         frames: "Mapping[str, DataFrame]",
     ) -> "DataFrame":
-        """The result of a query; `frames` are the views that it may name."""
+        """Return the result of a query; `frames` are the views that it may name."""
         ...
 
     def observed(self, observation: "Observation") -> Mapping[str, Any]:

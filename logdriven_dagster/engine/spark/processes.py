@@ -9,7 +9,7 @@ def started_at(process: psutil.Process) -> int:
 
 
 def living(pid: int, started: int) -> psutil.Process | None:
-    """The process of this number that was started then; None if it has ended.
+    """Return the process of this number that was started then; None if it has ended.
 
     psutil.AccessDenied: there is a process of this number, and nothing can be found out about it.
     """

@@ -15,7 +15,7 @@ LOOKED_UP = "logdriven_looked_up"
 
 
 def number(text: str) -> int:
-    """A count as Spark's status store writes it."""
+    """Return a count as Spark's status store writes it."""
     return int(text.replace(",", ""))
 
 
@@ -58,7 +58,7 @@ class QueryPlan:
         return None
 
     def most_rows(self) -> int | None:
-        """The rows of the node that put out the most; None if no node counts."""
+        """Return the rows of the node that put out the most; None if no node counts."""
         counted = [node.rows for node in self.nodes.values() if node.rows is not None]
         return max(counted, default=None)
 

@@ -65,7 +65,7 @@ def project_settings(project: Project) -> dict[str, str]:
 
 
 def session_settings(project: Project, *, few_rows: bool = False) -> dict[str, str]:
-    """The settings of every session that the engine uses: its results depend on them.
+    """Return the settings of every session that the engine uses: its results depend on them.
 
     Except for one: `few_rows` only decides how fast a session is, whose work goes through less than
     FEW_ROWS as far as anybody knows.
@@ -110,7 +110,7 @@ def option_texts(options: Mapping[str, Option]) -> dict[str, str]:
 
 
 def option_text(value: Option) -> str:
-    """An option of the configuration as Spark spells it."""
+    """Return an option of the configuration as Spark spells it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -190,7 +190,7 @@ def _drivers(project: Project) -> set[str]:
 
 
 def _jdbc_jars(project: Project) -> list[str]:
-    """The drivers of the project's connections that Debian's packages brought."""
+    """Return the drivers of the project's connections that Debian's packages brought."""
     names = [name for driver in _drivers(project) for name in _JDBC_JARS.get(driver, ())]
     return [str(_DEBIAN_JARS / name) for name in sorted(names) if (_DEBIAN_JARS / name).is_file()]
 

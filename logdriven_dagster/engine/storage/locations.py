@@ -12,7 +12,7 @@ STORAGES: dict[str, Storage] = {"file": LocalStorage()}
 
 
 def storage_of(location: str) -> Storage:
-    """The file system of a location, or of a path; TerminalStepError: not supported."""
+    """Return the file system of a location, or of a path; TerminalStepError: not supported."""
     scheme = location.partition("://")[0] if "://" in location else "file"
     if scheme not in STORAGES:
         raise TerminalStepError(f"{location}: {scheme}:// is not supported")

@@ -18,7 +18,7 @@ STAGED = re.compile(r"(\d+)-.+")
 
 
 def staging_folder(parent: str, job_id: int, what: str) -> str:
-    """A new empty folder below `parent` for what a job writes."""
+    """Return a new empty folder below `parent` for what a job writes."""
     return storage_of(parent).new_folder(parent, f"{job_id}-{what}")
 
 
@@ -29,7 +29,7 @@ def read_files(
     schema: "StructType",
     options: Mapping[str, str] | None = None,
 ) -> "DataFrame":
-    """A frame over exactly these files; without any, an empty one that costs nothing."""
+    """Return a frame over exactly these files; without any, an empty one that costs nothing."""
     if not files:
         return spark.createDataFrame([], schema).limit(0)
     reader = spark.read.format(form).schema(schema).options(**(options or {}))

@@ -116,7 +116,7 @@ class _TableAnalysis:
         query = self._project.step_sql(self._table, step)
         if step.loop_over is not None or step.python is not None:
             what = "a Python function" if step.python is not None else "a loop"
-            yield self._note(("steps", n), f"nobody knows the columns of {what} before it runs")
+            yield self._note(("steps", n), f"the columns of {what} are not known before it runs")
             frame = None
         elif query is not None:
             frame, found = self._result(("steps", n, "sql_file" if step.sql_file else "sql"), query)
@@ -178,7 +178,7 @@ class _TableAnalysis:
         except UnreadableSqlError:
             return  # Spark says what it thinks of it
         for name in sorted(read.keys() & self._unknown):
-            raise _UnknownError(f"nobody knows the columns of {read[name]}")
+            raise _UnknownError(f"the columns of {read[name]} are not known")
 
     def _name(self, name: str, frame: "DataFrame | None") -> None:
         """Let a name mean a frame from now on, or something that nobody knows."""

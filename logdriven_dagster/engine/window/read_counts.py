@@ -33,7 +33,7 @@ class ReadCounts:
         return frame
 
     def divided(self, staged: tuple[StagedRows, ...]) -> tuple[StagedRows, ...]:
-        """The rows of each window with what was read for it, as far as that is known."""
+        """Return the rows of each window with what was read for it, as far as that is known."""
         query = staged[0].query
         total = None if query is None else query.source
         if self._counting == "results" and total == sum(each.rows or 0 for each in staged):

@@ -36,7 +36,7 @@ class ExactReading:
         return ", ".join(f"{quoted(name)} {kind}" for name, kind in self.schema.items())
 
     def query(self, columns: Iterable[DatabaseColumn]) -> str | None:
-        """The query over `source` that casts; None if there is nothing to cast."""
+        """Return the query over `source` that casts; None if there is nothing to cast."""
         if not self.casts:
             return None
         parts = [

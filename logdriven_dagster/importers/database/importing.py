@@ -185,7 +185,7 @@ class _TableDraft:
         return day.replace(day=1) if period.unit is Unit.MONTH else day
 
     def _day(self, first: Any) -> date:
-        """The day of the first row; that of the data clock where there is none."""
+        """Return the day of the first row; that of the data clock where there is none."""
         moment = datetime.fromisoformat(first) if isinstance(first, str) else first
         if moment is None:
             return self.wish.today
@@ -193,7 +193,7 @@ class _TableDraft:
 
 
 def as_date(text: str) -> date | datetime | str:
-    """A day as YAML writes it without quotes; other texts stay as they are."""
+    """Return a day as YAML writes it without quotes; other texts stay as they are."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -201,7 +201,7 @@ def as_date(text: str) -> date | datetime | str:
 
 
 def as_wall_clock(start: object) -> object:
-    """A moment of a project as its files write it."""
+    """Return a moment of a project as its files write it."""
     if not isinstance(start, datetime):
         return start
     return start.date() if start.time() == time() else start.replace(tzinfo=None)

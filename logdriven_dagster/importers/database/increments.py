@@ -75,7 +75,7 @@ def _by_key(column: DatabaseColumn) -> Increment:
 
 
 def _counter(table: SourceTable) -> DatabaseColumn | None:
-    """The primary key, if it is one whole number that is not another table's."""
+    """Return the primary key, if it is one whole number that is not another table's."""
     from sqlalchemy import Integer
 
     if len(table.key) != 1:

@@ -54,7 +54,7 @@ class SourceTable:
 
 
 def open_database(connection: Connection) -> "Engine":
-    """The database of a connection; UsageError, without secrets, if it does not answer."""
+    """Return the database of a connection; UsageError, without secrets, if it does not answer."""
     import sqlalchemy as sa
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -164,7 +164,7 @@ def _parts(engine: "Engine", schema: str | None) -> set[str]:
 
 
 def least(engine: "Engine", table: SourceTable, column: str) -> Any:
-    """The smallest value of a column; None in an empty table."""
+    """Return the smallest value of a column; None in an empty table."""
     import sqlalchemy as sa
 
     origin = sa.table(table.name, sa.column(column), schema=table.schema)

@@ -78,7 +78,7 @@ class Ktr:
 
 
 def find_ktr(repository: Path, folder: str, name: str) -> Path:
-    """The file of a transformation: below its folder, or the only one of its name.
+    """Return the file of a transformation: below its folder, or the only one of its name.
 
     UntranslatableError if it is not there, or lies outside the repository.
     """

@@ -36,7 +36,7 @@ def _may_read(query: str, table: str, dialect: str | None) -> bool:
 
 
 def _plain(name: str) -> str:
-    """The name without the schema, which may be left out."""
+    """Return the name without the schema, which may be left out."""
     return name.rpartition(".")[2].lower()
 
 

@@ -41,7 +41,7 @@ class Translator:
     translation: Translation
 
     def table_steps(self, row: Transformation, jobs: Sequence[str]) -> KtrStep:
-        """The step that makes a table which these standard jobs run."""
+        """Return the step that makes a table which these standard jobs run."""
         try:
             found = self._read(row)
             return self._load(row, found, jobs)

@@ -81,7 +81,7 @@ class Context:
         )
 
     def kafka(self, end: End) -> str:
-        """The project's connection to Kafka: theirs stands in application.properties."""
+        """Return the project's connection to Kafka: theirs stands in application.properties."""
         if mapped := self.connections.get(end.kind, self.connections.get("kafka")):
             return mapped
         config = self.project.config.connections
@@ -106,14 +106,14 @@ class WorkflowStep:
 
 
 def option(text: str) -> str | int | bool:
-    """An option as YAML shows it best."""
+    """Return an option as YAML shows it best."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     return int(text) if is_whole(text) and (text == "0" or text[0] != "0") else text
 
 
 def original(step: Step) -> list[str]:
-    """A step as a comment, without its secrets."""
+    """Return a step as a comment, without its secrets."""
     lines = []
     for side, end in (("source", step.source), ("target", step.target)):
         lines.append(f"-- {side}={end.kind}")

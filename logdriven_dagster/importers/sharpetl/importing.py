@@ -198,7 +198,7 @@ class _WorkflowDraft:
         return self._ours(name) if name else None
 
     def _ours(self, name: str) -> str | None:
-        """The table of a workflow: one that is imported, or one of the project."""
+        """Return the table of a workflow: one that is imported, or one of the project."""
         if name in self._names:
             return self._names[name]
         return name if name in self._project.tables else None
@@ -234,7 +234,7 @@ class _WorkflowDraft:
         return list(depends.values())
 
     def _awaited(self) -> list[tuple[int, str]]:
-        """The workflows that this one waits for, each with the line that says so."""
+        """Return the workflows that this one waits for, each with the line that says so."""
         found = []
         if header := self._workflow.headers.get("dependsOn"):
             found += [(header.line, name) for name in header.value.split(",")]

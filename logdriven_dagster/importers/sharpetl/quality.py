@@ -20,7 +20,7 @@ _OCCASIONS = {"FAILURE": "failure", "SUCCESS": "success", "ALWAYS": "always"}
 
 
 def read_rules(path: Path | None) -> dict[str, SharpEtlRule]:
-    """The rules of a `quality-check.yaml` by name; UsageError if it is none."""
+    """Return the rules of a `quality-check.yaml` by name; UsageError if it is none."""
     if path is None:
         return {}
     try:

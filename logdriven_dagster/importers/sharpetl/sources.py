@@ -109,7 +109,7 @@ def _spark(context: Context, step: Step) -> WorkflowStep:
 
 
 def _name(end: End) -> str:
-    """The table of a database, of Hive or of an earlier step."""
+    """Return the table of a database, of Hive or of an earlier step."""
     table, database = end.get("tableName"), end.get("dbName")
     if not table:
         raise UntranslatableError(f"{end.kind}: neither a query nor a tableName")

@@ -93,14 +93,14 @@ class Steps:
         self.context.leave(step.line, f"step {step.name}, target=variables", problem)
 
     def _name(self, step: Step) -> str:
-        """A temporary table's name, so that queries go on reading it; else the step's."""
+        """Return a temporary table's name, so that queries go on reading it; else the step's."""
         taken = {values["step"].lower() for values in self.steps} | {"source"}
         wanted = _temp(self.context, step) if step.target.kind == "temp" else ""
         wanted = wanted or (f"step_{step.name}" if step.name[:1].isdigit() else step.name)
         return step_name(wanted, taken)
 
     def _renamed(self, sql: str) -> str:
-        """The query with temporary tables under the names of the steps that made them."""
+        """Return the query with temporary tables under the names of the steps that made them."""
         views = {t: s for t, s in self.context.temps.items() if t != s.lower()}
         try:
             return replace_tables(sql, views) if views else sql
@@ -174,5 +174,5 @@ class Steps:
 
 
 def _temp(context: Context, step: Step) -> str:
-    """The name of a temporary table, without quotes, its constants in place."""
+    """Return the name of a temporary table, without quotes, its constants in place."""
     return context.variables.constant(step.target.get("tableName").strip("`'\""))

@@ -15,7 +15,7 @@ _FILES = frozenset({"filePath", "fileDir", "sep", "header", "encoding"})
 
 
 def write_to(context: Context, step: Step) -> Values | None:
-    """The target; None where a result is only for later steps, or shown to people."""
+    """Return the target; None where a result is only for later steps, or shown to people."""
     kind, end = step.target.kind, step.target
     if kind in NOWHERE:
         context.leave_unknown(end.headers.values(), _DATABASE, f"target {kind}")
@@ -62,7 +62,7 @@ def _database(context: Context, step: Step) -> Values:
 
 
 def _primary_key(project: Project, connection: str, table: str) -> list[str]:
-    """The key by which Sharp ETL upserts: that of the table in its database."""
+    """Return the key by which Sharp ETL upserts: that of the table in its database."""
     import sqlalchemy as sa
     from sqlalchemy.exc import SQLAlchemyError
 

@@ -41,7 +41,7 @@ class Variables:
                 self.computed[name] = self.in_spark(text)
 
     def in_spark(self, sql: str) -> str:
-        """A query for Spark, with computed values in place."""
+        """Return a query for Spark, with computed values in place."""
         for name, expression in self.computed.items():
             reference = re.escape(f"${{{name}}}")
             pattern = rf"'{reference}'|{_BEFORE}{reference}{_AFTER}"
@@ -50,16 +50,16 @@ class Variables:
         return self.in_text(sql)
 
     def in_text(self, text: str) -> str:
-        """A path or a query for a database: names of theirs that have another name here."""
+        """Return a path or a query for a database: names of theirs that have another name here."""
         text = text.replace("${WORKFLOW_NAME}", self.workflow)
         return text.replace("${TASK_ID}", "${JOB_ID}")
 
     def constant(self, text: str) -> str:
-        """A name with its constants in place."""
+        """Return a name with its constants in place."""
         return _REFERENCE.sub(lambda match: self.constants.get(match[1], match[0]), text)
 
     def unknown(self, text: str) -> list[str]:
-        """The names in a text that nobody would replace."""
+        """Return the names in a text that nobody would replace."""
         parts = frozenset() if self.sliced else _OURS.keys()
         known = {*_WINDOW, *parts, *self.known, *self.constants}
         names = dict.fromkeys(_REFERENCE.findall(text))

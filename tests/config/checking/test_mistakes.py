@@ -190,7 +190,7 @@ IN_A_TABLE = {
     (DESCRIPTION, "~: x"): '1: the name null must be text; write "null" in quotes',
     (DESCRIPTION, "[a]: x"): "2: a list or mapping cannot be the name of a field",
     (DESCRIPTION, "<<: [a]"): "2: `<<` must name fields",
-    ("One row", "One \x07 row"): "2: the character U+0007 cannot stand in YAML; remove it",
+    ("One row", "One \x07 row"): "2: the character U+0007 is not allowed in YAML; remove it",
     ("    source:", "    \u00a0source:"): "8: steps[0].\u00a0source: unknown field; did you mean 'source'?",
     ("description:", "for_each: x\ndescription:"): "2: for_each: must be a list, {csv: file} or {yaml: file}",
     ("description:", "for_each: {csv: items.csv}\ndescription:"): "2: for_each.csv: no such file: tables/items.csv",

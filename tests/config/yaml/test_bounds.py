@@ -18,10 +18,10 @@ MERGES = "\n".join(
     ]
 )
 HOSTILE = {
-    "exponential": (LAUGHS, "aliases stand for more than 100,000 values"),
-    "merged": (MERGES, "aliases stand for more than 100,000 values"),
-    "recursive list": ("a: &a [*a]", "an alias stands for what it is a part of"),
-    "recursive fields": ("&a\nb: *a", "an alias stands for what it is a part of"),
+    "exponential": (LAUGHS, "aliases repeat more than 100,000 values"),
+    "merged": (MERGES, "aliases repeat more than 100,000 values"),
+    "recursive list": ("a: &a [*a]", "an alias refers to a value that contains it"),
+    "recursive fields": ("&a\nb: *a", "an alias refers to a value that contains it"),
     "deep": ("a: " + "[" * 2000 + "]" * 2000, "nested more than 100 levels deep"),
 }
 

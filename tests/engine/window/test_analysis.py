@@ -56,8 +56,8 @@ def test_what_is_made_of_unknown_columns_is_left_out_with_a_note(lab: Lab):
     sql = "SELECT anything FROM ods.t"
     lab.table("dws.t", {"step": "load", "sql": sql, "target": TARGET}, depends_on=["ods.t"])
     assert found(lab) == [
-        "* ods.t ('steps', 0): nobody knows the columns of a Python function before it runs",
-        "* dws.t ('steps', 0, 'sql'): nobody knows the columns of ods.t",
+        "* ods.t ('steps', 0): the columns of a Python function are not known before it runs",
+        "* dws.t ('steps', 0, 'sql'): the columns of ods.t are not known",
     ]
 
 
@@ -66,7 +66,7 @@ def test_a_source_that_is_not_there_yet_is_no_mistake(lab: Lab):
     lab.table("ods.t", {"source": source, "sql": "SELECT a FROM source", "target": TARGET})
     missing, query = found(lab)
     assert missing.startswith("* ods.t ('steps', 0, 'source'): there is no file or folder")
-    assert query == "* ods.t ('steps', 0, 'sql'): nobody knows the columns of source"
+    assert query == "* ods.t ('steps', 0, 'sql'): the columns of source are not known"
 
 
 def test_rules_are_looked_at_over_the_columns_of_the_result(lab: Lab):

@@ -48,7 +48,9 @@ class Files(_Batches):
             if not isinstance(source, FilesSource) or source.columns:
                 continue
             if source.on_empty == "succeed":
-                problem = "on_empty: succeed needs columns, since no file tells them"
+                problem = (
+                    "on_empty: succeed needs columns, since there is no file to read them from"
+                )
                 yield f"step {step.step}: {problem}"
 
 

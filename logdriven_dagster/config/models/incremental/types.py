@@ -69,7 +69,7 @@ class IncrementalType:
         return False
 
     def slice_text(self, number: str, start: str | None, end: str | None) -> str:
-        """A slice of these ends on a line; `number` is `#` and the number."""
+        """Show a slice of these ends on a line; `number` is `#` and the number."""
         _ = start, end
         return number
 

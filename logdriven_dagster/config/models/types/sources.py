@@ -66,5 +66,5 @@ class Source(Part):
         yield from ()
 
     def whole(self) -> "Source":
-        """The source without what keeps rows or records of it away from a reader."""
+        """Return the source without what keeps rows or records of it away from a reader."""
         return self

@@ -86,14 +86,13 @@ class TableTarget(Target):
     def _existing_rows_have_a_meaning(self) -> Self:
         if "existing_rows" not in self.model_fields_set:
             return self
-        whatever = "whoever wrote them"
+        whatever = "whoever wrote them; remove existing_rows"
         if self.mode == "upsert":
-            raise ValueError(f"mode upsert updates rows by their key, {whatever}: no existing_rows")
+            raise ValueError(f"mode upsert updates rows by their key, {whatever}")
         if self.mode == "overwrite":
-            raise ValueError(f"mode overwrite replaces all rows, {whatever}: no existing_rows")
+            raise ValueError(f"mode overwrite replaces all rows, {whatever}")
         if self.mode == "overwrite_window" and self.window_column:
-            problem = f"a window replaces all rows of its window_column, {whatever}"
-            raise ValueError(f"{problem}: no existing_rows")
+            raise ValueError(f"a window replaces all rows of its window_column, {whatever}")
         return self
 
     @model_validator(mode="after")

@@ -92,7 +92,7 @@ def _remove(project: Project, source: FilesSource, file: FoundFile) -> None:
 
 
 def _free_name(system: Any, folder: str, path: str) -> str:
-    """The file's name, with a number if the folder has one of that name."""
+    """Return the file's name, with a number if the folder has one of that name."""
     name = Path(path).name
     stem, dot, suffix = name.partition(".")
     n = 1

@@ -69,7 +69,7 @@ def _problem(source: JsonSource, row: "Row") -> str:
 
 
 def _within(reading: Reading, source: JsonSource, found: "DataFrame", moment: str) -> "DataFrame":
-    """The records of the window; a line with several is one of every window."""
+    """Return the records of the window; a line with several is one of every window."""
     from pyspark.sql import functions as sf
 
     columns = declared(source)
@@ -106,7 +106,7 @@ class _Keys:
     source: JsonSource
 
     def of_text(self, text: str, kind: "DataType", place: str, depth: int = 0) -> str:
-        """The problems within a text, which holds a value of the type."""
+        """Return the problems within a text, which holds a value of the type."""
         from pyspark.sql import types as ty
 
         keys, found = f"keys{depth}", []
@@ -153,14 +153,14 @@ class _Keys:
         return found
 
     def _parsed(self, text: str, kind: str) -> str:
-        """The text read by Spark, with the options of the source."""
+        """Return the text read by Spark, with the options of the source."""
         options = record_options(self.source) | {"mode": "PERMISSIVE"}
         pairs = ", ".join(f"{text_literal(k)}, {text_literal(v)}" for k, v in options.items())
         return f"from_json({text}, {text_literal(kind)}, map({pairs}))"
 
 
 def _let(name: str, value: str, body: str) -> str:
-    """The body, in which the name stands for a value that is computed once."""
+    """Return the body, in which the name stands for a value that is computed once."""
     return f"transform(array({value}), {name} -> {body})[0]"
 
 

@@ -166,7 +166,7 @@ class Suspect:
         return f"{short(record)} does not fit the columns", None
 
     def _values(self, record: str, names: Sequence[str]) -> Mapping[str, str | None]:
-        """The texts of a record by column; ValueError says why there are none."""
+        """Return the texts of a record by column; ValueError says why there are none."""
         if isinstance(self.source, JsonSource):
             values = _parsed(record)
             texts = {name: values.get(name) for name in names}

@@ -118,7 +118,7 @@ def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:
 
 
 def load_files(reading: Reading, source: Any, columns: "str | StructType | None") -> "DataFrame":
-    """The files of a source, or those of the window, read with these columns."""
+    """Return the files of a source, or those of the window, read with these columns."""
     reader = reading.spark.read.format(source.type).options(**_options(source))
     if columns is not None:
         reader = reader.schema(columns)

@@ -91,7 +91,7 @@ def read_as(source: RecordsSource, columns: "StructType") -> "StructType":
 
 
 def declared(source: RecordsSource) -> "StructType | None":
-    """The columns as the configuration names them."""
+    """Return the columns as the configuration names them."""
     return columns_of_ddl(source.columns) if source.columns else None
 
 
@@ -177,7 +177,7 @@ class Doubt:
 
 
 def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:
-    """The columns that Spark does not read strictly by itself."""
+    """Return the columns that Spark does not read strictly by itself."""
     columns = declared(source)
     goals = {field.name.lower(): field.dataType for field in columns.fields} if columns else {}
     found = []
@@ -216,7 +216,7 @@ def _is_judged_as_text(source: RecordsSource, field: "StructField") -> bool:
 
 
 def _moment(name: str, source: RecordsSource) -> Doubt:
-    """A time in a text: a day at least, and nothing that the clocks of the zone skip.
+    """Return a time in a text: a day at least, and nothing that the clocks of the zone skip.
 
     A number in JSON is one of seconds, as Spark has it.
     """
@@ -250,7 +250,7 @@ def _narrowed(name: str, wide: "DataType", narrow: "DataType") -> Doubt:
 
 
 def _sql(kind: "DataType") -> str:
-    """The type as Spark's SQL names it, whatever the names of its fields are."""
+    """Return the type as Spark's SQL names it, whatever the names of its fields are."""
     from pyspark.sql import types as ty
 
     if isinstance(kind, ty.ArrayType):

@@ -10,7 +10,7 @@ _LONGEST_CHAIN = 20
 
 
 def causes(error: BaseException) -> tuple[JvmException, ...]:
-    """The exceptions behind an error, outermost first."""
+    """Return the exceptions behind an error, outermost first."""
     return tuple(map(_of_java, _causes(internals.java_error(error))))
 
 

@@ -56,7 +56,7 @@ def java_observation(observation: "Observation") -> Any:
 
 
 def java_error(error: BaseException) -> Any | None:
-    """The exception that Java threw, if Python's was made of one."""
+    """Return the exception that Java threw, if Python's was made of one."""
     return getattr(error, "_origin", None) or getattr(error, "java_exception", None)
 
 

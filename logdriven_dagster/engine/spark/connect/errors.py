@@ -12,7 +12,7 @@ _FORGOTTEN = ("INVALID_HANDLE.", "INVALID_CURSOR.")
 
 
 def causes(error: BaseException) -> tuple[JvmException, ...]:
-    """The exceptions behind one of Connect, outermost first."""
+    """Return the exceptions behind one of Connect, outermost first."""
     from logdriven_dagster.engine.spark.connect.channels import details_of
 
     return _chain(details_of(error)) or (_of_grpc(error),)
@@ -44,7 +44,7 @@ def _chain(details: Any) -> tuple[JvmException, ...]:
 
 
 def _of_grpc(error: Any) -> JvmException:
-    """An error without a chain: the server did not answer, or does not know us any more."""
+    """Return an error without a chain: the server did not answer, or does not know us any more."""
     code = error.getGrpcStatusCode().name if hasattr(error, "getGrpcStatusCode") else ""
     condition = _condition(error)
     gone = code in _LOST or (condition or "").startswith(_FORGOTTEN)

@@ -62,7 +62,7 @@ def pages_key(token: str) -> str:
 
 
 def status_pages(port: int | str, application: str, token: str) -> StatusPages:
-    """The pages of an application on this port."""
+    """Return the pages of an application on this port."""
     signed = _base64(b'{"alg":"HS256"}') + b"." + _base64(b'{"sub":"logdriven"}')
     signature = hmac.digest(_key(token), signed, "sha256")
     bearer = (signed + b"." + _base64(signature)).decode()
@@ -76,7 +76,7 @@ def is_ours(spark: "SparkSession") -> bool:
 
 
 def query_plan(spark: "SparkSession", tag: str) -> QueryPlan | None:
-    """The latest query that ran under this tag; None if nobody can tell.
+    """Return the latest query that ran under this tag; None if nobody can tell.
 
     That is so on a server that is not ours, and where the server, which keeps the last queries of
     all its clients only, has forgotten this one or does not answer: a count never fails a window.
@@ -115,7 +115,7 @@ _known_pages: dict[tuple[str, str | None], StatusPages | None] = {}
 
 
 def _finished(pages: StatusPages, tag: str) -> list[int]:
-    """The executions under a tag, in their order; none before all of them have ended.
+    """Return the executions under a tag, in their order; none before all of them have ended.
 
     Jobs know their tags, executions know their jobs. A JDBC write is several executions below one
     root: each counts only the stages that it ran.
@@ -135,7 +135,7 @@ def _jobs(execution: Json) -> set[int]:
 
 
 def _plan(executions: Sequence[Json]) -> QueryPlan:
-    """The plan of the last execution; a row count is that of whichever ran the node."""
+    """Return the plan of the last execution; a row count is that of whichever ran the node."""
     rows: dict[int, list[int]] = {}
     for execution in executions:
         for node in execution["nodes"]:

@@ -42,7 +42,7 @@ def settings_digest(project: Project) -> str:
 
 
 def start(project: Project, before_stop: Callable[[Server], None]) -> StartedServer:
-    """The project's server, ready for work; started, or started anew for changed settings.
+    """Return the project's server, ready for work; started, or started anew for changed settings.
 
     `before_stop` is called with a server that has to go; what it raises lets it be. UsageError if
     no server comes up.

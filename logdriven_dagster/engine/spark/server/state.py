@@ -68,7 +68,7 @@ def folder(project: Project) -> Path:
 
 
 def running(project: Project) -> Server | None:
-    """The project's server, if its process lives on this machine.
+    """Return the project's server, if its process lives on this machine.
 
     A file that another user could have written is not believed: it may lead to a server of theirs.
     """

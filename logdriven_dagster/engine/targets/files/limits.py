@@ -20,7 +20,7 @@ _EPOCH = "TIMESTAMP'1970-01-01 00:00:00Z'"
 
 
 def storable(frame: "DataFrame", form: str) -> "DataFrame":
-    """The rows, with an error for each value that files of this form would change.
+    """Return the rows, with an error for each value that files of this form would change.
 
     TerminalStepError for a column none of whose values they can hold.
     """
@@ -47,7 +47,7 @@ def _problem_in_json(kind: "DataType") -> str | None:
     from pyspark.sql import types as ty
 
     if isinstance(kind, ty.VariantType):
-        return "whose null and NULL are one there; write it as text by to_json"
+        return "where null and NULL would become one value; write it as text by to_json"
     if isinstance(kind, ty.MapType) and kind.keyType.typeName() != "string":
         return "whose keys are not strings; cast the keys to STRING"
     inner: list[DataType] = []

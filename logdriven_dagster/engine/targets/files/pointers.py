@@ -71,7 +71,7 @@ class Pointer:
 
 
 def total(pointers: Iterable[Pointer]) -> int | None:
-    """The rows of several pointers together; None if one of them does not tell its own."""
+    """Return the rows of several pointers together; None if one of them does not tell its own."""
     rows = [pointer.rows for pointer in pointers]
     return None if None in rows else sum(number or 0 for number in rows)
 
@@ -154,7 +154,7 @@ class Pointers:
 
 @lru_cache(maxsize=100_000)
 def _pointer(location: str, _version: int) -> Pointer:
-    """The pointer in this version of a file, read once: a table may have thousands.
+    """Return the pointer in this version of a file, read once: a table may have thousands.
 
     The listing tells the version, so no file is looked at by itself.
     """

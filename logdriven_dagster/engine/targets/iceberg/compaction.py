@@ -119,7 +119,7 @@ def _windows(
 def _earliest(
     table: "Table", column: str, file: "DataFile", config: TableConfig
 ) -> datetime | None:
-    """The smallest value of a window column in a file, as its statistics tell."""
+    """Return the smallest value of a window column in a file, as its statistics tell."""
     from pyiceberg.conversions import from_bytes
 
     field = table.schema().find_field(column, case_sensitive=False)

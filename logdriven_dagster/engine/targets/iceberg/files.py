@@ -78,7 +78,7 @@ def _terms() -> Any:
 
 
 def bound_text(schema: "Schema", column: str, moment: datetime) -> str:
-    """A window's bound as a literal of the column's type.
+    """Return a window's bound as a literal of the column's type.
 
     A day counts as its first instant, so a bound within a day is that of the next day.
     """

@@ -57,7 +57,7 @@ class Named:
 
 
 def named_files(table: "Table", snapshots: "Sequence[Snapshot]") -> Named:
-    """The data files and metadata files that these snapshots of the table name."""
+    """Return the data files and metadata files that these snapshots of the table name."""
     locations = [table.metadata_location]
     locations += [entry.metadata_file for entry in table.metadata.metadata_log]
     statistics = [*table.metadata.statistics, *table.metadata.partition_statistics]

@@ -38,7 +38,7 @@ def identities(runs: Sequence[WindowRun]) -> dict[str, str]:
 
 
 def publication(staged: Sequence[StagedRows], merged: Merged | None = None) -> dict[str, str]:
-    """The properties of a snapshot that publishes the rows of one window or of several."""
+    """Return the properties of a snapshot that publishes the rows of one window or of several."""
     each = [identity(rows.run) | origin(rows) for rows in staged]
     counts = {"inserted": str(merged.inserted), "updated": str(merged.updated)} if merged else {}
     return each[0] | counts if len(each) == 1 else _of_several(each)
@@ -49,12 +49,12 @@ def _of_several(each: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def origin(staged: StagedRows) -> dict[str, str]:
-    """The properties that name published rows, whoever staged and whoever published them."""
+    """Return the properties that name published rows, whoever staged and whoever published them."""
     return {"staging": name_of(staged.location), "staged_by": str(staged.staged_by)}
 
 
 def snapshots_of(table: "Table", staged: Sequence[StagedRows]) -> list[str | None]:
-    """The snapshot that published the rows of each window, if there is one."""
+    """Return the snapshot that published the rows of each window, if there is one."""
     found: dict[tuple[str | None, str | None], str] = {}
     for snapshot, properties in _newest_first(table):
         named = properties.get("staging"), properties.get("staged_by")
@@ -104,7 +104,7 @@ def indispensable(table: "Table") -> set[int]:
 
 
 def of_windows(table: "Table", windows: Collection[tuple[str, str]]) -> set[int]:
-    """The snapshots of windows, each given by its table and its `data_range_start`.
+    """Return the snapshots of windows, each given by its table and its `data_range_start`.
 
     Whoever goes on with an attempt finds there what it published, and which token is the newest.
     """

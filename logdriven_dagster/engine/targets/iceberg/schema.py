@@ -92,7 +92,7 @@ def _primitives() -> "dict[str, Callable[[], Any]]":
 
 
 def spark_schema(schema: "Schema") -> "StructType":
-    """The schema with which Spark reads the table's files."""
+    """Return the schema with which Spark reads the table's files."""
     from pyspark.sql.types import StructField, StructType
 
     return StructType(

@@ -186,7 +186,7 @@ def _expired(
 
 
 def _only_of(table: "Table", expired: Collection[int]) -> set[str]:
-    """The files that no other snapshots name."""
+    """Return the files that no other snapshots name."""
     if not expired:
         return set()
     gone = set(expired)

@@ -67,7 +67,7 @@ class Hit:
 def merge(
     spark: "SparkSession", table: "Table", key: tuple[str, ...], staged: StagedRows
 ) -> "tuple[list[DataFile], tuple[str, ...], Merged]":
-    """The files to remove, and those to add, which hold the surviving and the new rows."""
+    """Return the files to remove, and those to add, which hold the surviving and the new rows."""
     new = read_files(spark, "parquet", staged.files, staged.schema)
     hit = Hit([])
     if staged.files and matching_files(table):

@@ -59,7 +59,7 @@ def _reflected(target: JdbcTarget, conn: "Connection") -> "Table | None":
 
 
 def _counted(conn: "Connection", table: "Table") -> int | None:
-    """The rows of a table of a database, which it has to count; None for very many."""
+    """Return the rows of a table of a database, which it has to count; None for very many."""
     from sqlalchemy import func, literal, select
 
     some = select(literal(1)).select_from(table).limit(_MOST_COUNTED + 1).subquery()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def replaced_rows(
     table: "Table", window: TimeWindow, target: JdbcTarget, backend: str
 ) -> "list[ColumnElement[bool]]":
-    """The conditions of the rows that the new ones replace, by mode; none for all rows.
+    """Return the conditions of the rows that the new ones replace, by mode; none for all rows.
 
     Of MariaDB's TIMESTAMP they are true in sessions whose time zone is UTC.
     """
@@ -36,7 +36,7 @@ def has_moments(table: "Table") -> bool:
 
 
 def _bound(column: Any, moment: datetime, backend: str) -> Any:
-    """A window's bound as a value of the column's type."""
+    """Return a window's bound as a value of the column's type."""
     import sqlalchemy as sa
 
     if column.name == WINDOW_START:
