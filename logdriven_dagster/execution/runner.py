@@ -18,7 +18,7 @@ from logdriven_dagster.execution.catching_up.on_running import (
     with_replaceable,
 )
 from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
-from logdriven_dagster.execution.catching_up.refreshing import Refreshing, refuse_undue
+from logdriven_dagster.execution.catching_up.refreshing import RefreshQueue, refuse_undue
 from logdriven_dagster.execution.definitions.in_force import with_settings_in_force
 from logdriven_dagster.execution.events import (
     WindowEvent,
@@ -210,7 +210,7 @@ class Runner:
         ]
         for order in orders[-1:]:
             refuse_undue(order)
-        yield from Refreshing(orders, self.passes).passes()
+        yield from RefreshQueue(orders, self.passes).passes()
 
     @gathering
     def write_frame(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from logdriven_dagster.model.batches import Taken
+from logdriven_dagster.model.batches import TakenBatches
 from logdriven_dagster.model.windows import Reads, TimeWindow
 
 
@@ -131,7 +131,7 @@ class Claim:
     can come later than that."""
 
 
-_NOTHING = Taken()
+_NOTHING = TakenBatches()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Attempt:
     standing: int | None = None
     """The job that has finished the window before, and counts as long as this one, which is a
     refresh then, has changed nothing."""
-    taken: Taken = _NOTHING
+    taken: TakenBatches = _NOTHING
     """The batches that it takes and makes."""
 
     def __str__(self) -> str:

@@ -180,7 +180,7 @@ class Intake:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenBatches:
     """What a run takes and makes. Source: BDRE, the output of InitJob."""
 
     target_batch_id: int | None = None

@@ -40,7 +40,7 @@ class OpenWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedWindow:
     """A window whose latest attempt ended lately."""
 
     window: TimeWindow
@@ -96,5 +96,5 @@ class TableLog:
     """(Step, source) of a table that consumes batches → how many wait for the next slices."""
     unmarked: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """(Step, source) with a `cut_pattern` → how many more wait for one that is marked by it."""
-    recent: tuple[Ended, ...] = ()
+    recent: tuple[EndedWindow, ...] = ()
     """What ended within the longest delay after which another table follows; none without."""

@@ -1,6 +1,6 @@
 """What runs next: pure functions of the tables, the run log and `now`."""
 
-from logdriven_dagster.planning.conditions import Missing
+from logdriven_dagster.planning.conditions import MissingRange
 from logdriven_dagster.planning.dependencies import (
     awaited_range,
     missing_dependencies,
@@ -27,7 +27,7 @@ __all__ = [
     "Blocked",
     "DependenciesMissing",
     "EarlierUnfinished",
-    "Missing",
+    "MissingRange",
     "NotApplying",
     "NotDue",
     "Plan",

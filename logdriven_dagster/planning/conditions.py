@@ -34,7 +34,7 @@ from logdriven_dagster.model.windows import TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingRange:
     """A range of an upstream table that has not come to what is awaited of it."""
 
     table: str
@@ -45,32 +45,36 @@ class Missing:
         return f"{self.table} {self.window}: {self.reason}"
 
 
-def not_succeeded(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iterator[Missing]:
+def not_succeeded(
+    upstream: TableConfig, log: TableLog, awaited: TimeWindow
+) -> Iterator[MissingRange]:
     """The parts of the awaited range that have not succeeded."""
     for gap in uncovered(awaited, log.finished):
-        yield Missing(upstream.table, gap, _why(gap, log))
+        yield MissingRange(upstream.table, gap, _why(gap, log))
 
 
-def not_ended(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iterator[Missing]:
+def not_ended(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iterator[MissingRange]:
     """The parts of the awaited range that are running, or were never tried."""
     closed = [item.window for item in log.open if item.has_ended]
     going_on = [item.window for item in log.open if not item.has_ended]
     ended = without(union(log.finished, log.skipped, closed), going_on)
     for gap in uncovered(awaited, ended):
-        yield Missing(upstream.table, gap, _why(gap, log))
+        yield MissingRange(upstream.table, gap, _why(gap, log))
 
 
-def not_failed(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iterator[Missing]:
+def not_failed(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iterator[MissingRange]:
     """What there is to wait for before a failure, other than a window that did fail."""
     not_over = list(not_ended(upstream, log, awaited))
     if not_over or _has_ended_in(Status.FAILURE, log, awaited):
         yield from not_over
     elif discarded := _has_ended_in(Status.DISCARDED, log, awaited):
         reason = f"DISCARDED in job {discarded.job_id}; its next attempt decides"
-        yield Missing(upstream.table, discarded.window, reason)
+        yield MissingRange(upstream.table, discarded.window, reason)
 
 
-CONDITIONS: Mapping[Condition, Callable[[TableConfig, TableLog, TimeWindow], Iterator[Missing]]]
+CONDITIONS: Mapping[
+    Condition, Callable[[TableConfig, TableLog, TimeWindow], Iterator[MissingRange]]
+]
 CONDITIONS = {"success": not_succeeded, "always": not_ended, "failure": not_failed}
 
 
@@ -83,7 +87,7 @@ def cannot_fail(log: TableLog, awaited: TimeWindow | None) -> bool:
 
 def too_early(
     upstream: TableConfig, dependency: Dependency, log: TableLog, awaited: TimeWindow
-) -> Iterator[Missing]:
+) -> Iterator[MissingRange]:
     """What is left of the delay after the end of the latest attempt in the awaited range."""
     ago = [item.ago for item in log.recent if item.window.overlaps(awaited)]
     yield from _left(upstream, dependency, awaited, min(ago, default=dependency.delay))
@@ -91,7 +95,7 @@ def too_early(
 
 def snapshot_too_early(
     upstream: TableConfig, dependency: Dependency, log: TableLog, awaited: TimeWindow, needed: float
-) -> Iterator[Missing]:
+) -> Iterator[MissingRange]:
     """What is left of the delay after the first snapshot that reaches as far as `needed`."""
     lately = [item.window for item in log.recent]
     if any(old.end.timestamp() >= needed for old in without(log.finished, lately)):
@@ -106,11 +110,11 @@ def snapshot_too_early(
 
 def _left(
     upstream: TableConfig, dependency: Dependency, awaited: TimeWindow, ago: timedelta
-) -> Iterator[Missing]:
+) -> Iterator[MissingRange]:
     if ago < dependency.delay:
         left = _seconds(dependency.delay - ago)
         reason = f"ended {_seconds(ago)} ago; {left} of the delay of {dependency.delay} are left"
-        yield Missing(upstream.table, awaited, reason)
+        yield MissingRange(upstream.table, awaited, reason)
 
 
 def _seconds(length: timedelta) -> timedelta:

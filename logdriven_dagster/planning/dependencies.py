@@ -13,7 +13,7 @@ from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import Reads, Slice, TimeWindow, in_zone
 from logdriven_dagster.planning.conditions import (
     CONDITIONS,
-    Missing,
+    MissingRange,
     cannot_fail,
     snapshot_too_early,
     too_early,
@@ -69,7 +69,7 @@ def missing_dependencies(
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
-) -> Iterator[Missing]:
+) -> Iterator[MissingRange]:
     """The upstream ranges that `window` still waits for, by table and oldest first."""
     for dependency in table.managed_dependencies:
         yield from missing_of(dependency, table, window, tables, logs)
@@ -81,7 +81,7 @@ def missing_of(
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
-) -> Iterator[Missing]:
+) -> Iterator[MissingRange]:
     """The ranges of one upstream that `window` still waits for, oldest first."""
     upstream = tables[dependency.table]
     if upstream.is_sliced and dependency.window != "none":
@@ -97,7 +97,7 @@ def not_applying(
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
-) -> Missing | None:
+) -> MissingRange | None:
     """The failure that `window` waits for and that cannot come any more; None: it may apply."""
     for dependency in table.managed_dependencies:
         if dependency.condition != "failure":
@@ -105,7 +105,7 @@ def not_applying(
         upstream = tables[dependency.table]
         awaited = awaited_range(upstream, dependency, window)
         if cannot_fail(logs.get(upstream.table, TableLog()), awaited):
-            return Missing(upstream.table, awaited or window, "did not fail")
+            return MissingRange(upstream.table, awaited or window, "did not fail")
     return None
 
 
@@ -115,7 +115,7 @@ def _unmet(
     log: TableLog,
     awaited: TimeWindow,
     window: TimeWindow,
-) -> Iterator[Missing]:
+) -> Iterator[MissingRange]:
     """What one dependency still lacks: its condition, or else its delay."""
     needed = -math.inf
     if dependency.window == "newest" or dependency.read == "none":
@@ -141,7 +141,7 @@ def _missing_slices(
     window: TimeWindow,
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
-) -> Iterator[Missing]:
+) -> Iterator[MissingRange]:
     """Rows of any time may be in any slice: all must be loaded that were there when it was due.
 
     A table that consumes batches has them when those who make them do, and its queue is empty.
@@ -151,19 +151,19 @@ def _missing_slices(
         return
     if upstream.incremental.takes_upstream_batches:
         if log.open or any(log.queued.values()):
-            yield Missing(upstream.table, window, "batches are waiting in its queue")
+            yield MissingRange(upstream.table, window, "batches are waiting in its queue")
         yield from missing_dependencies(upstream, window, tables, logs)
     else:
         loaded = complete_until(log) - table.delay.total_seconds()
         if loaded < window.end.timestamp():
             late = " and its delay" if table.delay else ""
             reason = f"not everything up to its end{late} is loaded yet"
-            yield Missing(upstream.table, _from(loaded, window), reason)
+            yield MissingRange(upstream.table, _from(loaded, window), reason)
 
 
 def _missing_snapshot(
     upstream: TableConfig, log: TableLog, awaited: TimeWindow, needed: float
-) -> Iterator[Missing]:
+) -> Iterator[MissingRange]:
     """A later snapshot holds all that an earlier one did, so any at least as new will do.
 
     What is read needs one at all; it is the newest when its turn comes. Source: Kettle, an
@@ -171,9 +171,11 @@ def _missing_snapshot(
     """
     newest = max((done.end.timestamp() for done in log.finished), default=None)
     if newest is None:
-        yield Missing(upstream.table, awaited, "no snapshot has succeeded yet")
+        yield MissingRange(upstream.table, awaited, "no snapshot has succeeded yet")
     elif newest < needed:
-        yield Missing(upstream.table, _from(newest, awaited), "no snapshot of that time or later")
+        yield MissingRange(
+            upstream.table, _from(newest, awaited), "no snapshot of that time or later"
+        )
 
 
 def _from(moment: float, window: TimeWindow) -> TimeWindow:

@@ -10,7 +10,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import Slice, TimeWindow
-from logdriven_dagster.planning.conditions import Missing
+from logdriven_dagster.planning.conditions import MissingRange
 from logdriven_dagster.planning.dependencies import missing_dependencies, not_applying
 from logdriven_dagster.planning.pending import next_due, unfinished_windows
 from logdriven_dagster.planning.reruns import seen, unseen
@@ -174,7 +174,7 @@ def obstacle_to_rerun(
     return _waiting(unseen(table, window, tables, logs, now))
 
 
-def _waiting(found: Iterator[Missing]) -> DependenciesMissing | None:
+def _waiting(found: Iterator[MissingRange]) -> DependenciesMissing | None:
     missing = list(islice(found, _SHOWN + 1))
     if not missing:
         return None

@@ -14,7 +14,7 @@ from logdriven_dagster.config.models.tables import Dependency, TableConfig
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow, in_zone
-from logdriven_dagster.planning.conditions import Missing
+from logdriven_dagster.planning.conditions import MissingRange
 from logdriven_dagster.planning.dependencies import missing_of, reads_all
 from logdriven_dagster.planning.pending import due, elapsed
 
@@ -54,7 +54,7 @@ def unseen(
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
     now: datetime,
-) -> Iterator[Missing]:
+) -> Iterator[MissingRange]:
     """What is due of the upstreams that bring late rows of a window, and has not run."""
     whole = _reach(table, window, _newest(table, tables, now))
     for dependency in table.managed_dependencies:

@@ -18,7 +18,7 @@ from logdriven_dagster.model.batches import (
     Intake,
     Process,
     Processes,
-    Taken,
+    TakenBatches,
     marking_of,
     recoverable,
     union_of,
@@ -69,7 +69,7 @@ def claim(
         attempts = [
             replace(
                 attempt,
-                taken=Taken(
+                taken=TakenBatches(
                     batches.take_none(conn, attempt).target_batch_id if made else None,
                     last_recoverable_step=goes_on,
                 ),
@@ -93,7 +93,7 @@ def take(
     A table of files does so for itself, when it has looked for them.
     """
     chosen = batches.take(conn, process, attempt, max_batches)
-    taken = Taken(chosen.target_batch_id, _intakes(conn, process, chosen), goes_on)
+    taken = TakenBatches(chosen.target_batch_id, _intakes(conn, process, chosen), goes_on)
     assert isinstance(attempt.window, Slice)
     low, high = taken.bounds
     window = attempt.window.up_to(high, low)
@@ -213,7 +213,9 @@ def _start_batches(
             batches.start(conn, attempt, step)
 
 
-def _intakes(conn: Connection, process: Process, chosen: batches.Chosen) -> tuple[Intake, ...]:
+def _intakes(
+    conn: Connection, process: Process, chosen: batches.ChosenBatches
+) -> tuple[Intake, ...]:
     by_batch: dict[int, list[Any]] = {}
     for item in files.files_of_batches(conn, [batch.batch_id for batch in chosen.batches]):
         by_batch.setdefault(item.batch_id, []).append(item)

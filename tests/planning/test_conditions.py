@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.logs import Ended, OpenWindow, TableLog
+from logdriven_dagster.model.logs import EndedWindow, OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union
 from logdriven_dagster.planning import (
     DependenciesMissing,
@@ -51,7 +51,7 @@ def first_state(tables, upstream_log, **kwargs):
 
 
 def ended(window, minutes, status=Status.SUCCESS):
-    return Ended(window, status, timedelta(minutes=minutes))
+    return EndedWindow(window, status, timedelta(minutes=minutes))
 
 
 @pytest.mark.parametrize("status", [Status.FAILURE, Status.RUNNING, Status.DISCARDED, None])

@@ -18,7 +18,7 @@ from logdriven_dagster.planning import next_due
 
 
 @dataclass
-class Refreshing:
+class RefreshQueue:
     """The refreshes that one call has still to run, oldest window first."""
 
     orders: list[Order]

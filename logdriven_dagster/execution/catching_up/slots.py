@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
+class _EndedSlot:
     slot: int
     events: list[WindowEvent]
     error: BaseException | None
@@ -34,7 +34,7 @@ class Slots:
     def __init__(self, number: int) -> None:
         self._number = number
         self._free = list(range(1, number + 1))
-        self._ended: SimpleQueue[_Ended] = SimpleQueue()
+        self._ended: SimpleQueue[_EndedSlot] = SimpleQueue()
         self._cause: BaseException | None = None
 
     @property
@@ -85,7 +85,7 @@ class Slots:
             ended_events += ended.events
         return ended_events
 
-    def _next(self, seconds: float) -> _Ended | None:
+    def _next(self, seconds: float) -> _EndedSlot | None:
         """The next that ends within so many seconds."""
         try:
             ended = self._ended.get(timeout=seconds)
@@ -102,7 +102,7 @@ class Slots:
                 own_events.extend(events)
         except BaseException as raised:  # noqa: BLE001 - handed to the waiting thread
             error = raised
-        self._ended.put(_Ended(slot, own_events, error))
+        self._ended.put(_EndedSlot(slot, own_events, error))
 
     def _check(self) -> None:
         if self._cause is not None:

@@ -14,7 +14,7 @@ from logdriven_dagster.config.derived.uses import USED_KINDS
 from logdriven_dagster.config.loading import read_sources
 from logdriven_dagster.config.models.settings import parse_setting
 from logdriven_dagster.errors import InvalidProjectError, UsageError
-from logdriven_dagster.execution.definitions.in_force import Folder, Standing
+from logdriven_dagster.execution.definitions.in_force import DefinitionsInForce, Folder
 from logdriven_dagster.execution.definitions.registering import (
     author,
     change,
@@ -164,7 +164,7 @@ def rollback(root: Path | str, name: str, version: int, operator: str | None = N
     item = Declared(old.kind, name, old.content, columns)
     digest = folder.file_digests.get((old.kind, name))
 
-    def work(conn: Connection, standing: Standing) -> list[VersionChange]:
+    def work(conn: Connection, standing: DefinitionsInForce) -> list[VersionChange]:
         changes = folder.apply(conn, applying)
         wanted = [Wanted(item, settings, digest)]
         changes += put(conn, registry.project, old.kind, wanted, rolling)
@@ -228,7 +228,10 @@ class Compared:
 
 def _file_content(root: Path | str, name: str) -> dict[str, Any]:
     folder = Folder.to_look_at(root)
-    for item in (*folder.items, *Standing(folder.sources, folder.project).follows.definitions):
+    for item in (
+        *folder.items,
+        *DefinitionsInForce(folder.sources, folder.project).follows.definitions,
+    ):
         if item.name == name:
             return dict(json.loads(item.content))
     raise UsageError(f"no file declares {name}")

@@ -26,7 +26,7 @@ from logdriven_dagster.config.project import PROJECT_FILE
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from logdriven_dagster.execution.definitions.changes import ProjectRegistry
-from logdriven_dagster.execution.definitions.in_force import Folder, Standing
+from logdriven_dagster.execution.definitions.in_force import DefinitionsInForce, Folder
 from logdriven_dagster.execution.definitions.registering import (
     Registered,
     Writing,
@@ -123,7 +123,7 @@ def _content(version: Version) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Import:
+class _DefinitionImport:
     """What is to be imported into a project, found to be sound by itself."""
 
     folder: Folder
@@ -138,7 +138,9 @@ class _Import:
         section = next(section for section, k in SECTIONS.items() if k is kind)
         return self.export.definitions.get(section, ())
 
-    def write(self, conn: Connection, standing: Standing, author: Author) -> list[VersionChange]:
+    def write(
+        self, conn: Connection, standing: DefinitionsInForce, author: Author
+    ) -> list[VersionChange]:
         """Write the imported rows, then what files say of the rest, then what follows from both."""
         name = self.folder.project.name
         changes = []
@@ -151,7 +153,9 @@ class _Import:
             changes += put(conn, name, kind, list(self._following(kind, standing)), author)
         return changes + standing.derive(conn, author)
 
-    def _wanted(self, conn: Connection, kind: Kind, standing: Standing) -> Iterator[Wanted]:
+    def _wanted(
+        self, conn: Connection, kind: Kind, standing: DefinitionsInForce
+    ) -> Iterator[Wanted]:
         name = self.folder.project.name
         if kind is Kind.PROJECT:
             # logdriven.yaml is always as the file says; a new log goes on with its number.
@@ -167,7 +171,7 @@ class _Import:
                 digest = self.folder.file_digests.get((kind, made.name))
                 yield Wanted(made, _settings(made, item), digest, item.version)
 
-    def _following(self, kind: Kind, standing: Standing) -> Iterator[Wanted]:
+    def _following(self, kind: Kind, standing: DefinitionsInForce) -> Iterator[Wanted]:
         given = {item.name: item for item in self.of(kind)}
         for made in standing.follows.definitions:
             if made.kind is kind and made.name in given:
@@ -187,7 +191,7 @@ def import_export(
     """
     folder = Folder.to_look_at(root)
     _check(folder, export)
-    wanted = _Import(folder, export)
+    wanted = _DefinitionImport(folder, export)
     return change(
         folder,
         lambda conn, standing: wanted.write(conn, standing, by),

@@ -80,7 +80,7 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Standing:
+class DefinitionsInForce:
     """The definitions in force: files, and the registry's contents in place of some of them."""
 
     sources: ProjectFiles
@@ -96,7 +96,7 @@ class Standing:
         return derived(self.project)
 
 
-def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) -> Standing:
+def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) -> DefinitionsInForce:
     """The project with what the registry holds instead of the files, where it wins.
 
     InvalidProjectError where that does not fit together; it names version, code and the fix.
@@ -113,7 +113,7 @@ def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) ->
             contents[other], labels[other] = content, "as it would be"
         replacements.append((kind, contents, labels))
     if not any(contents for _, contents, _ in replacements):
-        return Standing(sources, replace(folder.project, versions=found.versions))
+        return DefinitionsInForce(sources, replace(folder.project, versions=found.versions))
     try:
         for kind, contents, labels in replacements:
             sources = in_place_of(sources, kind, contents, labels) if contents else sources
@@ -121,7 +121,9 @@ def in_force(folder: Folder, found: Survey, replaced: Contents | None = None) ->
     except InvalidProjectError as invalid:
         raise InvalidProjectError([_with_fix(error) for error in invalid.errors]) from None
     elsewhere = _other_versions(folder, found)
-    return Standing(sources, replace(built, versions=found.versions, other_versions=elsewhere))
+    return DefinitionsInForce(
+        sources, replace(built, versions=found.versions, other_versions=elsewhere)
+    )
 
 
 def _other_versions(folder: Folder, found: Survey) -> dict[str, str]:

@@ -22,8 +22,8 @@ from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.definitions.in_force import (
     Contents,
+    DefinitionsInForce,
     Folder,
-    Standing,
     in_force,
     private_folder,
 )
@@ -49,7 +49,7 @@ class Registered:
     """Definitions of which the registry's version is in force, not that of the file."""
 
 
-Work: TypeAlias = Callable[[Connection, Standing], list[VersionChange]]
+Work: TypeAlias = Callable[[Connection, DefinitionsInForce], list[VersionChange]]
 """What to write, given what is in force then."""
 
 
@@ -89,7 +89,7 @@ def _register(
         return _registered(folder, found, found.changes)
     changed_by = author(reason, by)
 
-    def work(conn: Connection, standing: Standing) -> list[VersionChange]:
+    def work(conn: Connection, standing: DefinitionsInForce) -> list[VersionChange]:
         changes = folder.apply(conn, changed_by)
         return changes + (standing.derive(conn, changed_by) if changes else [])
 
@@ -153,7 +153,7 @@ def change(
         standing = in_force(folder, found, replaced)
 
         def write(
-            conn: Connection, found: Survey = found, standing: Standing = standing
+            conn: Connection, found: Survey = found, standing: DefinitionsInForce = standing
         ) -> tuple[list[VersionChange], dict[str, int]] | None:
             lock(conn, name)
             if definitions.present(conn, name) != found.present:

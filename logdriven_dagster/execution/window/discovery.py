@@ -14,7 +14,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import FileKnownError, TerminalStepError
 from logdriven_dagster.model.attempts import Attempt
-from logdriven_dagster.model.batches import Route, Taken
+from logdriven_dagster.model.batches import Route, TakenBatches
 from logdriven_dagster.model.files import FoundFile, RegisteredFile
 from logdriven_dagster.model.ranges import union
 from logdriven_dagster.model.runs import WindowRun
@@ -140,7 +140,7 @@ def window_run(run: WindowRun, project: Project, attempt: Attempt) -> WindowRun:
     return replace(run, window=window, reads=_reads(project, table, taken))
 
 
-def _reads(project: Project, table: TableConfig, taken: Taken) -> dict[str, Reads]:
+def _reads(project: Project, table: TableConfig, taken: TakenBatches) -> dict[str, Reads]:
     """Upstream table → the windows that the batches hold; all rows of one that queues none."""
     return {
         dependency.table: None
@@ -151,7 +151,7 @@ def _reads(project: Project, table: TableConfig, taken: Taken) -> dict[str, Read
     }
 
 
-def _windows(upstream: TableConfig, taken: Taken) -> tuple[TimeWindow, ...]:
+def _windows(upstream: TableConfig, taken: TakenBatches) -> tuple[TimeWindow, ...]:
     zone = upstream.grid.zone
     spans = sorted(b.span for b in taken.batches if b.source == upstream.table and b.span)
     return tuple(union(TimeWindow(in_zone(s, zone), in_zone(e, zone)) for s, e in spans))

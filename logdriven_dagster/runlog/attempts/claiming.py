@@ -27,7 +27,7 @@ _KEPT = (Status.RUNNING.value, Status.SUCCESS.value, Status.SKIPPED.value)
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _NextAttempt:
     """What a window's attempts before say about its next one."""
 
     number: int
@@ -43,7 +43,7 @@ class _Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Past:
+class _EarlierAttempts:
     """What the log says of some windows, by `job_schedule_id`."""
 
     now: datetime
@@ -129,7 +129,7 @@ def skip(
     return [request.window for request in chosen]
 
 
-def _may_be_passed_over(conn: Connection, request: Claim, past: _Past) -> bool:
+def _may_be_passed_over(conn: Connection, request: Claim, past: _EarlierAttempts) -> bool:
     previous = past.of(request)
     if previous is None:
         return True
@@ -143,7 +143,7 @@ def _may_be_passed_over(conn: Connection, request: Claim, past: _Past) -> bool:
     return standing is None
 
 
-def _past(conn: Connection, requests: Sequence[Claim]) -> _Past:
+def _past(conn: Connection, requests: Sequence[Claim]) -> _EarlierAttempts:
     latest: dict[str, Row[Any]] = {}
     rows: list[Row[Any]] = []
     log = job_log_archive
@@ -166,10 +166,10 @@ def _past(conn: Connection, requests: Sequence[Claim]) -> _Past:
         asked = select(utc_now().label("now"), old).select_from(one.outerjoin(old, true()))
         rows += conn.execute(asked).all()
     archived = {row.window: (row.number, row.token or 0) for row in rows if row.window}
-    return _Past(rows[0].now, latest, archived)
+    return _EarlierAttempts(rows[0].now, latest, archived)
 
 
-def _joined(requests: Sequence[Claim], past: _Past) -> list[Claim]:
+def _joined(requests: Sequence[Claim], past: _EarlierAttempts) -> list[Claim]:
     """The first request, with those behind it up to the first that must run by itself."""
 
     def begins_anew(request: Claim) -> bool:
@@ -222,12 +222,12 @@ def _refuse_overlapping(conn: Connection, requests: Sequence[Claim]) -> None:
             raise AlreadyRunningError(f"{first.table} {first.window} overlaps with what {what}")
 
 
-def _turn(conn: Connection, request: Claim, past: _Past) -> _Turn:
+def _turn(conn: Connection, request: Claim, past: _EarlierAttempts) -> _NextAttempt:
     """The number, token and failures of the next attempt at a window, and what stands of it."""
     previous = past.of(request)
     number, token = past.archived.get(schedule_id(request), (0, 0))
     if previous is None and not number:
-        return _Turn(1, next_token(past.now, token), 0, None)
+        return _NextAttempt(1, next_token(past.now, token), 0, None)
     refresh = None
     if previous is None:
         _demote_archived(conn, request)
@@ -240,10 +240,12 @@ def _turn(conn: Connection, request: Claim, past: _Past) -> _Turn:
         refresh = failed_refreshes.repeated(conn, schedule_id(request))
     before = refresh or previous
     if before is None:
-        return _Turn(number + 1, next_token(past.now, token), 0, standing)
+        return _NextAttempt(number + 1, next_token(past.now, token), 0, standing)
     failed = before.status == Status.FAILURE.value or (refresh is None and before.expired)
     token = next_token(past.now, token, before.fencing_token)
-    return _Turn(before.attempt_number + 1, token, before.failures + 1 if failed else 0, standing)
+    return _NextAttempt(
+        before.attempt_number + 1, token, before.failures + 1 if failed else 0, standing
+    )
 
 
 def _demote_archived(conn: Connection, request: Claim) -> None:
@@ -270,7 +272,7 @@ def _demote(
 
 
 def _attempt(
-    conn: Connection, job_id: int, request: Claim, turn: _Turn, previous: Row[Any] | None
+    conn: Connection, job_id: int, request: Claim, turn: _NextAttempt, previous: Row[Any] | None
 ) -> Attempt:
     begun = Attempt(job_id, request, turn.number, turn.token, standing=turn.standing)
     if previous is None:

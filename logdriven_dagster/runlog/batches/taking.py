@@ -28,7 +28,7 @@ from logdriven_dagster.runlog.sql.clock import utc_now
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenBatches:
     """The batches that an attempt has taken, and the batch that it makes of them."""
 
     target_batch_id: int
@@ -37,7 +37,9 @@ class Chosen:
     """Whether the queue holds enough for another slice."""
 
 
-def take(conn: Connection, process: Process, attempt: Attempt, max_batches: int | None) -> Chosen:
+def take(
+    conn: Connection, process: Process, attempt: Attempt, max_batches: int | None
+) -> ChosenBatches:
     """Give an attempt its batches, and the batch that it makes.
 
     After an attempt that did not succeed: the same batches and the same target. For a finished
@@ -74,7 +76,7 @@ def take(conn: Connection, process: Process, attempt: Attempt, max_batches: int 
     makes(conn, attempt, target)
     taken = {item.queue_id for item in chosen}
     left = [item for item in new if item.queue_id not in taken]
-    return Chosen(target, chosen, has_more=_suffices(process, left, max_batches))
+    return ChosenBatches(target, chosen, has_more=_suffices(process, left, max_batches))
 
 
 def _target(conn: Connection, attempt: Attempt) -> int:
@@ -84,7 +86,7 @@ def _target(conn: Connection, attempt: Attempt) -> int:
     return int(number) if number is not None else make_batches(conn, [attempt.job_id])[0]
 
 
-def take_none(conn: Connection, attempt: Attempt) -> Chosen:
+def take_none(conn: Connection, attempt: Attempt) -> ChosenBatches:
     """Batch 0 for an attempt at a table that has no enqueuers. Source: BDRE, InitJob.
 
     It comes from the window itself: windows of a table may run side by side.
@@ -111,7 +113,7 @@ def take_none(conn: Connection, attempt: Attempt) -> Chosen:
     makes(conn, attempt, target)
     accessed = {"batch_state": BatchState.ACCESSED.value, "end_ts": None}
     conn.execute(update(batch_queue).where(mine).values(accessed))
-    return Chosen(int(target), ())
+    return ChosenBatches(int(target), ())
 
 
 def start(conn: Connection, attempt: Attempt, step: str) -> None:

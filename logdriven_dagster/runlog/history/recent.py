@@ -7,14 +7,14 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models.tables import Dependency, TableConfig
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.model.logs import Ended
+from logdriven_dagster.model.logs import EndedWindow
 from logdriven_dagster.model.windows import TimeWindow, in_zone
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.clock import not_in_future, utc_from_now, utc_now
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
 
-def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[Ended]]:
+def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[EndedWindow]]:
     """The windows whose latest attempts ended within the longest delay with which tables wait.
 
     By ascending start, for each of the tables that another one of them waits for in this way;
@@ -25,7 +25,7 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
     """
     zones = {table.table: table.grid.zone for table in tables}
     delayed = [dependency for dependency in _delayed(tables) if dependency.table in zones]
-    found: dict[str, list[Ended]] = {}
+    found: dict[str, list[EndedWindow]] = {}
     if not delayed:
         return found
     longest = max(dependency.delay for dependency in delayed)
@@ -47,7 +47,9 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
     )
     for row in conn.execute(query):
         start, end = (in_zone(n, zones[row.job_name]) for n in (row.window_start, row.window_end))
-        item = Ended(TimeWindow(start, end), Status(row.status), row.read_at - row.job_end_time)
+        item = EndedWindow(
+            TimeWindow(start, end), Status(row.status), row.read_at - row.job_end_time
+        )
         found.setdefault(row.job_name, []).append(item)
     return found
 
