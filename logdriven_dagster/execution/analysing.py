@@ -1,4 +1,4 @@
-"""What Spark's own parser and analyser find in a project's queries, with places in its files."""
+"""Analysis of a project's queries by Spark's own parser and analyser, with places in its files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Who runs: this process, and whether another one on this machine is still alive."""
+"""Owners of attempts: this process, and whether another one on this machine is still alive."""
 
 import socket
 from pathlib import Path

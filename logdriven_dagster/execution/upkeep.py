@@ -1,4 +1,4 @@
-"""What operators do to a project: discard attempts, tidy up its targets, archive the log."""
+"""Upkeep by operators: discard attempts, tidy up targets, archive the log."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta

@@ -146,7 +146,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What one step takes. Source: BDRE, the maps that InitJob returns."""
+    """The batches that one step takes. Source: BDRE, the maps that InitJob returns."""
 
     step: str
     batches: tuple[Batch, ...]
@@ -181,7 +181,7 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class TakenBatches:
-    """What a run takes and makes. Source: BDRE, the output of InitJob."""
+    """The batches that a run takes, and the one that it makes. Source: BDRE, InitJob."""
 
     target_batch_id: int | None = None
     """The batch that a success makes; None where nobody consumes it."""

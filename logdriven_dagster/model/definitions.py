@@ -96,7 +96,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What follows from the tables and jobs of a project."""
+    """Rows that follow from the tables and jobs of a project."""
 
     definitions: Sequence[Declared]
     """Relations, and steps of maintenance jobs."""

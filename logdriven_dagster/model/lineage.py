@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 
 class NodeType(str, Enum):
-    """What stands in a lineage. Source: BDRE, LINEAGE_NODE_TYPE."""
+    """The types of nodes in a lineage. Source: BDRE, LINEAGE_NODE_TYPE."""
 
     TABLE = "table"
     COLUMN = "column"

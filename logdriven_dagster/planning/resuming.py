@@ -1,4 +1,4 @@
-"""Where an attempt that is taken over goes on.
+"""Resuming: at which step an attempt that is taken over goes on.
 
 Sources: Kylin, a chain runs its first unfinished step; BDRE, last recoverable sub-process.
 """

@@ -33,7 +33,7 @@ def turn(table: TableConfig, window: TimeWindow, known: Mapping[str, TableConfig
 
 @dataclass(frozen=True, slots=True, order=True)
 class Wait:
-    """What comes before all windows of a table: whatever has its turn up to a moment."""
+    """What a table waits for before all of its windows: whatever has its turn up to a moment."""
 
     moment: float
     depth: int

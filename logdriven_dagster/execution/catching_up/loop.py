@@ -57,7 +57,7 @@ class CatchingUp:
 
     @property
     def plan(self) -> Plan:
-        """What there is to do, by the log as it was read last."""
+        """The plan of what there is to do, by the log as it was read last."""
         return self.queue.plan()
 
     @gathering

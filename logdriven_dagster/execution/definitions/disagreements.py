@@ -31,7 +31,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Disagreements:
-    """What `status` shows below the tables."""
+    """The disagreements of files and registry that `status` shows below the tables."""
 
     unapplied: tuple[VersionChange, ...]
     """Versions that the files would make when they are applied."""

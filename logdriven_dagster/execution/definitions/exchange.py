@@ -117,14 +117,14 @@ def _histories(conn: Connection, project: str, kind: Kind) -> Iterator[dict[str,
 
 
 def _content(version: Version) -> dict[str, Any]:
-    """In the order in which people read it."""
+    """Put the parts of a content in the order in which people read them."""
     parsed: dict[str, Any] = json.loads(version.content)
     return {part: parsed[part] for part in ("values", "settings", "files") if part in parsed}
 
 
 @dataclass(frozen=True, slots=True)
 class _DefinitionImport:
-    """What is to be imported into a project, found to be sound by itself."""
+    """An export that is to be imported into a project; it has been found to be sound by itself."""
 
     folder: Folder
     export: Export

@@ -110,7 +110,7 @@ def _claimed(
 def _logs_before(
     order: Order, orders: Sequence[Order], logs: Mapping[str, TableLog]
 ) -> dict[str, TableLog]:
-    """The logs as an order finds them that waits for none of those before it in a stretch."""
+    """Count the windows before an order in its stretch as finished: it waits for none of them."""
     name = order.table.table
     done = TimeWindow(orders[0].window.start, order.window.start)
     finished = tuple(union(logs[name].finished, (done,)))
@@ -192,7 +192,7 @@ def record_inapplicable(
 def _obstacle(
     order: Order, tables: Mapping[str, TableConfig], logs: Mapping[str, TableLog]
 ) -> Blocked | None:
-    """What keeps an unfinished window from running; a refresh runs what was skipped."""
+    """Find what keeps an unfinished window from running; a refresh runs what was skipped."""
     table, window = order.table, order.window
     blocked = obstacle(table, window, tables, logs, order.now)
     skipped = any(item.contains(window) for item in logs[table.table].skipped)

@@ -9,7 +9,7 @@ from logdriven_dagster.errors import UnmetNeedError
 
 
 class Needs:
-    """What was found there, until a window fails: then it is looked at again."""
+    """Remembers what was found of each need, until a window fails: then it looks again."""
 
     def __init__(self, project: Project) -> None:
         self._project = project

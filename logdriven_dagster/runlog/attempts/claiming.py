@@ -28,7 +28,7 @@ _KEPT = (Status.RUNNING.value, Status.SUCCESS.value, Status.SKIPPED.value)
 
 @dataclass(frozen=True, slots=True)
 class _NextAttempt:
-    """What a window's attempts before say about its next one."""
+    """The next attempt at a window, as far as the attempts before it say."""
 
     number: int
     token: int
@@ -44,7 +44,7 @@ class _NextAttempt:
 
 @dataclass(frozen=True, slots=True)
 class _EarlierAttempts:
-    """What the log says of some windows, by `job_schedule_id`."""
+    """The earlier attempts at some windows, by `job_schedule_id`."""
 
     now: datetime
     latest: Mapping[str, Row[Any]]

@@ -1,4 +1,4 @@
-"""What the registry knows: every version, who uses what, all of it for an export."""
+"""Queries of the registry: every version, who uses what, all of it for an export."""
 
 import re
 from collections.abc import Collection, Sequence

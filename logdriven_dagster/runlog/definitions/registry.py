@@ -64,7 +64,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to become of the rows of one kind."""
+    """The planned changes of the rows of one kind."""
 
     added: list[Declared] = field(default_factory=list)
     changed: list[tuple[Row[Any], Declared]] = field(default_factory=list)

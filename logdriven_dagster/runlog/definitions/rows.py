@@ -35,7 +35,7 @@ OPERATIONAL: Mapping[Kind, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who makes a version, and by what."""
+    """The operator who makes a version of a definition, and the reason."""
 
     operator: str
     reason: str

@@ -71,7 +71,7 @@ _FAILED_REFRESHES = select(job_log, is_expired(job_log), utc_now().label("read_a
 
 
 def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
-    """What planning needs to know about each of the tables; an unknown one has an empty log.
+    """Read what planning needs to know of each table; an unknown one has an empty log.
 
     The cost follows what is open, not the length of the history.
     """

@@ -1,4 +1,4 @@
-"""What waits in the batch queue, for planning: read, never written.
+"""Queries of the batch queue for planning: what waits is read, never written.
 
 What a source had finished before its consumer began is not in the queue yet; it counts as if it
 were.

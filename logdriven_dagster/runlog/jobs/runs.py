@@ -98,7 +98,7 @@ def finish(
 
 
 def living_owners(conn: Connection, code: str | None = None) -> list[tuple[int, Owner]]:
-    """The runs that have not ended, of one job or all, with whoever owns them."""
+    """Read the runs that have not ended, of one job or all, with whoever owns them."""
     mine = [] if code is None else [job_run.c.job_code == code]
     rows = RUNS.found(conn, *mine)
     owned = ((row.job_run_id, Owner.parse(row.owner, row.dagster_run_id)) for row in rows)

@@ -1,4 +1,4 @@
-"""Where the rows of sources belonged when somebody looked last, and what windows read of them."""
+"""Audits: where rows of sources belonged at the last look, and what windows read of them."""
 
 from collections.abc import Collection
 
@@ -36,7 +36,7 @@ def record(conn: Connection, rows: SourceRows) -> None:
 
 
 def found(conn: Connection, tables: Collection[str]) -> list[SourceRows]:
-    """What was found in the sources of these tables."""
+    """Read what was found in the sources of these tables."""
     found = []
     for names in chunks(sorted(tables)):
         query = select(source_audit).where(source_audit.c.job_name.in_(names))

@@ -60,7 +60,7 @@ class Link:
 
 
 def by_attempt(conn: Connection, job_id: int) -> AttemptLineage:
-    """What an attempt ran; UsageError if there is none of this number."""
+    """Read what an attempt ran; UsageError if there is no attempt of this number."""
     for log in (job_log, archive):
         found = conn.execute(select(log.c.job_name).where(log.c.job_id == job_id)).scalar()
         if found is not None:
@@ -80,7 +80,7 @@ def of_table(conn: Connection, table: str) -> tuple[QueryLineage, ...]:
 
 
 def by_batch(conn: Connection, batch_id: int) -> BatchLineage:
-    """What made a batch, and of which batches; UsageError if there is none of this number."""
+    """Read what made a batch, and of which batches; UsageError for an unknown number."""
     known = conn.execute(select(batch.c.source_job_id).where(batch.c.batch_id == batch_id)).first()
     if known is None:
         raise UsageError(f"no batch has the number {batch_id}")
