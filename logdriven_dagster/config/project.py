@@ -115,7 +115,7 @@ class Project:
         raise UsageError(f"no job {name!r} in project {self.name}" + _nearest(name, self.jobs))
 
     def standard_job(self, name: str) -> StandardJob:
-        """One job; UsageError if it is no standard one."""
+        """Return one standard job; UsageError if it is of another type."""
         job = self.job(name)
         if not isinstance(job, StandardJob):
             raise UsageError(f"{name} is a {job.type} job, no standard one")

@@ -1,6 +1,6 @@
 """Secrets: they come from the environment or from files, and never leave again in any text.
 
-What is a secret is no matter of its name. Every value of `${env:NAME}` or `${file:/path}` is hidden
+A secret is not recognised by its name. Every value of `${env:NAME}` or `${file:/path}` is hidden
 from then on, unless it is ordinary: shorter than eight characters, a number, a date, an address of
 digits, `localhost`, or a path of this machine. An ordinary value is hidden where a name says that
 it is a secret, and so is what a file holds, down to three characters.

@@ -50,7 +50,7 @@ def expanded(document: Document) -> Iterator[Document]:
 
 
 def items_file(document: Document) -> Path | None:
-    """The YAML file that holds the items of a template, and is no document itself."""
+    """The YAML file that holds the items of a template, and is not a document itself."""
     given = document.values.get("for_each")
     name = given.get("yaml") if isinstance(given, dict) else None
     return (document.path.parent / name).resolve() if isinstance(name, str) else None

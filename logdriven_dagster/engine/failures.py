@@ -76,7 +76,7 @@ _TRANSIENT_ERRNO = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errn
 def step_errors() -> Iterator[None]:
     """Whatever fails inside is raised as a StepError whose text holds no secret.
 
-    A lost attempt is no failure of the step: AttemptLostError goes on as it is.
+    A lost attempt is not a failure of the step: AttemptLostError goes on as it is.
     """
     try:
         yield

@@ -51,7 +51,7 @@ class Flags:
         return frame
 
     def _is_duplicate(self, frame: "DataFrame") -> "Column":
-        """Whether a newer row has this row's id; rows with NULL in the id are no duplicates."""
+        """Whether a newer row has this row's id; rows with NULL in the id are not duplicates."""
         from pyspark.sql import Window
         from pyspark.sql import functions as sf
 
@@ -96,7 +96,7 @@ class Flags:
 
 
 def _is_repeated(columns: Sequence[str], first: "Column") -> "Column":
-    """Whether several rows that are no duplicates have these values, none of them NULL."""
+    """Whether several rows that are not duplicates have these values, none of them NULL."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 

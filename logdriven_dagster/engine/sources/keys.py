@@ -161,7 +161,7 @@ def _number(column: "ColumnElement[Any]") -> "ColumnElement[Any]":
 
 
 def _bound(number: int) -> Any:
-    """Return a number as a parameter; one that fits is no decimal, with which no index is used."""
+    """Return a number as a parameter: an integer if it fits, since a decimal uses no index."""
     import sqlalchemy as sa
 
     fits = -(2**63) <= number < 2**63

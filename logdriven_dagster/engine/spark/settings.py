@@ -29,7 +29,7 @@ _PACKAGES = {
 _BRINGS_JARS = {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"}
 
 _ONE_JVM = re.compile(r"local(\[.*\])?")
-"""The masters that are no cluster."""
+"""The masters that are not clusters."""
 
 _REDACTED = "(?i)secret|passw(or)?d|token|credential|access[.]?key|jaas"
 """Names of settings whose values Spark's own pages do not show: its default, and some more."""

@@ -42,7 +42,7 @@ class Search:
     before: datetime
 
     def old(self, table: str, kind: str, location: str) -> Iterator[Garbage]:
-        """A file or folder, if it is old enough; one that is gone meanwhile is no garbage."""
+        """Yield a file or folder if it is old enough; one that is gone meanwhile is left out."""
         storage = storage_of(location)
         try:
             size, modified = storage.weight(location)

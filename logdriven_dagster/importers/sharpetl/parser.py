@@ -80,7 +80,7 @@ class Workflow:
 
 
 def parse_workflow(path: Path) -> Workflow:
-    """Read a file; ConfigError with its line for the first thing that is no workflow."""
+    """Read a file; ConfigError with its line for the first line that is not of a workflow."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -177,7 +177,10 @@ def test_a_table_may_wait_for_all_that_a_sliced_one_had_to_load(folder):
 @pytest.mark.parametrize(
     ("wait", "mistake"),
     [
-        ("{table: x, managed: false, condition: always}", "a table that is not ours ended"),
+        (
+            "{table: x, managed: false, condition: always}",
+            "how tables outside this project end is not known",
+        ),
         ("{table: a, window: none, delay: 1 hour}", "with `window: none` nothing is waited for"),
     ],
 )

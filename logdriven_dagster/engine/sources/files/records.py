@@ -199,7 +199,7 @@ def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:
 
 
 def reads_bytes(source: RecordsSource) -> bool:
-    """Whether Spark's parser refuses bytes that are no UTF-8 by itself."""
+    """Whether Spark's parser refuses bytes that are not UTF-8 by itself."""
     given = {name.lower() for name in source.options}
     return isinstance(source, JsonSource) and not given & {"encoding", "charset"}
 

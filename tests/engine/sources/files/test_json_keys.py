@@ -33,7 +33,7 @@ KEYS = {
         '{"o": {"x": 1, "x": 2}}\n',
         "line 1: key o.x appears twice",
     ),
-    "a key of a map that stands twice": (
+    "a key of a map that appears twice": (
         '{"m": {"k": {}, "k": {}}}\n',
         "line 1: key m.k appears twice",
     ),

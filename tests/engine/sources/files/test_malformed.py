@@ -38,7 +38,7 @@ CSV = {
     "an empty text where a number belongs": (
         '"","x",2\n',
         THREE,
-        "line 2: an empty text in quotes is no",
+        "line 2: an empty text in quotes cannot be read",
     ),
     "a time without a day": (
         "1,10:00,2\n",
