@@ -47,7 +47,7 @@ _UNTERMINATED = {Status.RUNNING: (110, "term_step ends them")}
 
 
 class ExecState(IntEnum):
-    """Source: BDRE, EXEC_STATUS."""
+    """The status of a process as BDRE numbers it. Source: BDRE, EXEC_STATUS."""
 
     NOT_RUNNING = 1
     RUNNING = 2
