@@ -1,6 +1,7 @@
 """ARCHITECTURE.md draws the house as it is: every room, with the sentence that the room has."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,23 @@ def test_a_room_holds_no_more_than_one_can_look_over(room: Path):
         if (path.suffix == ".py" and path.name != "__init__.py") or (path / "__init__.py").is_file()
     ]
     assert len(inside) <= MOST
+
+
+_PARTS = "|".join(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file())
+_NAMED = re.compile(rf"`((?:{_PARTS})(?:[./]\w+)+)`")
+PAGES = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def is_there(named: str) -> bool:
+    """Whether a page names a module, a room, or something that stands in a module."""
+    *place, last = re.split(r"[./]", named.removesuffix(".py"))
+    folder = PACKAGE.joinpath(*place)
+    if (folder / last).is_dir() or (folder / f"{last}.py").is_file():
+        return True
+    module = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    return module.is_file() and re.search(rf"\b{last}\b", module.read_text()) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_module_that_a_page_names_is_there(page: Path):
+    assert [named for named in _NAMED.findall(page.read_text()) if not is_there(named)] == []
