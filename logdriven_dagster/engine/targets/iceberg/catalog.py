@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.engine.failures import database_named, name_database
@@ -10,6 +11,7 @@ from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.targets.iceberg.history import indispensable
 from logdriven_dagster.engine.targets.iceberg.schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.targets.jdbc.creation import create
+from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
@@ -57,16 +59,32 @@ def open_catalog(project: Project) -> Any:
 
 
 def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
-    """The table as it is now, whose commits fail if anybody commits first; None: not there."""
+    """The table as it is now, whose commits fail if anybody commits first; None: not there.
+
+    TerminalStepError for one of another folder: a catalog names its tables by whole paths, so that
+    of a project folder that was copied names the tables of the first one, which would change.
+    """
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
         table: Table = catalog.load_table(identifier)
     except NoSuchTableError:
         return None
+    _refuse_elsewhere(table, catalog.properties["warehouse"])
     # PyIceberg would try a lost commit again on what has happened since, past our looks at it.
     table.metadata.properties["commit.retry.num-retries"] = "0"
     return table
+
+
+def _refuse_elsewhere(table: "Table", warehouse: str) -> None:
+    place = table.location()
+    if place.startswith(f"{warehouse}/") or storage_of(place).is_below(place, warehouse):
+        return
+    raise TerminalStepError(
+        f"the table {'.'.join(table.name())} of the Iceberg catalog lies in {as_path(place)}, "
+        f"outside of the warehouse {as_path(warehouse)}, as after a copy of the folder; set "
+        "`warehouse` to where its tables are, or remove the copied warehouse and load them anew"
+    )
 
 
 def is_listed(project: Project, identifier: tuple[str, ...]) -> bool:

@@ -8,7 +8,7 @@ from logdriven_dagster.config.locations import location_of
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.storage.locations import folder_of, storage_of
-from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
+from logdriven_dagster.engine.targets.iceberg.catalog import load_existing, open_catalog
 from logdriven_dagster.engine.targets.iceberg.table import identifier, table_folder
 
 if TYPE_CHECKING:
@@ -18,17 +18,12 @@ if TYPE_CHECKING:
 
 def leftovers(search: Search, table: str, target: IcebergTarget) -> Iterator[Garbage]:
     """Yield the garbage of one target of type iceberg."""
-    from pyiceberg.exceptions import NoSuchTableError
-
     name = target.name or table
     folder = table_folder(search.project, name)
     idle, known = search.idle(f"{folder}/data"), _files(f"{folder}/metadata")
     files = {staged: _files(staged, ".parquet") for staged in idle}
-    try:
-        found = open_catalog(search.project).load_table(identifier(name))
-        named = named_files(found, found.metadata.snapshots)
-    except NoSuchTableError:
-        named = Named(set(), set(known))
+    found = load_existing(open_catalog(search.project), identifier(name))
+    named = named_files(found, found.metadata.snapshots) if found else Named(set(), set(known))
     needed = {folder_of(location) for location in named.data}
     for staged in idle:
         for location in files[staged] if staged in needed else [staged]:

@@ -1,7 +1,9 @@
 """The Iceberg catalog under fault: a runner that is frozen inside a commit, or cut off."""
 
 import json
+import shutil
 import threading
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,15 @@ from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.config.server_limits import LOCK_SECONDS, limits
 from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.failures import step_errors
-from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog, remove_snapshots
+from logdriven_dagster.engine.targets.garbage import find_garbage
+from logdriven_dagster.engine.targets.iceberg.catalog import (
+    load_existing,
+    open_catalog,
+    remove_snapshots,
+)
 from logdriven_dagster.engine.targets.iceberg.table import IcebergTable
 from logdriven_dagster.engine.targets.store import StoreContext
-from logdriven_dagster.errors import StepError, TransientStepError
+from logdriven_dagster.errors import StepError, TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import WindowRun
 from tests.builders import day
 from tests.engine.laboratory import TABLE
@@ -204,3 +211,22 @@ def is_ordered(project: Project) -> bool:
         for log in (metadata.snapshot_log, metadata.metadata_log)
         for moments in [[*(entry.timestamp_ms for entry in log), metadata.last_updated_ms]]
     )
+
+
+def test_a_copied_project_folder_does_not_change_the_tables_of_the_first_one(tmp_path: Path):
+    (tmp_path / "first").mkdir()
+    create_table(project_at(tmp_path / "first"))
+    shutil.copytree(tmp_path / "first", tmp_path / "copy")
+    copy = load_project(tmp_path / "copy")
+    with pytest.raises(TerminalStepError, match=r"outside of the warehouse .* remove the copied"):
+        load_existing(open_catalog(copy), ("ods", "t"))
+    with pytest.raises(TerminalStepError, match=r"the table ods\.t of the Iceberg catalog lies in"):
+        list(find_garbage(copy, lambda _job, _token: False, timedelta(0)))
+
+
+def test_a_project_folder_is_found_by_a_link_to_it(tmp_path: Path):
+    (tmp_path / "first").mkdir()
+    create_table(project_at(tmp_path / "first"))
+    (tmp_path / "link").symlink_to(tmp_path / "first")
+    linked = load_project(tmp_path / "link")
+    assert load_existing(open_catalog(linked), ("ods", "t")) is not None
