@@ -18,13 +18,16 @@ KEYS = {
     ),
     "a field of an object in an array": (
         '{"l": [{"x": 1}, {"Y": 1}]}\n',
-        "line 1: field l.Y is none",
+        "line 1: field l.Y is not among columns",
     ),
     "a field of an object in a map": (
         '{"m": {"k": {"x": 1, "\'": 1}}}\n',
-        "line 1: field m.' is none",
+        "line 1: field m.' is not among columns",
     ),
-    "a field of an object in a line of them": ('[{"a": 1}, {"z": 1}]\n', "line 1: field z is none"),
+    "a field of an object in a line of them": (
+        '[{"a": 1}, {"z": 1}]\n',
+        "line 1: field z is not among columns",
+    ),
     "a key that appears twice": (
         '{"a": 1}\n{"a": 1, "a": 1}\n',
         "line 2: key a appears twice in one object; mend the file",
