@@ -120,10 +120,9 @@ def parse_time(project: "Project", text: str, option: str) -> datetime:
     from logdriven_dagster.model.windows import on_clock
 
     try:
-        moment = parse_moment(text)
+        return on_clock(parse_moment(text), project.zone)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
-    return moment.astimezone(project.zone) if moment.tzinfo else on_clock(moment, project.zone)
 
 
 def parse_duration(text: str, option: str) -> timedelta:

@@ -29,7 +29,7 @@ class Progress:
     table: str
     """The table's name in this project."""
     place: str
-    """The other system's log, and the name there."""
+    """Where the other system's log says so, and by which name."""
     until: datetime | str
     """The end of its last success: a moment, a key, or offsets as JSON."""
     looked: datetime
@@ -121,8 +121,7 @@ class Takeover:
         return TimeWindow(*map(self._moment, span))
 
     def _moment(self, moment: datetime) -> datetime:
-        zone = self.project.zone
-        return moment.astimezone(zone) if moment.tzinfo else on_clock(moment, zone)
+        return on_clock(moment, self.project.zone)
 
     def _claim(self, table: TableConfig, window: TimeWindow, progress: Progress) -> Claim:
         return Claim(

@@ -175,6 +175,9 @@ def in_zone(epoch_seconds: float, zone: ZoneInfo) -> datetime:
     return datetime.fromtimestamp(epoch_seconds, tz=timezone.utc).astimezone(zone)
 
 
-def on_clock(naive: datetime, zone: ZoneInfo) -> datetime:
-    """A wall-clock time as an instant; one that the clocks skip moves forward by the gap."""
-    return in_zone(naive.replace(tzinfo=zone).timestamp(), zone)
+def on_clock(moment: datetime, zone: ZoneInfo) -> datetime:
+    """Return a moment on the wall clock of `zone`; one without an offset is a time of that clock.
+
+    A time that the clocks skip moves forward by the gap.
+    """
+    return in_zone(moment.replace(tzinfo=moment.tzinfo or zone).timestamp(), zone)

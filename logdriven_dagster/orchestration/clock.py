@@ -19,7 +19,6 @@ def data_clock(run: DagsterRun, project: Project, given: str | None = None) -> d
     if text is None:
         return datetime.now(project.zone)
     try:
-        moment = parse_moment(text)
+        return on_clock(parse_moment(text), project.zone)
     except ValueError as error:
         raise UsageError(f"now: {error}") from None
-    return moment.astimezone(project.zone) if moment.tzinfo else on_clock(moment, project.zone)

@@ -64,6 +64,6 @@ class Orders(Lab):
         project = self.project
         apart = rejected_target("ods.orders", project.table("ods.orders").steps[-1])
         assert apart is not None
-        place = StoreContext(project, self.spark, lambda: self.engine._catalog)
-        frame = store(place, *apart).read(None).drop("_window_start")
+        context = StoreContext(project, self.spark, lambda: self.engine._catalog)
+        frame = store(context, *apart).read(None).drop("_window_start")
         return sorted((tuple(row) for row in frame.collect()), key=repr)

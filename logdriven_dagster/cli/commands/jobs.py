@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -205,6 +204,7 @@ def status(
 
 def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
     from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.execution.notifications.wording import clock, elapsed
 
     grid = rendering.table("#run", "job · part", "status", "began", "#time", "#rows", "error")
     for run in runs:
@@ -213,8 +213,8 @@ def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
             str(run["job_run_id"]),
             run["job_name"],
             rendering.state(run["status"]),
-            _moment(run["begin_time"], project),
-            rendering.seconds(_elapsed(run["begin_time"], run["end_time"])),
+            clock(run["begin_time"], project.zone),
+            rendering.seconds(elapsed(run["begin_time"], run["end_time"])),
             "",
             rendering.plain((error or "").splitlines()[0] if error else "", "red"),
             style="bold",
@@ -232,13 +232,14 @@ def _print_runs(runs: list[dict[str, Any]], project: "Project") -> None:
 
 def _part(label: str, row: Mapping[str, Any]) -> list[Any]:
     from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.execution.notifications.wording import elapsed
 
     return [
         "",
         f"  {label}",
         rendering.state(row["status"]),
         "",
-        rendering.seconds(_elapsed(row["begin_time"], row["end_time"])),
+        rendering.seconds(elapsed(row["begin_time"], row["end_time"])),
         rendering.number(row["row_count"]),
         rendering.plain((row["error"] or "").split("\n")[0], "red"),
     ]
@@ -283,13 +284,3 @@ def _job_row(project: "Project", name: str, latest: Mapping[str, Any] | None) ->
         "job_run_id": latest["job_run_id"] if latest else None,
         "status": latest["status"] if latest else None,
     }
-
-
-def _moment(text: str, project: "Project") -> str:
-    return f"{datetime.fromisoformat(text).astimezone(project.zone):%Y-%m-%d %H:%M:%S}"
-
-
-def _elapsed(start: str | None, end: str | None) -> float | None:
-    if not (start and end):
-        return None
-    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()

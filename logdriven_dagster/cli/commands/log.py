@@ -1,7 +1,6 @@
 """`log` and `db upgrade`: the run log's rows and its schema."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
@@ -55,8 +54,8 @@ def _print_attempts(rows: list[dict[str, Any]], zone: ZoneInfo) -> None:
             row["job_name"],
             shown.window(row),
             rendering.state(row["status"]),
-            _started(row, zone),
-            rendering.seconds(_elapsed(row)),
+            shown.clock(row["job_start_time"], zone) or "–",
+            rendering.seconds(shown.seconds(row)),
             *("", "", (row["runtime_args"] or {}).get("--definition", "")),
             style="bold",
         )
@@ -101,18 +100,6 @@ def _step_cells(step: Mapping[str, Any]) -> "list[str | Text]":
             "".join(message), "red" if step["error"] else "dim" if skipped else "yellow"
         ),
     ]
-
-
-def _started(row: Mapping[str, Any], zone: ZoneInfo) -> str:
-    start = row["job_start_time"]
-    return f"{datetime.fromisoformat(start).astimezone(zone):%Y-%m-%d %H:%M:%S}" if start else "–"
-
-
-def _elapsed(row: Mapping[str, Any]) -> float | None:
-    start, end = row["job_start_time"], row["job_end_time"]
-    if not (start and end):
-        return None
-    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
 def upgrade(project: ProjectOption = None) -> None:

@@ -91,8 +91,7 @@ def parse_duration(value: int | str) -> timedelta:
 
 def _moment(value: Any, info: ValidationInfo) -> Any:
     """A date or time of the project's wall clock, or one with an offset, as an aware datetime."""
-    zone, found = zone_of(info), as_written(value)
-    return found.astimezone(zone) if found.tzinfo else on_clock(found, zone)
+    return on_clock(as_written(value), zone_of(info))
 
 
 def zone_of(info: ValidationInfo) -> ZoneInfo:

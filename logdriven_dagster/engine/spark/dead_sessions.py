@@ -11,7 +11,7 @@ from logdriven_dagster.engine.spark.classic import internals
 
 _forgotten: list[Any] = []
 _PATIENCE_SECONDS = 5.0
-"""So long a JVM that does not answer any more may take to be gone."""
+"""How long a JVM that does not answer any more may take to be gone."""
 
 
 def cause_of_death(error: Exception) -> str | None:

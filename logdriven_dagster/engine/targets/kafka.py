@@ -48,9 +48,9 @@ class KafkaTopic:
 
     takes_stretches, stages_in_one_query = False, True
 
-    def __init__(self, place: StoreContext, table: str, target: KafkaTarget) -> None:
-        self._place, self._table, self._target = place, table, target
-        self._staging = f"{place.project.staging}/{table}"
+    def __init__(self, context: StoreContext, table: str, target: KafkaTarget) -> None:
+        self._context, self._table, self._target = context, table, target
+        self._staging = f"{context.project.staging}/{table}"
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write Parquet files into the warehouse; refuse columns that no message has."""
@@ -62,7 +62,7 @@ class KafkaTopic:
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """Return the staged rows, read from their files."""
-        return staged_frame(self._place.spark, staged)
+        return staged_frame(self._context.spark, staged)
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether all staged files are there and whole."""
@@ -127,7 +127,7 @@ class KafkaTopic:
         """Open the only producer of this window: Kafka refuses those before it."""
         from confluent_kafka import KafkaException
 
-        settings = self._place.project.kafka(self._target.connection)
+        settings = self._context.project.kafka(self._target.connection)
         settings |= option_texts(self._target.options)
         producer = open_producer(settings, self._transactional_id(run), complaints)
         try:
@@ -138,7 +138,7 @@ class KafkaTopic:
         return producer
 
     def _transactional_id(self, run: WindowRun) -> str:
-        parts = ("logdriven", self._place.project.name, run.table, self._target.topic)
+        parts = ("logdriven", self._context.project.name, run.table, self._target.topic)
         return "-".join([*parts, run.window.key])
 
     def discard(self, staged: Sequence[StagedRows]) -> None:

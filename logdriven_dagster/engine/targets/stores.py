@@ -6,7 +6,7 @@ from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.engine.targets.store import Store, StoreContext
 
 
-def store(place: StoreContext, table: str, target: Target) -> Store:
+def store(context: StoreContext, table: str, target: Target) -> Store:
     """Return the store for a target of this table."""
-    found: Store = resolve_name(target.store)(place, table, target)
+    found: Store = resolve_name(target.store)(context, table, target)
     return found

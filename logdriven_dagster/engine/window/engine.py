@@ -66,8 +66,8 @@ class Engine:
         table, alone = runs[0].table, len(runs) == 1
         few_rows = alone and self._few_rows.get(table, False)
         with fresh_session(self._spark, self._project, few_rows=few_rows) as spark:
-            place = self._place(spark, project or self._project)
-            session = WindowSession(place, runs, self._read)
+            context = self._context(spark, project or self._project)
+            session = WindowSession(context, runs, self._read)
             yield session
             if alone:
                 self._few_rows[table] = session.had_few_rows
@@ -80,8 +80,8 @@ class Engine:
     ) -> "DataFrame":
         """Read the published rows of a configured table: all, or of the windows within `window`."""
         with step_errors():
-            place = self._place(session or self._spark, self._project)
-            return self._read(place, table, None if window is None else (window,))
+            context = self._context(session or self._spark, self._project)
+            return self._read(context, table, None if window is None else (window,))
 
     def count_source(
         self, run: WindowRun, step: StepConfig, now: datetime, done: Sequence[TimeWindow] | int
@@ -91,9 +91,9 @@ class Engine:
             reading = Reading(self._project, spark, run, self._sources)
             return count_rows(reading, step, now, done)
 
-    def _read(self, place: StoreContext, name: str, windows: Reads) -> "DataFrame":
-        target = place.project.table(name).output
-        keeper = store(place, name, target)
+    def _read(self, context: StoreContext, name: str, windows: Reads) -> "DataFrame":
+        target = context.project.table(name).output
+        keeper = store(context, name, target)
         # A table that is replaced as a whole has no windows, only a present.
         if windows is None or target.mode == "overwrite":
             return keeper.read(None).drop(WINDOW_START)
@@ -102,7 +102,7 @@ class Engine:
         frames = (keeper.read(window).drop(WINDOW_START) for window in windows)
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
-    def _place(self, spark: "SparkSession", project: Project) -> StoreContext:
+    def _context(self, spark: "SparkSession", project: Project) -> StoreContext:
         return StoreContext(project, spark, self._open_catalog, self._sources, self._looks)
 
     def _open_catalog(self) -> Any:

@@ -49,24 +49,24 @@ class WindowSession:
 
     def __init__(
         self,
-        place: StoreContext,
+        context: StoreContext,
         runs: Sequence[WindowRun],
         read: "Callable[[StoreContext, str, Reads], DataFrame]",
     ) -> None:
         """`runs` are of adjoining windows, oldest first."""
-        self._place, self._runs, self._whole = place, runs, whole_run(runs)
+        self._context, self._runs, self._whole = context, runs, whole_run(runs)
         self._windows = tuple(run.window for run in runs)
-        self._table: TableConfig = place.project.table(self._whole.table)
-        self._reads = ReadCounts(place.project, self._table, self._windows)
+        self._table: TableConfig = context.project.table(self._whole.table)
+        self._reads = ReadCounts(context.project, self._table, self._windows)
 
         def table(name: str, part: Reads) -> "DataFrame":
-            frame = read(place, name, part)
-            column = place.project.table(name).output.window_column
+            frame = read(context, name, part)
+            column = context.project.table(name).output.window_column
             return frame if part is None else self._reads.seen(column, frame)
 
-        self._views = Views(place.spark, self._whole, table, frozenset(place.project.tables))
+        self._views = Views(context.spark, self._whole, table, frozenset(context.project.tables))
         self._results = StepResults(
-            *(place, self._whole, self._table, self._views),
+            *(context, self._whole, self._table, self._views),
             windows=self._windows,
             seen=self._reads.seen,
         )
@@ -122,7 +122,7 @@ class WindowSession:
     def check(self, check: CheckConfig) -> None:
         """Raise TerminalStepError if the check's query finds rows: how many, and the first few."""
         with step_errors():
-            refuse_violations(self._place.spark, self._views, check, self._whole.label)
+            refuse_violations(self._context.spark, self._views, check, self._whole.label)
 
     def replaced_rows(self, step: StepConfig) -> int:
         """Count the published rows that the step's staged ones would replace, in a Spark job."""
@@ -135,7 +135,7 @@ class WindowSession:
                 published = keeper.read(None if whole else self._whole.window)
             except NotPublishedError:
                 return 0
-            return run_action(self._place.spark, label, published.count)
+            return run_action(self._context.spark, label, published.count)
 
     def publish(self, step_id: str, verify: Callable[[], None]) -> tuple[Published, ...]:
         """Make the rows of a staged step visible, those of each window all at once.
@@ -201,7 +201,7 @@ class WindowSession:
         frame = made.frame
         ready = frame if step.quality else self._finished(frame, target, chosen=made.chosen)
         if self._results.is_watched and not keeper.stages_in_one_query:
-            folder = f"{self._place.project.staging}/{self._whole.table}"
+            folder = f"{self._context.project.staging}/{self._whole.table}"
             with kept_for_a_while(ready, folder, runs[0]) as (ready, kept):
                 (rows,) = keeper.stage(ready, runs)
             staged: tuple[StagedRows, ...] = (replace(rows, source_rows=kept.source_rows),)
@@ -225,7 +225,7 @@ class WindowSession:
         self._views.offer(step.step, lambda: keeper.staged_frame(staged).drop(WINDOW_START))
 
     def _store(self, step: StepConfig, target: Target) -> Store:
-        keeper = store(self._place, self._whole.table, target)
+        keeper = store(self._context, self._whole.table, target)
         if step.quality is not None:
             keeper = self._inspected(step, step.quality, keeper, target)
         if len(self._runs) > 1 and not keeper.takes_stretches:
@@ -235,7 +235,7 @@ class WindowSession:
     def _inspected(
         self, step: StepConfig, quality: QualityConfig, keeper: Store, target: Target
     ) -> InspectedStore:
-        project, table = self._place.project, self._whole.table
+        project, table = self._context.project, self._whole.table
         apart = rejected_target(table, step)
         inspector = Inspector(
             quality,
@@ -248,7 +248,7 @@ class WindowSession:
         )
         return InspectedStore(
             keeper,
-            store(self._place, *apart) if apart else None,
+            store(self._context, *apart) if apart else None,
             inspector,
             lambda frame: self._finished(frame, target),
             lambda frame: self._finished(frame, apart[1] if apart else target),

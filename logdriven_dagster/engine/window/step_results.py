@@ -49,7 +49,7 @@ class StepResults:
 
     def __init__(
         self,
-        place: StoreContext,
+        context: StoreContext,
         run: WindowRun,
         table: TableConfig,
         views: Views,
@@ -61,7 +61,7 @@ class StepResults:
 
         `seen` may watch a source on its way, whose `window_column` it learns.
         """
-        self._place, self._run, self._table, self._views = place, run, table, views
+        self._context, self._run, self._table, self._views = context, run, table, views
         self._seen, self._windows = seen, windows
         self._malformed: dict[str, list[Malformed]] = {}
 
@@ -76,7 +76,7 @@ class StepResults:
         for script in step.commit_before_read:
             run_checks()  # an attempt that was taken over changes nothing any more
             done = run_script(
-                self._place.project.connection(script.connection),
+                self._context.project.connection(script.connection),
                 [render_for_database(sql, self._run) for sql in script.sql],
                 {},
                 transaction=script.transaction,
@@ -103,7 +103,7 @@ class StepResults:
         """Count the source's rows that no window holds, if that is news; see `source_rows.look`."""
         if step.loop_over is not None:
             return None
-        return look(self._reading, step, self._place.looks)
+        return look(self._reading, step, self._context.looks)
 
     @property
     def is_watched(self) -> bool:
@@ -132,14 +132,14 @@ class StepResults:
     def _of(self, step: StepConfig) -> StepResult:
         if step.loop_over is not None:
             return self._of_all_rows(step, step.loop_over)
-        source, sql = self._source(step), self._place.project.step_sql(self._table, step)
+        source, sql = self._source(step), self._context.project.step_sql(self._table, step)
         made = self._transformed(step, source, sql)
         chosen = chosen_by_source(self._table, step, sql, source, self._run.window)
         return StepResult(made, self._files(step, source), chosen)
 
     def _of_all_rows(self, step: StepConfig, loop: LoopOver) -> StepResult:
         """Unite the results of all rows of a loop. Source: Sharp ETL, loopOver."""
-        run, spark = self._run, self._place.spark
+        run, spark = self._run, self._context.spark
         rows = self._views.query(loop.sql or f"SELECT * FROM `{loop.step}`")  # noqa: S608 - a step's name
         once, results = step.model_copy(update={"loop_over": None}), []
         try:
@@ -170,19 +170,19 @@ class StepResults:
 
     @property
     def _reading(self) -> Reading:
-        place = self._place
-        return Reading(place.project, place.spark, self._run, place.sources, self._windows)
+        context = self._context
+        return Reading(context.project, context.spark, self._run, context.sources, self._windows)
 
     def _transformed(
         self, step: StepConfig, source: "DataFrame | None", sql: str | None
     ) -> "DataFrame":
         if step.python:
-            folder = self._place.project.files[self._run.table].parent
+            folder = self._context.project.files[self._run.table].parent
             function = load_function(step.python, folder)
             label, known = f"{self._run.table} {self._run.window} {step.step}", self.values()
             # It may start Spark jobs of its own.
             return run_action(
-                self._place.spark, label, lambda: call(str(step.python), function, known)
+                self._context.spark, label, lambda: call(str(step.python), function, known)
             )
         if sql is not None:
             return self._views.query(sql)
@@ -193,16 +193,16 @@ class StepResults:
         """Return the values that the parameters of a Python transform can name."""
         frames, own = self._views.parameters(), self._run.table.replace(".", "_")
         return frames | {
-            "spark": lambda: self._place.spark,
+            "spark": lambda: self._context.spark,
             "window": lambda: self._run.window,
             "job_id": lambda: self._run.job_id,
             "variables": lambda: {**self._run.variables, **self._run.row},
-            "properties": lambda: self._place.project.properties(self._table),
+            "properties": lambda: self._context.project.properties(self._table),
             "inputs": lambda: {name: frame() for name, frame in frames.items() if name != own},
         }
 
     def origin(self, step: StepConfig) -> str | None:
         """Return the types of what the step reads: its source, and the tables that it names."""
         kinds: list[str] = [step.source.type] if step.source else []
-        kinds += [self._place.project.table(name).output.type for name in self._views.opened]
+        kinds += [self._context.project.table(name).output.type for name in self._views.opened]
         return ",".join(dict.fromkeys(sorted(kinds))) or ("python" if step.python else "sql")

@@ -21,6 +21,7 @@ from logdriven_dagster.errors import (
 from logdriven_dagster.execution.arguments import JobArguments
 from logdriven_dagster.execution.events import StepEnded, StepEvent, StepStarted, StepTriedAgain
 from logdriven_dagster.execution.jobs.upkeep_steps import UPKEEP
+from logdriven_dagster.execution.pauses import pause
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.timeouts import Timeout
@@ -28,8 +29,6 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.job_runs import JobRun, JobStepResult, RunStep
 from logdriven_dagster.model.upkeep import Upkept
 from logdriven_dagster.runlog.jobs import runs as job_runs
-
-_LOOKS_SECONDS = 0.2
 
 
 def steps_to_run(
@@ -114,7 +113,7 @@ class Maintenance:
                 if failed > self.job.retries or self.timeout.is_over:
                     return JobStepResult(Status.FAILURE, error=text, error_count=failed)
             yield StepTriedAgain(step, text, failed)
-            self._pause()
+            pause(self.job.retry_interval.total_seconds(), self.lease.check)
 
     def _begin(self, step: RunStep, failed: int) -> None:
         self.runner.run_log.write(lambda conn: job_runs.start_step(conn, self.run, step, failed))
@@ -125,12 +124,6 @@ class Maintenance:
     def _check(self) -> None:
         self.lease.check()
         self.timeout.check()
-
-    def _pause(self) -> None:
-        end = time.monotonic() + self.job.retry_interval.total_seconds()
-        while (left := end - time.monotonic()) > 0:
-            self.lease.check()
-            time.sleep(min(left, _LOOKS_SECONDS))
 
     def _work(self, step: MaintenanceStep) -> Upkept:
         """Its body is loaded only now. Source: DolphinScheduler, task definitions are split."""

@@ -54,8 +54,12 @@ def clock(text: str | None, zone: ZoneInfo) -> str:
 
 
 def seconds(row: Row) -> float | None:
-    """From start to end; None while it runs."""
-    start, end = row["job_start_time"], row["job_end_time"]
+    """Return how long an attempt took; None while it runs."""
+    return elapsed(row["job_start_time"], row["job_end_time"])
+
+
+def elapsed(start: str | None, end: str | None) -> float | None:
+    """Return the seconds between two moments of the log; None if one of them is not there."""
     if not (start and end):
         return None
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()

@@ -1,6 +1,5 @@
 """Retries within one pass: a transient error is retried after a pause, up to `retries` times."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -8,9 +7,9 @@ from typing import TypeVar
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.engine.spark.actions import run_checks
 from logdriven_dagster.errors import SparkDiedError, TransientStepError
+from logdriven_dagster.execution.pauses import pause
 from logdriven_dagster.execution.window.journal import Journal
 
-_LOOKS_SECONDS = 0.2
 T = TypeVar("T")
 
 
@@ -36,7 +35,7 @@ class Tries:
                 if not self._may_try_again(error):
                     raise
                 self.journal.note_errors(self.failed)
-                self._pause(self.table.retry_interval.total_seconds())
+                pause(self.table.retry_interval.total_seconds(), self._checks)
 
     def begin_anew(self) -> None:
         """Count a death of Spark, which costs no retry, before another Spark goes on."""
@@ -49,9 +48,6 @@ class Tries:
         left = self.table.retries - (self.failed - self.deaths)
         return isinstance(error, TransientStepError) and left >= 0
 
-    def _pause(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self.check()
-            run_checks()
-            time.sleep(min(left, _LOOKS_SECONDS))
+    def _checks(self) -> None:
+        self.check()
+        run_checks()

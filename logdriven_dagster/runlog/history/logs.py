@@ -57,7 +57,7 @@ _DONE_OF_TABLE = select(
     job_log.c.data_now.is_not(None),
 )
 _NEWEST_DONE = _DONE_OF_TABLE.order_by(job_log.c.window_start.desc()).limit(bindparam("most"))
-"""So many finished windows of a table, the newest."""
+"""The newest finished windows of a table, at most as many as `most` says."""
 _STILL_LATE = _DONE_OF_TABLE.where(job_log.c.seen_until > 0)
 """The finished windows of a table that had not seen all when they ran."""
 

@@ -12,7 +12,8 @@ Moment = DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 """A naive UTC time with microseconds (milliseconds on SQLite)."""
 
 SET_BACK = timedelta(minutes=1)
-"""So far in the future no moment lies by itself: servers of one database differ by less."""
+"""A moment further in the future than this shows that a clock was set back: servers of one
+database differ by less."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

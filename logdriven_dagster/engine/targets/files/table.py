@@ -80,11 +80,11 @@ class WindowFiles:
 
     stages_in_one_query = True
 
-    def __init__(self, place: StoreContext, table: str, target: FileTarget) -> None:
-        self._place, self._table, self._target = place, table, target
-        self._folder = files_folder(place.project, table, target)
+    def __init__(self, context: StoreContext, table: str, target: FileTarget) -> None:
+        self._context, self._table, self._target = context, table, target
+        self._folder = files_folder(context.project, table, target)
         self._data = f"{self._folder}/data"
-        self._zone = place.project.zone
+        self._zone = context.project.zone
         self._pointers = Pointers(self._folder, self._zone)
         given = option_texts(target.options)
         self._options = {**_WRITTEN.get(target.type, {}), **given}
@@ -98,7 +98,7 @@ class WindowFiles:
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write files into folders that no pointer names yet."""
         self._refuse_others()
-        missing = self._place.missing_columns(runs[0].table)
+        missing = self._context.missing_columns(runs[0].table)
         frame = conform(frame, self._known_schema(), self._table, missing=missing)
         frame = storable(frame, self._target.type)
         form, options = self._target.type, self._options
@@ -115,7 +115,7 @@ class WindowFiles:
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """Return the staged rows, read with the schema and options that wrote them."""
-        return staged_frame(self._place.spark, staged, self._target.type, self._read_options)
+        return staged_frame(self._context.spark, staged, self._target.type, self._read_options)
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether the staged files are there, and those with footers whole."""
@@ -221,7 +221,7 @@ class WindowFiles:
             if window is None or window.contains(pointer.window(self._zone))
             for name in pointer.files
         ]
-        return read_files(self._place.spark, self._target.type, files, schema, self._read_options)
+        return read_files(self._context.spark, self._target.type, files, schema, self._read_options)
 
     def _published(self) -> dict[str, Pointer]:
         return {name: p for name, p in self._pointers.current().items() if p.folder}

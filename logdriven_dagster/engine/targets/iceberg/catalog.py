@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.server_limits import limits
+from logdriven_dagster.engine.databases.creation import create
 from logdriven_dagster.engine.failures import database_named, name_database
 from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.targets.iceberg.history import indispensable
 from logdriven_dagster.engine.targets.iceberg.schema import iceberg_schema, spark_schema
-from logdriven_dagster.engine.targets.jdbc.creation import create
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ A commit replaces files by others with the same rows, if none of them has gone s
 carries no attempt, window or token, so whoever asks the history about those passes over it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from math import ceil
@@ -17,6 +17,7 @@ from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import data_files, remove, storage_of
 from logdriven_dagster.engine.storage.staging import UPKEEP, read_files, staging_folder
+from logdriven_dagster.engine.targets.iceberg.commits import commit_files, tries
 from logdriven_dagster.engine.targets.iceberg.files import (
     all_within,
     is_partitioned_by,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
-
-_COMMIT_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -204,7 +203,7 @@ def commit(load: "Callable[[], Table | None]", rewritten: list[Rewritten]) -> li
 
     A group of which a file has gone meanwhile, since its window was published anew, is dropped.
     """
-    for table in _tries(load):
+    for table in tries(load):
         current = _current(table)
         kept = [item for item in rewritten if item.replaced.paths <= current]
         if not kept or _commit(table, kept):
@@ -217,29 +216,8 @@ def commit(load: "Callable[[], Table | None]", rewritten: list[Rewritten]) -> li
     return []
 
 
-def _tries(load: "Callable[[], Table | None]") -> "Iterator[Table]":
-    for _ in range(_COMMIT_TRIES):
-        table = load()
-        if table is not None:
-            yield table
-
-
 def _commit(table: "Table", items: list[Rewritten]) -> bool:
     """Commit by compare-and-swap; False if another writer was faster."""
-    from pyiceberg.exceptions import CommitFailedException, ValidationException
-    from pyiceberg.io.pyarrow import parquet_file_to_data_file
-
-    properties = {"upkeep": "compact_files"}
-    try:
-        with table.transaction() as transaction:
-            update = transaction.update_snapshot(snapshot_properties=properties)
-            with update.overwrite() as snapshot:
-                for item in items:
-                    for old in item.replaced.files:
-                        snapshot.delete_data_file(old)
-                    for path in item.files:
-                        new = parquet_file_to_data_file(table.io, transaction.table_metadata, path)
-                        snapshot.append_data_file(new)
-    except (CommitFailedException, ValidationException):
-        return False
-    return True
+    removed = [file for item in items for file in item.replaced.files]
+    added = [path for item in items for path in item.files]
+    return commit_files(table, removed, added, {"upkeep": "compact_files"})

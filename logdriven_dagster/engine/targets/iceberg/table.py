@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.databases.creation import create
 from logdriven_dagster.engine.queries.instants import lies_within
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.schemas import (
@@ -31,6 +32,7 @@ from logdriven_dagster.engine.targets.iceberg.catalog import (
     load_existing,
     total_rows,
 )
+from logdriven_dagster.engine.targets.iceberg.commits import commit_files
 from logdriven_dagster.engine.targets.iceberg.files import (
     all_within,
     bound_text,
@@ -50,7 +52,6 @@ from logdriven_dagster.engine.targets.iceberg.history import (
 )
 from logdriven_dagster.engine.targets.iceberg.schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.targets.iceberg.upsert import merge, refuse_duplicate_keys
-from logdriven_dagster.engine.targets.jdbc.creation import create
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.errors import NotPublishedError, TransientStepError
@@ -60,7 +61,7 @@ from logdriven_dagster.model.windows import TimeWindow
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table
+    from pyiceberg.table import Table, Transaction
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
@@ -95,11 +96,11 @@ class IcebergTable:
 
     stages_in_one_query = True
 
-    def __init__(self, place: StoreContext, table: str, target: IcebergTarget) -> None:
-        self._place, self._target = place, target
+    def __init__(self, context: StoreContext, table: str, target: IcebergTarget) -> None:
+        self._context, self._target = context, target
         self._name = target.name or table
         self._identifier = identifier(self._name)
-        self._folder = table_folder(place.project, self._name)
+        self._folder = table_folder(context.project, self._name)
 
     @property
     def takes_stretches(self) -> bool:
@@ -107,14 +108,14 @@ class IcebergTable:
 
     @property
     def _catalog(self) -> Any:
-        return self._place.catalog()
+        return self._context.catalog()
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write Parquet files below the table's folder that no snapshot names yet."""
         if (known := self._existing()) is not None:
             files_of_others(known, self._target)
         schema = spark_schema(known.schema()) if known else None
-        missing = self._place.missing_columns(runs[0].table)
+        missing = self._context.missing_columns(runs[0].table)
         fitting = conform(frame, schema, self._name, missing=missing)
         frame = given_columns(fitting, frame) if self._target.mode == "upsert" else fitting
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
@@ -127,7 +128,7 @@ class IcebergTable:
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """Return the staged rows, read with their exact schema."""
-        return staged_frame(self._place.spark, staged)
+        return staged_frame(self._context.spark, staged)
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether all staged files are there and whole."""
@@ -214,24 +215,14 @@ class IcebergTable:
 
     def _commit(self, table: "Table", staged: Sequence[StagedRows], change: FileChange) -> bool:
         """Commit by compare-and-swap; False if a faster writer may have made the change stale."""
-        from pyiceberg.exceptions import CommitFailedException, ValidationException
-        from pyiceberg.io.pyarrow import parquet_file_to_data_file
-
         properties = publication(staged, change.merged)
-        try:
-            with table.transaction() as transaction:
-                evolve(transaction, staged[0].schema)
-                if change.cut is not None:
-                    transaction.delete(change.cut, snapshot_properties=properties)
-                update = transaction.update_snapshot(snapshot_properties=properties)
-                # Only appends merge manifests, so they are preferred wherever nothing goes.
-                with update.overwrite() if change.removed else update.merge_append() as snapshot:
-                    for old in change.removed:
-                        snapshot.delete_data_file(old)
-                    for path in change.added:
-                        new = parquet_file_to_data_file(table.io, transaction.table_metadata, path)
-                        snapshot.append_data_file(new)
-        except (CommitFailedException, ValidationException):
+
+        def prepare(transaction: "Transaction") -> None:
+            evolve(transaction, staged[0].schema)
+            if change.cut is not None:
+                transaction.delete(change.cut, snapshot_properties=properties)
+
+        if not commit_files(table, change.removed, change.added, properties, prepare):
             return False
         forget_old_snapshots(table)
         return True
@@ -263,7 +254,7 @@ class IcebergTable:
 
     def _frame(self, files: "list[DataFile]", schema: "StructType") -> "DataFrame":
         paths = [file.file_path for file in files]
-        return read_files(self._place.spark, "parquet", paths, schema)
+        return read_files(self._context.spark, "parquet", paths, schema)
 
     @property
     def _window_column(self) -> str:
@@ -291,7 +282,7 @@ class IcebergTable:
         return FileChange([], added, cut=condition)
 
     def _merged(self, table: "Table", staged: StagedRows) -> FileChange:
-        removed, added, merged = merge(self._place.spark, table, self._target.key, staged)
+        removed, added, merged = merge(self._context.spark, table, self._target.key, staged)
         return FileChange(removed, added, merged=merged)
 
     def _existing(self) -> "Table | None":

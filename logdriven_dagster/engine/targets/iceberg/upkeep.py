@@ -4,10 +4,10 @@ Neither says anything of a window: the run log, the fences and the order of publ
 they are. Killed at any point, what is left over is what `clean` finds.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta, timezone
 from functools import partial, reduce
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
@@ -21,6 +21,7 @@ from logdriven_dagster.engine.targets.iceberg.catalog import (
     open_catalog,
     remove_snapshots,
 )
+from logdriven_dagster.engine.targets.iceberg.commits import tries
 from logdriven_dagster.engine.targets.iceberg.compaction import (
     Rewritten,
     SmallFiles,
@@ -45,7 +46,6 @@ Unfinished = Callable[[], Collection[tuple[str, str]]]
 It is asked after a table's history was read: what was published since then is younger than that.
 """
 
-_TRIES = 5
 _WINDOWS_PER_COMMIT = 50
 """Each commit adds a snapshot, and publications forget all but the newest fifty."""
 
@@ -81,7 +81,7 @@ def expire_snapshots(
     """
 
     def expire(_target: IcebergTarget, table: "Table", load: Load) -> Upkept:
-        for current in _tries(table, load):
+        for current in chain([table], tries(load)):
             old = _expired(current, older_than, options, unfinished)
             files = _only_of(current, old)
             done = _expiry(table_name, current, old, files, "removed")
@@ -161,14 +161,6 @@ def _sum(one: Upkept, other: Upkept) -> Upkept:
 
 def _nothing(table_name: str, why: str) -> Upkept:
     return Upkept(why, table=table_name)
-
-
-def _tries(table: "Table", load: Load) -> "Iterator[Table]":
-    """Yield the table as it is now for each try: a retry whenever it changed meanwhile."""
-    yield table
-    for _ in range(_TRIES - 1):
-        if (current := load()) is not None:
-            yield current
 
 
 def _expired(

@@ -19,6 +19,7 @@ from logdriven_dagster.engine.databases.connections import (
     reader_options,
     writer_options,
 )
+from logdriven_dagster.engine.databases.creation import create
 from logdriven_dagster.engine.databases.exact_columns import ExactFrame, read_exactly
 from logdriven_dagster.engine.databases.scripts import statement_text
 from logdriven_dagster.engine.databases.stored_columns import stored
@@ -53,7 +54,6 @@ from logdriven_dagster.engine.targets.jdbc.commit_markers import (
     publishing_transaction,
     take,
 )
-from logdriven_dagster.engine.targets.jdbc.creation import create
 from logdriven_dagster.engine.targets.jdbc.first_contact import meet_in_database, refuse_in_database
 from logdriven_dagster.engine.targets.jdbc.replaced_rows import has_moments, replaced_rows
 from logdriven_dagster.engine.targets.jdbc.upsert import refuse_bad_keys, upsert
@@ -81,11 +81,11 @@ class JdbcTable:
 
     takes_stretches, stages_in_one_query = False, False
 
-    def __init__(self, place: StoreContext, _table: str, target: JdbcTarget) -> None:
-        self._place, self._target = place, target
-        self._connection = place.project.connection(target.connection)
+    def __init__(self, context: StoreContext, _table: str, target: JdbcTarget) -> None:
+        self._context, self._target = context, target
+        self._connection = context.project.connection(target.connection)
         self._backend = self._connection.url.get_backend_name()
-        self._lease = place.project.config.lease
+        self._lease = context.project.config.lease
         schema, _, self._name = target.table.rpartition(".")
         self._schema = schema or None
 
@@ -254,8 +254,8 @@ class JdbcTable:
         options = reader_options(self._connection) | {"dbtable": table}
         if known := custom_schema(schema, self._backend):
             options["customSchema"] = known
-        zone = self._place.project.zone
-        return read_exactly(self._place.spark, self._connection, options, zone, window)
+        zone = self._context.project.zone
+        return read_exactly(self._context.spark, self._connection, options, zone, window)
 
     def _conformed(self, frame: "DataFrame", engine: "Engine") -> "DataFrame":
         """Give the frame the types of the target, with new columns last.
@@ -266,7 +266,7 @@ class JdbcTable:
         target = reflected(self._name, self._schema, engine)
         known = None if target is None else schema_of(target, self._backend)
         types = {f.name.lower(): f.dataType.simpleString() for f in known or ()}
-        zone = str(self._place.project.zone)
+        zone = str(self._context.project.zone)
         frame = fit_clocks(frame, types, created_as(self._backend), zone)
         if target is None or known is None:
             return conform(frame, None, self._target.table)

@@ -64,11 +64,11 @@ def create_table(project: Project) -> None:
 def fence(project: Project, token: int) -> None:
     """What the successor of a dead attempt does first."""
     catalog = open_catalog(project)
-    place: Any = StoreContext(project, None, lambda: catalog)  # type: ignore[arg-type]
+    context: Any = StoreContext(project, None, lambda: catalog)  # type: ignore[arg-type]
     run = WindowRun(token, "ods.t", day(1), token).at("load")
     try:
         with step_errors():
-            IcebergTable(place, "ods.t", project.table("ods.t").output).fence([run])  # type: ignore[arg-type]
+            IcebergTable(context, "ods.t", project.table("ods.t").output).fence([run])  # type: ignore[arg-type]
     finally:
         catalog.engine.dispose()
 

@@ -1,0 +1,48 @@
+"""Commits to Iceberg tables: files come and go in one compare-and-swap, or nothing happens."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table, Transaction
+
+_TRIES = 5
+
+
+def commit_files(
+    table: "Table",
+    removed: "Iterable[DataFile]",
+    added: Iterable[str],
+    properties: Mapping[str, str],
+    before: "Callable[[Transaction], None]" = lambda _: None,
+) -> bool:
+    """Put Parquet files in the place of others; False if another writer was faster.
+
+    `before` makes further changes in the same transaction.
+    """
+    from pyiceberg.exceptions import CommitFailedException, ValidationException
+    from pyiceberg.io.pyarrow import parquet_file_to_data_file
+
+    gone = list(removed)
+    try:
+        with table.transaction() as transaction:
+            before(transaction)
+            update = transaction.update_snapshot(snapshot_properties=dict(properties))
+            # Only appends merge manifests, so they are preferred wherever nothing goes.
+            with update.overwrite() if gone else update.merge_append() as snapshot:
+                for file in gone:
+                    snapshot.delete_data_file(file)
+                for path in added:
+                    new = parquet_file_to_data_file(table.io, transaction.table_metadata, path)
+                    snapshot.append_data_file(new)
+    except (CommitFailedException, ValidationException):
+        return False
+    return True
+
+
+def tries(load: "Callable[[], Table | None]") -> "Iterator[Table]":
+    """Yield the table as it is now for each try of a change; nothing while it is not there."""
+    for _ in range(_TRIES):
+        if (table := load()) is not None:
+            yield table
