@@ -13,6 +13,7 @@ from pyiceberg.exceptions import (
     NoSuchNamespaceError,
     NoSuchTableError,
     OAuthError,
+    RESTError,
     ServiceUnavailableError,
     TableAlreadyExistsError,
     UnauthorizedError,
@@ -108,7 +109,7 @@ def test_a_stale_commit_is_refused(catalog, table):
 
 def test_a_commit_to_a_dropped_table_finds_none(catalog, table):
     catalog.drop_table("ods.t")
-    with pytest.raises(NoSuchTableError):
+    with pytest.raises(RESTError, match="NoSuchTableError"):
         once(table)
 
 
