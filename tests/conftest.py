@@ -13,7 +13,7 @@ from tests.memory import temporary_folder
 _LONG = {"setup", "faults", "examples", "ui", "security", "test_kills.py", "test_crashes.py"}
 """Folders and files whose tests start whole processes: few tests that take long."""
 
-pytest_plugins = ["tests.servers"]
+pytest_plugins = ["tests.lake", "tests.servers"]
 
 os.environ.pop("COLUMNS", None)  # workers of xdist have it, and no terminal
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(temporary_folder()))

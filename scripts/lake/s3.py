@@ -117,6 +117,18 @@ def properties(endpoint: str) -> dict[str, str]:
     }
 
 
+def spark_settings(bucket: str, folder: Path) -> dict[str, str]:
+    """Settings by which a JVM that sees the folder, but has no client of S3, uses the bucket."""
+    overloaded = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
+    return {
+        "spark.hadoop.fs.s3.impl": overloaded,
+        "spark.hadoop.fs.s3a.impl": overloaded,
+        f"spark.hadoop.fs.viewfs.mounttable.{bucket}.linkFallback": folder.as_uri(),
+        # As in a store: no checksums beside the files, which other writers would not renew.
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="An S3 server over folders")
     parser.add_argument("buckets", nargs="+", metavar="BUCKET=FOLDER")

@@ -12,6 +12,7 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.engine import spark_session
 from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 from tests.engine.laboratory import Lab
+from tests.lake import STORAGE, Lake
 
 # The first compiler alone starts fastest, and tests end before the second one pays off.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -27,9 +28,9 @@ MODE = os.environ.get("LOGDRIVEN_TEST_SPARK", "classic")
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory, lake: Lake) -> Iterator[Any]:
     root = tmp_path_factory.mktemp("spark")
-    config = {"spark.driver.extraJavaOptions": JAVA, "spark.driver.memory": "1g"}
+    config = {"spark.driver.extraJavaOptions": JAVA, "spark.driver.memory": "1g", **lake.spark}
     remote = "auto" if MODE == "connect" else "classic"
     settings = {
         "project": "lab",
@@ -47,5 +48,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def lab(spark: Any, tmp_path: Path) -> Lab:
-    return Lab(tmp_path, spark, {"connections": {"lite": CONNECTIONS["lite"]}})
+def lab(spark: Any, tmp_path: Path, lake: Lake) -> Lab:
+    stored = lake.settings(tmp_path) if STORAGE == "s3" else {}
+    return Lab(tmp_path, spark, {"connections": {"lite": CONNECTIONS["lite"]}, **stored})
