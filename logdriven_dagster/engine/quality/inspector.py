@@ -4,8 +4,9 @@ One pass: each rule becomes a boolean column, one `observe` counts them and keep
 first rows, a filter lets the good rows on to the writer. What looks at the rows as a whole
 (queries, Python) or needs them twice (`keep_rejected`) has them staged as Parquet files first, so
 that the source is never read again; so do databases, since a write by JDBC is several queries, and
-an `observe` knows the first one only. Source: Sharp ETL, QualityCheck, which reads the source again
-for each rule.
+an `observe` knows the first one only. A Spark before 4.2 needs it too: no aggregate of it keeps the
+first ids of bad rows without holding all. Source: Sharp ETL, QualityCheck, which reads the source
+again for each rule.
 """
 
 import json
@@ -23,6 +24,7 @@ from logdriven_dagster.engine.quality.flags import Flags, column, flag, true_of
 from logdriven_dagster.engine.queries.transforms import arguments, load_function
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.engine.spark.offers import first_of_several, takes_first_of_several
 from logdriven_dagster.engine.storage.locations import remove, storage_of
 from logdriven_dagster.engine.targets.staged_files import stage_files, staged_frame
 from logdriven_dagster.errors import TerminalStepError
@@ -30,12 +32,13 @@ from logdriven_dagster.model.quality import KEPT_IDS, QualityReport, RuleResult
 from logdriven_dagster.model.runs import WindowRun
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 FAILED_RULES = "failed_rules"
 """The column of rejected rows that names the rules of level error that they break."""
 
 _OF_ALL_ROWS = frozenset({"query", "python"})
+_ALL_FIELDS = {"ignoreNullFields": "false"}
 
 
 @dataclass
@@ -100,9 +103,10 @@ class Inspector:
         self._refuse_unknown_columns(frame)
         names, folders = frame.columns, list[str]()
         flagged = Flags(self.quality, self.rules, self.views).of(frame)
-        if not (self.staged or any(rule.kind in _OF_ALL_ROWS for rule in self.rules)):
+        looked_at_later = self.staged or any(rule.kind in _OF_ALL_ROWS for rule in self.rules)
+        if not (looked_at_later or self._needs_ids_apart(frame.sparkSession)):
             observation = Observation()
-            observed = flagged.observe(observation, *self._counts())
+            observed = flagged.observe(observation, *self._counts(with_ids=True))
             yield self._divided(observed, names, lambda: observation.get)
             return
         try:
@@ -211,25 +215,52 @@ class Inspector:
         errors = [column(flag(n)) for n, rule in enumerate(self.rules) if rule.level == "error"]
         return reduce(or_, errors, sf.lit(False))  # noqa: FBT003 - a literal
 
+    def _needs_ids_apart(self, spark: "SparkSession") -> bool:
+        """Whether this Spark cannot keep the first ids of bad rows while it counts them."""
+        return bool(self.quality.id) and not takes_first_of_several(spark)
+
     def _found(self, staged: "DataFrame", run: WindowRun) -> Mapping[str, Any]:
         """The counts of rows that are staged: a look at the columns of rules and ids."""
-        totals = staged.agg(*self._counts())
+        apart = self._needs_ids_apart(staged.sparkSession)
+        totals = staged.agg(*self._counts(with_ids=not apart))
         rows = run_action(staged.sparkSession, f"{run.label}: rules", totals.collect)
-        return rows[0].asDict()
+        found: dict[str, Any] = rows[0].asDict()
+        return found | self._ids(staged, found, run) if apart else found
 
-    def _counts(self) -> "list[Column]":
+    def _ids(
+        self, staged: "DataFrame", found: Mapping[str, Any], run: WindowRun
+    ) -> Mapping[str, str]:
+        """The first ids of each rule that rows break, by a query that sorts no more than these."""
+        from pyspark.sql import functions as sf
+
+        key = sf.struct(*map(column, self.quality.id))
+        broken = [n for n in range(len(self.rules)) if found[f"count_{n}"]]
+        each = [
+            staged.where(column(flag(n))).select(sf.lit(n).alias("rule"), key.alias("id"))
+            for n in broken
+        ]
+        if not each:
+            return {}
+        first = [rows.orderBy("id").limit(KEPT_IDS) for rows in each]
+        texts = reduce(lambda one, other: one.unionAll(other), first).groupBy("rule")
+        ids = sf.to_json(sf.array_sort(sf.collect_list("id")), _ALL_FIELDS)
+        asked = texts.agg(ids.alias("ids"))
+        rows = run_action(staged.sparkSession, f"{run.label}: ids of bad rows", asked.collect)
+        return {f"ids_{row['rule']}": row["ids"] for row in rows}
+
+    def _counts(self, *, with_ids: bool) -> "list[Column]":
         from pyspark.sql import functions as sf
 
         counts = [
             sf.count(sf.lit(1)).alias("checked"),
             sf.count_if(self._is_bad()).alias("rejected"),
         ]
-        key = sf.struct(*map(column, self.quality.id)) if self.quality.id else None
+        key = sf.struct(*map(column, self.quality.id)) if self.quality.id and with_ids else None
         for n in range(len(self.rules)):
             counts.append(sf.count_if(column(flag(n))).alias(f"count_{n}"))
             if key is not None:
-                first = sf.min_by(key, sf.when(column(flag(n)), key), KEPT_IDS)
-                counts.append(sf.to_json(first, {"ignoreNullFields": "false"}).alias(f"ids_{n}"))
+                first = first_of_several(key, sf.when(column(flag(n)), key), KEPT_IDS)
+                counts.append(sf.to_json(first, _ALL_FIELDS).alias(f"ids_{n}"))
         return counts
 
 

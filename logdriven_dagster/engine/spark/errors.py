@@ -202,6 +202,7 @@ _OF_JAVA: Mapping[str, Sentence] = {
     "java.lang.OutOfMemoryError": "Spark's Java is out of memory; give it more by "
     "spark.driver.memory in spark.config",
     "org.apache.spark.SparkIllegalArgumentException": _header,
+    "org.apache.spark.api.python.PythonException": _raised_in_python,  # before it had a condition
     "java.sql.SQLException": _of_a_database,
 }
 """Classes of exceptions without a condition, those above them included."""
