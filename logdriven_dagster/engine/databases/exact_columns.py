@@ -16,7 +16,13 @@ from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.connections import Connection
 from logdriven_dagster.engine.databases.exact_times import as_given, time_of_server, time_of_sqlite
-from logdriven_dagster.engine.databases.exact_values import Exact, checked, declared, matches
+from logdriven_dagster.engine.databases.exact_values import (
+    Exact,
+    checked,
+    declared,
+    matches,
+    refuse_undeclared,
+)
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -47,6 +53,7 @@ def read_exactly(
     frame = _load(spark, options)
     text = options.get("customSchema")
     given: Any = StructType.fromDDL(text) if text else StructType()
+    refuse_undeclared(frame.schema.fields)
     look = _ColumnContext(connection.url.get_backend_name(), zone, window, given)
     exact = {f.name: found for f in frame.schema.fields if (found := look.at(f))}
     if not exact:

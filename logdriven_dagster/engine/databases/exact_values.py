@@ -1,14 +1,17 @@
 """How a value of a database is read and converted so that it does not change, or is an error."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.quoting import plain
+from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
+
+_DECLARED = "jdbcClientType"
 
 DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 OFFSET = " ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
@@ -75,4 +78,17 @@ def matches(pattern: str) -> str:
 
 
 def declared(field: "StructField") -> str:
-    return str(field.metadata.get("jdbcClientType", "")).upper()
+    """The type that the database has for a column, as its driver calls it."""
+    return str(field.metadata.get(_DECLARED, "")).upper()
+
+
+def refuse_undeclared(fields: "Sequence[StructField]") -> None:
+    """TerminalStepError where Spark hides what the database has, as Spark 4.0 does.
+
+    Nobody would notice a value that Spark's own choice of a type changes.
+    """
+    if hidden := [field.name for field in fields if _DECLARED not in field.metadata]:
+        raise TerminalStepError(
+            f"this Spark does not tell which types the database has for {', '.join(hidden)}, so "
+            "values could change without notice; databases are read with Spark 4.1 or newer"
+        )

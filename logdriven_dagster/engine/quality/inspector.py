@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.quality import ROWS, QualityConfig, Rule
+from logdriven_dagster.engine.quality.first_ids import first_of_several, takes_first_of_several
 from logdriven_dagster.engine.quality.flags import Flags, column, flag, true_of
-from logdriven_dagster.engine.queries.transforms import arguments, load_function
+from logdriven_dagster.engine.queries.transforms import arguments, load_transform
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.spark.actions import run_action
-from logdriven_dagster.engine.spark.offers import first_of_several, takes_first_of_several
 from logdriven_dagster.engine.storage.locations import remove, storage_of
 from logdriven_dagster.engine.targets.staged_files import stage_files, staged_frame
 from logdriven_dagster.errors import TerminalStepError
@@ -157,7 +157,7 @@ class Inspector:
 
         if rule.kind == "query":
             return self.views.query(rule.text)
-        function = load_function(rule.text, self.code)
+        function = load_transform(rows.sparkSession, rule.text, self.code)
         known = self.values() | {ROWS: lambda: rows, "column": lambda: rule.column}
         given = arguments(rule.text, function, known)
         label = f"{run.label}: {rule.name}"
@@ -225,7 +225,7 @@ class Inspector:
         totals = staged.agg(*self._counts(with_ids=not apart))
         rows = run_action(staged.sparkSession, f"{run.label}: rules", totals.collect)
         found: dict[str, Any] = rows[0].asDict()
-        return found | self._ids(staged, found, run) if apart else found
+        return {**found, **self._ids(staged, found, run)} if apart else found
 
     def _ids(
         self, staged: "DataFrame", found: Mapping[str, Any], run: WindowRun

@@ -7,11 +7,18 @@ from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.jvm_exception import JvmException
 
 _LONGEST_CHAIN = 20
+_OF_A_WORKER = "org.apache.spark.api.python.PythonException"
 
 
 def causes(error: BaseException) -> tuple[JvmException, ...]:
     """Return the exceptions behind an error, outermost first."""
-    return tuple(map(_of_java, _causes(internals.java_error(error))))
+    from pyspark.errors import PythonException
+
+    thrown = internals.java_error(error)
+    if thrown is None and isinstance(error, PythonException):
+        # PySpark 4.0 keeps the text of what a worker raised, and not the exception.
+        return (JvmException((_OF_A_WORKER,), str(error)),)
+    return tuple(map(_of_java, _causes(thrown)))
 
 
 def _causes(throwable: Any) -> Iterator[Any]:

@@ -1,6 +1,6 @@
-"""What newer versions of Spark offer and older ones do not, found by asking, not by version.
+"""The first ids of bad rows, by what Spark offers for it: asked of Spark, not of its version.
 
-The package runs on Spark 4.0 and later. Over Connect the server's version counts, not the client's.
+Over Connect the server's version counts, not the client's.
 """
 
 from typing import TYPE_CHECKING
