@@ -13,14 +13,15 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo demo-orders demo-events ui picture check test faults bench clean
+.PHONY: help install demo demo-orders demo-events ui picture check test test-spark test-core faults bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 # uv would keep a source, a build and a copy of PySpark for every clone: 2 GB each. It verifies the
 # hashes that the constraints hold, of everything but this folder.
-UV_INSTALL := VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-cache --compile-bytecode \
+UV := $(BIN)/uv pip install --quiet --no-cache --compile-bytecode \
 	--constraint constraints.txt --build-constraint scripts/build.txt
+UV_INSTALL := VIRTUAL_ENV=$(VENV) $(UV)
 
 # Hundreds of processes of the tests would compile our own modules, each for itself.
 unexport PYTHONDONTWRITEBYTECODE
@@ -72,6 +73,31 @@ test: $(VENV)/.installed-dev check ## install what the tests need and run them a
 	$(BIN)/python -m pytest $(TWO) --durations=25
 	LOGDRIVEN_TEST_SPARK=connect $(BIN)/python -m pytest $(TWO) -m connect \
 		$$(grep -rl --include='test_*.py' mark.connect tests)
+	LOGDRIVEN_TEST_SPARK=foreign $(BIN)/python -m pytest tests/engine/spark/test_counts.py
+
+# All but PySpark as it is pinned. The oldest patch of a line is the hardest to please.
+SPARK ?= 4.0.0
+OLD := .venv-spark-$(SPARK)
+OF_SPARK := tests/engine tests/quality tests/stretches tests/slices tests/extending tests/setup/test_private_apis.py
+$(OLD)/.installed: $(VENV)/.installed-dev
+	test -x $(OLD)/bin/python || $(PYTHON) -m venv --without-pip $(OLD)
+	echo 'pyspark==$(SPARK)' > $(OLD)/override.txt
+	VIRTUAL_ENV=$(OLD) $(UV) --override $(OLD)/override.txt --group dev \
+		--editable '.[demo,postgres,mysql,kafka,connect$(JAVA)]'
+	touch $@
+
+test-spark: $(OLD)/.installed ## what Spark runs, on another version of it, classic and over Connect: SPARK=4.0.0
+	scripts/test_packages.sh
+	$(OLD)/bin/python -m pytest $(TWO) $(OF_SPARK)
+	LOGDRIVEN_TEST_SPARK=connect $(OLD)/bin/python -m pytest $(TWO) -m connect tests/engine tests/quality
+
+CORE := .core
+test-core: $(VENV)/.installed-dev ## a host of logdriven_dagster-core[client], without Spark, runs windows on a server
+	rm -rf $(CORE)
+	$(BIN)/uv build --quiet --wheel core --out-dir $(CORE)/dist --build-constraint scripts/build.txt
+	$(PYTHON) -m venv --without-pip $(CORE)/venv
+	VIRTUAL_ENV=$(CORE)/venv $(UV) "$$(ls $(CORE)/dist/*.whl)[client]"
+	LOGDRIVEN_TEST_CORE=$(CORE)/venv $(BIN)/python -m pytest tests/setup/test_core.py
 
 N ?= 200
 SEED ?= 1
@@ -90,4 +116,4 @@ bench: $(VENV)/.installed-dev ## compare with Spark, SQLMesh, dbt; ROUNDS=3 ONLY
 	$(BIN)/python -m benchmarks --scale $(SCALE) --only '$(ONLY)' $(if $(ROUNDS),--rounds $(ROUNDS))
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(DEMO) $(DEMO)-orders $(DEMO)-events .servers .bench dist build *.egg-info
+	rm -rf $(VENV) $(VENV)-spark-* $(CORE) $(DEMO) $(DEMO)-orders $(DEMO)-events .servers .bench dist build *.egg-info

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from logdriven_dagster import __version__
 from logdriven_dagster.cli.commands import audit as audit_commands
 from logdriven_dagster.cli.commands import definitions as definition_commands
 from logdriven_dagster.cli.commands import exchange as exchange_commands
@@ -120,9 +121,7 @@ app.add_typer(_database, name="db", rich_help_panel="Upkeep")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(version("logdriven_dagster"))
+        typer.echo(__version__)
         raise typer.Exit
 
 

@@ -2,12 +2,21 @@
 
 from typing import Any
 
-from dagster_pyspark import LazyPySparkResource
+from dagster import ConfigurableResource
 from pydantic import PrivateAttr
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.engine import spark_session
 from logdriven_dagster.engine.spark import dead_sessions as deaths
+
+try:
+    from dagster_pyspark import LazyPySparkResource
+except ModuleNotFoundError:  # it needs all of Spark, which a host of `pyspark-client` has not
+
+    class LazyPySparkResource(ConfigurableResource):  # type: ignore[no-redef,type-arg]
+        """The field of the resource of this name that ours has, too."""
+
+        spark_config: dict[str, Any]
 
 
 class ProjectSparkResource(LazyPySparkResource):

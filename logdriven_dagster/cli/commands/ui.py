@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,6 +44,7 @@ def ui(
 ) -> None:
     """Open the project in Dagster's web interface, with its daemon; Ctrl-C ends both."""
     loaded = open_project(project)
+    _refuse_missing_server()
     port = _free_port(host, port)
     home = _home(loaded)
     workspace = loaded.root / _HOME / "workspace.yaml"
@@ -65,6 +67,15 @@ def ui(
             typer.echo(f"{loaded.name} is at http://{_reached(host)}:{port} (Ctrl-C ends it)")
         code = _wait(process)
     raise typer.Exit(code)
+
+
+def _refuse_missing_server() -> None:
+    """UsageError on a host that was set up without Dagster's web server."""
+    if find_spec("dagster_webserver") is None:
+        raise UsageError(
+            "Dagster's web server is not on this host: "
+            "run `pip install 'logdriven_dagster-core[ui]'`"
+        )
 
 
 def _home(project: "Project") -> Path:

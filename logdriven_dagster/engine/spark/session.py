@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.spark.classic.installation import refuse_client_alone
 from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
 from logdriven_dagster.engine.spark.classic.launching import start_java
@@ -42,6 +43,7 @@ def spark_session(project: Project) -> "SparkSession":
     if url := remote_url(project):
         quieten()
         return connect(project, url)
+    refuse_client_alone()
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

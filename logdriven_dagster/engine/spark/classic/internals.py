@@ -7,13 +7,15 @@ door. ARCHITECTURE.md ("Private APIs") says what each is for, and which test bre
 
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.engine.spark.classic.installation import is_whole
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
 
 def gateway() -> Any | None:
     """The way to the JVM that this process has started for Spark, dead or alive."""
-    return _context()._gateway
+    return _context()._gateway if is_whole() else None
 
 
 def machine() -> Any:
@@ -28,7 +30,7 @@ def start_machine() -> None:
 
 def has_context() -> bool:
     """Whether a classic session has its Spark in this process."""
-    return _context()._active_spark_context is not None
+    return is_whole() and _context()._active_spark_context is not None
 
 
 def forget_machine() -> None:

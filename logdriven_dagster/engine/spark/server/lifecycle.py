@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.metadata import version
 
 import psutil
 
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.spark.classic.installation import pyspark_version
 from logdriven_dagster.engine.spark.connect.metrics import status_pages
 from logdriven_dagster.engine.spark.server import state as server_state
 from logdriven_dagster.engine.spark.server.process import SERVER_SETTINGS, launched
@@ -36,7 +36,7 @@ class StartedServer:
 
 def settings_digest(project: Project) -> str:
     """Hash everything that makes two servers work differently."""
-    identity = [project.config.spark.master, sys.executable, version("pyspark")]
+    identity = [project.config.spark.master, sys.executable, pyspark_version()]
     text = json.dumps([*identity, SERVER_SETTINGS, project_settings(project)], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
 

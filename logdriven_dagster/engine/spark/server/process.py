@@ -21,6 +21,7 @@ import psutil
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact, remember
+from logdriven_dagster.engine.spark.classic.installation import refuse_client_alone
 from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.launching import settings_file
 from logdriven_dagster.engine.spark.connect.metrics import (
@@ -79,6 +80,7 @@ _OF_CLIENTS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED
 
 def launched(project: Project, digest: str) -> Server:
     """A server that has answered a first query; UsageError if none comes up."""
+    refuse_client_alone()
     ensure_java()
     require_packages()
     token = secrets.token_hex(32)

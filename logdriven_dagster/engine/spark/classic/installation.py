@@ -1,0 +1,31 @@
+"""Which PySpark is installed: a whole Spark, or its client for Spark Connect alone."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from logdriven_dagster.errors import UsageError
+
+
+def is_whole() -> bool:
+    """Whether Spark itself is there; false with `pyspark-client`, which only talks to servers."""
+    from pyspark.util import is_remote_only
+
+    return not is_remote_only()
+
+
+def pyspark_version() -> str:
+    """Return the version of PySpark, without importing it."""
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return version("pyspark-client")
+
+
+def refuse_client_alone() -> None:
+    """UsageError where no Spark can be started, since its client is all that is installed."""
+    if not is_whole():
+        raise UsageError(
+            "Spark is not on this host, only its client for Spark Connect (pyspark-client), so no "
+            "Spark and no Java starts here; name a server by spark.remote: sc://host:port in "
+            "logdriven.yaml or by LOGDRIVEN_SPARK_REMOTE, or make a new environment with "
+            "`pip install logdriven_dagster`, which brings Spark"
+        )
