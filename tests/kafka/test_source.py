@@ -1,5 +1,7 @@
 """Reading exactly the offsets of a slice, in Spark."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -277,3 +279,35 @@ def test_settings_as_kafkas_client_in_java_spells_them():
         'username="u" password="a\\"b";',
     }
     assert java_settings({"bootstrap.servers": "b", "ssl.ca.location": "/ca.pem"}) is None
+
+
+WITHOUT_US = """
+import pickle, sys
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "logdriven_dagster":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, NotInstalled())
+reader = pickle.load(sys.stdin.buffer)
+for part in reader.partitions():
+    for batch in reader.read(part):
+        print(*(value.decode() for value in batch["value"].to_pylist()))
+"""
+
+
+def test_workers_that_have_none_of_our_modules_read_messages(peer: Peer, topic: str):
+    from pyspark import cloudpickle
+
+    import logdriven_dagster
+
+    peer.send(topic, *(f"m{n}" for n in range(3)))
+    window = slice_of(peer, topic)
+    options = {"low": window.low, "high": str(window.high), "per_task": "2", "patience": "9"}
+    cloudpickle.register_pickle_by_value(logdriven_dagster)
+    try:
+        sent = cloudpickle.dumps(MessageReader({"bootstrap.servers": peer.servers}, options))
+    finally:
+        cloudpickle.unregister_pickle_by_value(logdriven_dagster)
+    line = [sys.executable, "-c", WITHOUT_US]
+    read = subprocess.run(line, input=sent, capture_output=True, cwd="/", check=True)
+    assert read.stdout.decode().split() == ["m0", "m1", "m2"]

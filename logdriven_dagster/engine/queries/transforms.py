@@ -3,16 +3,20 @@
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.config.project import PROJECT_FILE
+from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def load_function(reference: str, folder: Path) -> Callable[..., Any]:
@@ -26,6 +30,29 @@ def load_function(reference: str, folder: Path) -> Callable[..., Any]:
     if not callable(function):
         raise TerminalStepError(f"python: {reference}: {place} has no function {name}")
     return function  # type: ignore[no-any-return]
+
+
+def load_transform(spark: "SparkSession", reference: str, folder: Path) -> Callable[..., Any]:
+    """Load a function that may send others to Spark's Python workers.
+
+    Where they cannot import the modules of the project's folder, what is sent brings them along.
+    """
+    function = load_function(reference, folder)
+    if not mode_of(spark).imports_here(spark):
+        from pyspark import cloudpickle
+
+        for module in _modules_of_the_project(folder):
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return function
+
+
+def _modules_of_the_project(folder: Path) -> list[ModuleType]:
+    """Return what was imported from the folder of a project, without packages that lie in it."""
+    above = (folder, *folder.parents)
+    root = next((each for each in above if (each / PROJECT_FILE).is_file()), folder)
+    files = {module: getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]}
+    own = [module for module, file in files.items() if file.startswith(f"{root}{os.sep}")]
+    return [module for module in own if "site-packages" not in files[module]]
 
 
 def _module(place: str, folder: Path) -> Any:

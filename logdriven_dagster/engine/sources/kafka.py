@@ -86,6 +86,9 @@ def _messages(reading: Reading, source: KafkaSource) -> "DataFrame":
 
     Reading it again gives the same messages, whatever came since.
     """
+    from pyspark import cloudpickle
+
+    import logdriven_dagster
     from logdriven_dagster.engine.sources.kafka_reader import with_settings
 
     low, high = _ends(reading.run.window)
@@ -96,6 +99,9 @@ def _messages(reading: Reading, source: KafkaSource) -> "DataFrame":
         return _by_connector(reading.spark, java, low, high, options)
     # A name can be registered once, and what a frame reads is decided when it is made.
     name = f"kafka_{source.connection}_{uuid.uuid4().hex[:8]}"
+    if not mode_of(reading.spark).imports_here(reading.spark):
+        # Their Python needs librdkafka, but none of our modules.
+        cloudpickle.register_pickle_by_value(logdriven_dagster)  # type: ignore[no-untyped-call]
     reading.spark.dataSource.register(with_settings(settings, name))
     return _by_librdkafka(reading.spark, name, low, high, options)
 

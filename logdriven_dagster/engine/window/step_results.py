@@ -10,7 +10,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.engine.databases.scripts import run_script
 from logdriven_dagster.engine.queries.loop_over import loop_rows, union
 from logdriven_dagster.engine.queries.rendering import render_for_database
-from logdriven_dagster.engine.queries.transforms import call, load_function
+from logdriven_dagster.engine.queries.transforms import call, load_transform
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_check import chosen_by_source
 from logdriven_dagster.engine.sources.files.json_keys import refuse_keys
@@ -178,7 +178,7 @@ class StepResults:
     ) -> "DataFrame":
         if step.python:
             folder = self._context.project.files[self._run.table].parent
-            function = load_function(step.python, folder)
+            function = load_transform(self._context.spark, step.python, folder)
             label, known = f"{self._run.table} {self._run.window} {step.step}", self.values()
             # It may start Spark jobs of its own.
             return run_action(

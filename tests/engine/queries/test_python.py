@@ -79,3 +79,21 @@ def test_what_is_wrong_with_a_transform_is_said(upstream: Lab, code: str, text: 
     transform(upstream, code)
     with pytest.raises(TerminalStepError, match=text):
         upstream.run("dwd.t", day(1))
+
+
+@pytest.mark.connect
+def test_modules_of_the_project_reach_workers_that_cannot_import_them(lab: Lab, monkeypatch):
+    lab.file("shop_rules/__init__.py", "")
+    lab.file("shop_rules/words.py", "def shout(text):\n    return text.upper()\n")
+    lab.file(
+        "shop_rules/own.py",
+        "from pyspark.sql.functions import udf\n"
+        "from shop_rules.words import shout\n"
+        "loud = udf(lambda text: shout(text) + '!', 'string')\n"
+        "def own(spark):\n"
+        "    return spark.sql(\"SELECT 'so' AS a\").select(loud('a').alias('a'))\n",
+    )
+    monkeypatch.syspath_prepend(lab.root)
+    lab.table("ods.t", {"python": "shop_rules.own:own", "target": {"type": "iceberg"}})
+    lab.run("ods.t", day(1))
+    assert lab.rows("ods.t") == [("SO!",)]
