@@ -3,12 +3,15 @@
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from logdriven_dagster.config import secrets
 from tests.memory import temporary_folder
+
+UNDECLARED = "this Spark does not tell which types the database has"
 
 _LONG = {"setup", "faults", "examples", "ui", "security", "test_kills.py", "test_crashes.py"}
 """Folders and files whose tests start whole processes: few tests that take long."""
@@ -28,6 +31,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first, so that no process of xdist is left with it at the end."""
     root = Path(__file__).parent
     items.sort(key=lambda item: not _LONG & set(item.path.relative_to(root).parts))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Skip what Spark 4.0 is refused for: it does not tell the types that a database declares."""
+    try:
+        return (yield)
+    except Exception as error:
+        if version("pyspark").startswith("4.0.") and UNDECLARED in str(error):
+            pytest.skip("Spark 4.0 does not tell what a database declares: it is refused there")
+        raise
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import yaml
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.engine import spark_session
+from logdriven_dagster.engine.spark.connecting import REMOTE_VARIABLE
 from logdriven_dagster.engine.spark.server import lifecycle as connect_server
+from logdriven_dagster.engine.spark.settings import launch_settings
+from tests.engine.foreign import foreign_server
 from tests.engine.laboratory import Lab
 from tests.lake import STORAGE, Lake
 
@@ -23,8 +27,11 @@ CONNECTIONS = {
 }
 
 
+FOR_DRIVERS = ("spark.driver.extraClassPath", "spark.driver.extraJavaOptions")
+
 MODE = os.environ.get("LOGDRIVEN_TEST_SPARK", "classic")
-"""`connect` has every test of Spark use a server of Spark Connect."""
+"""`connect` has every test of Spark use the project's server of Spark Connect; `foreign` has it use
+one that knows nothing of the project, as those of other people."""
 
 
 @pytest.fixture(scope="session")
@@ -41,9 +48,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory, lake: Lake) -> Iterator[Any]
     project = load_project(root)
     if MODE == "connect":
         connect_server.start(project, lambda _: None)
-    session = spark_session(project)
-    yield session
-    session.stop()
+    with ExitStack() as stack:
+        if MODE == "foreign":
+            known = launch_settings(project, "foreign")
+            drivers = {name: known[name] for name in FOR_DRIVERS}
+            url = stack.enter_context(foreign_server(root, drivers))
+            stack.enter_context(pytest.MonkeyPatch.context()).setenv(REMOTE_VARIABLE, url)
+        session = spark_session(project)
+        yield session
+        session.stop()
     connect_server.stop(project, lambda _: None)
 
 

@@ -137,7 +137,7 @@ def test_such_a_host_runs_windows_on_a_server(project: Project):
         project, "logdriven", "run", "--now", "2024-01-02T12:00", remote=server_url(project)
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    counts = {row["table"]: row["steps"][0]["target_count"] for row in logged(project)}
+    counts = {row["job_name"]: row["steps"][0]["target_count"] for row in logged(project)}
     assert counts == {"ods.t": 3, "ods.p": 2, "dwd.t": 1}
 
 
@@ -147,7 +147,7 @@ def test_such_a_host_runs_windows_for_dagster(project: Project):
     job = ("dagster", "job", "execute", "-m", "logdriven_dagster.definitions", "-j", "catch_up")
     ran = on_host(project, *job, remote=server_url(project))
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert {row["table"] for row in logged(project) if row["dagster_run_id"]} == set(STEPS)
+    assert {row["job_name"] for row in logged(project) if row["dagster_run_id"]} == set(STEPS)
 
 
 @on_a_host

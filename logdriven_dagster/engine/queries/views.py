@@ -1,8 +1,8 @@
 """What names mean inside one window: `source`, earlier steps, and tables by their dotted names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logdriven_dagster.config.sql.references import (
     UnreadableSqlError,
@@ -18,6 +18,10 @@ from logdriven_dagster.model.windows import Reads
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Frames: TypeAlias = "Mapping[str, DataFrame]"
+Narrowed: TypeAlias = "Callable[[str, Mapping[str, Any], Frames], tuple[str, Frames]]"
+"""From a query, its values and the frames that it may name to a query over other frames."""
+
 
 class Views:
     """Temporary views in a session that no other window shares."""
@@ -28,7 +32,11 @@ class Views:
         run: WindowRun,
         tables: "Callable[[str, Reads], DataFrame]",
         configured: frozenset[str],
+        *,
+        narrowed: "Narrowed" = lambda sql, _, frames: (sql, frames),
     ) -> None:
+        """`narrowed` may read other frames in the place of those that a query names."""
+        self._narrowed = narrowed
         self._spark, self._run, self._read, self._configured = spark, run, tables, configured
         self._frames: dict[str, DataFrame] = {}
         self._offered: dict[str, Callable[[], DataFrame]] = {}
@@ -74,7 +82,8 @@ class Views:
         except UnreadableSqlError as error:
             raise TerminalStepError(f"the query cannot be read: {error}") from None
         text, values = with_instants(text, self._run), parameters(text, self._run)
-        return mode_of(self._spark).query(self._spark, text, values, self._frames)
+        text, frames = self._narrowed(text, values, self._frames)
+        return mode_of(self._spark).query(self._spark, text, values, frames)
 
     def parameters(self) -> "dict[str, Callable[[], DataFrame]]":
         """Return what a Python transform can name as parameters, besides the fixed names.

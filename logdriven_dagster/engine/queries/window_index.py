@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 WINDOW_INDEX = "_window_index"
 """The column that divides a stretch into its windows, counted from 0; no file holds it."""
 
+BINS = "bins"
+"""The name of what `bins_by_window` finds in an `observe`."""
+
 _MICROSECONDS = 1_000_000
 
 
@@ -87,11 +90,11 @@ def count_by_window(
     from pyspark.sql import Observation
 
     observation, session = Observation(), frame.sparkSession
-    observed = frame.observe(observation, bins_by_window(frame, column, windows).alias("bins"))
+    observed = frame.observe(observation, bins_by_window(frame, column, windows).alias(BINS))
 
     def counts() -> list[int] | None:
         values = mode_of(session).observed(observation)
-        return counts_of_bins(values["bins"], len(windows)) if "bins" in values else None
+        return counts_of_bins(values[BINS], len(windows)) if BINS in values else None
 
     return observed, counts
 

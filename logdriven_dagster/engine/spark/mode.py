@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
     from logdriven_dagster.config.project import Project
+    from logdriven_dagster.engine.spark.connect.observed_reads import ObservedReads
     from logdriven_dagster.engine.spark.query_plans import QueryPlan
 
 _CONNECT = "pyspark.sql.connect."
@@ -73,6 +74,10 @@ class SparkMode(Protocol):
         """The latest finished query under a mark with its row counts; None if nobody knows."""
         ...
 
+    def observed_reads(self, spark: "SparkSession") -> "ObservedReads | None":
+        """What counts the rows that queries read where no plan tells it; None where one does."""
+        ...
+
     def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":
         """A frame over the files that another session has found; None where that cannot be had."""
         ...
@@ -97,6 +102,10 @@ class SparkMode(Protocol):
 
     def estimated_bytes(self, frame: "DataFrame") -> int:
         """How much the frame's result is, as far as Spark can tell before it runs."""
+        ...
+
+    def imports_here(self, spark: "SparkSession") -> bool:
+        """Whether Spark's Python workers import the modules that this process can import."""
         ...
 
     def has_java_class(self, spark: "SparkSession", file: str) -> bool:

@@ -48,8 +48,9 @@ def stage_files(
     """
     several = len(runs) > 1
     schema = (frame.drop(WINDOW_INDEX) if several else frame).schema
-    writer = frame.write.format(form).mode("append").options(**(options or {}))
     folders: list[str] = []
+    frame, in_whole = _rows_told(frame, form)
+    writer = frame.write.format(form).mode("append").options(**(options or {}))
     try:
         if several:
             counts = _write_divided(frame, writer, parent, runs, folders)
@@ -57,6 +58,7 @@ def stage_files(
             folders.append(_folder_of(runs[0], parent))
             save = partial(writer.save, folders[0])
             counts = counted(frame.sparkSession, runs[0].label, save)
+        counts = in_whole(counts)
         pairs = zip(runs, folders, strict=True)
         staged = tuple(_staged(run, folder, form, schema, counts) for run, folder in pairs)
         if not several:
@@ -67,6 +69,21 @@ def stage_files(
             remove(folder)
         raise
     return staged
+
+
+def _rows_told(
+    frame: "DataFrame", form: str
+) -> "tuple[DataFrame, Callable[[QueryCounts], QueryCounts]]":
+    """Return the frame, and counts with the rows that are written, where else nobody tells them."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as sf
+
+    mode = mode_of(frame.sparkSession)
+    if form in FOOTERS or mode.observed_reads(frame.sparkSession) is None:
+        return frame, lambda counts: counts
+    observation = Observation()
+    observed = frame.observe(observation, sf.count(sf.lit(1)).alias("rows"))
+    return observed, lambda counts: replace(counts, written=mode.observed(observation).get("rows"))
 
 
 def _write_divided(

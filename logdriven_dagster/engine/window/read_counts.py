@@ -1,51 +1,109 @@
-"""How many rows were read for each of several windows, which one query read together."""
+"""How many rows were read for each window of a pass, also where one query read for several."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.stretching import Counting, counting
-from logdriven_dagster.engine.queries.window_index import count_by_window
-from logdriven_dagster.engine.targets.store import StagedRows
+from logdriven_dagster.engine.queries.window_index import (
+    BINS,
+    bins_by_window,
+    count_by_window,
+    counts_of_bins,
+)
+from logdriven_dagster.engine.spark.modes import mode_of
+from logdriven_dagster.engine.targets.store import StagedRows, Store
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_ROWS = "rows"
 
 
 class ReadCounts:
-    """Divides what a pass reads by its windows; see `Counting`. One window has all of it."""
+    """Divides what a pass reads by its windows; see `Counting`. One window has all of it.
 
-    def __init__(self, project: Project, table: TableConfig, windows: Sequence[TimeWindow]) -> None:
-        self._windows = windows
-        several = len(windows) > 1
-        self._counting: Counting = counting(project, table) if several else "unknown"
-        self._observed: list[Callable[[], list[int] | None]] = []
+    Where no plan tells how much that is, an `observe` on each frame that is read counts it.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        table: TableConfig,
+        windows: Sequence[TimeWindow],
+        spark: "SparkSession",
+    ) -> None:
+        self._windows, self._several = windows, len(windows) > 1
+        self._counting: Counting = counting(project, table) if self._several else "unknown"
+        self._counted: list[Callable[[], list[int] | None]] = []
+        self._observed = mode_of(spark).observed_reads(spark)
 
     def seen(self, column: str | None, frame: "DataFrame") -> "DataFrame":
         """Count on the way what a query reads window by window; `column` tells the windows."""
+        if self._observed is not None:
+            return self._observed.see(frame, lambda rows: self._metric(rows, column))
         if column is None or self._counting != "reads":
             return frame
         frame, counts = count_by_window(frame, column, self._windows)
-        self._observed.append(counts)
+        self._counted.append(counts)
         return frame
 
-    def divided(self, staged: tuple[StagedRows, ...]) -> tuple[StagedRows, ...]:
-        """Return the rows of each window with what was read for it, as far as that is known."""
+    def narrowed(
+        self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
+    ) -> "tuple[str, Mapping[str, DataFrame]]":
+        """Return a query, and what it may read, so that its own filters come before the counts."""
+        if self._observed is None:
+            return sql, frames
+        return self._observed.narrowed(sql, values, frames)
+
+    def divided(
+        self, staged: tuple[StagedRows, ...], made: "DataFrame", keeper: Store
+    ) -> tuple[StagedRows, ...]:
+        """Return the rows of each window with what was read for it, as far as that is known.
+
+        `made` is the frame whose rows `keeper` has staged.
+        """
+        if self._observed is not None:
+            # What is no single query, as a write to a database, tells a part of it.
+            seen = self._observed.found(made) if keeper.stages_in_one_query else None
+            return staged if seen is None else self._by_observation(staged, seen)
         query = staged[0].query
         total = None if query is None else query.source
         if self._counting == "results" and total == sum(each.rows or 0 for each in staged):
             return tuple(replace(each, source_rows=each.rows) for each in staged)
-        found = [counts() for counts in self._observed]
+        found = [counts() for counts in self._counted]
         known = [each for each in found if each is not None]
         if not found or len(known) < len(found) or total is None:
             return staged
         by_window = [sum(each) for each in zip(*known, strict=True)]
         # What all windows share was read once here, and is read for each that runs by itself.
-        shared = total - sum(by_window)
-        if shared < 0:
+        return _each(staged, by_window, total - sum(by_window))
+
+    def _metric(self, rows: "DataFrame", column: str | None) -> "Column":
+        from pyspark.sql import functions as sf
+
+        if column is None or not self._several:
+            return sf.count(sf.lit(1)).alias(_ROWS)
+        return bins_by_window(rows, column, self._windows).alias(BINS)
+
+    def _by_observation(
+        self, staged: tuple[StagedRows, ...], found: list[Mapping[str, Any]]
+    ) -> tuple[StagedRows, ...]:
+        if self._several and self._counting == "unknown":
             return staged
-        pairs = zip(staged, by_window, strict=True)
-        return tuple(replace(each, source_rows=found + shared) for each, found in pairs)
+        bins = [counts_of_bins(each[BINS], len(staged)) for each in found if BINS in each]
+        by_window = [sum(each) for each in zip(*bins, strict=True)] or [0] * len(staged)
+        return _each(staged, by_window, sum(each.get(_ROWS, 0) for each in found))
+
+
+def _each(
+    staged: tuple[StagedRows, ...], by_window: list[int], shared: int
+) -> tuple[StagedRows, ...]:
+    """Give each window what was read for it, and what was read for all of them."""
+    if shared < 0:
+        return staged
+    pairs = zip(staged, by_window, strict=True)
+    return tuple(replace(each, source_rows=found + shared) for each, found in pairs)

@@ -57,14 +57,17 @@ class WindowSession:
         self._context, self._runs, self._whole = context, runs, whole_run(runs)
         self._windows = tuple(run.window for run in runs)
         self._table: TableConfig = context.project.table(self._whole.table)
-        self._reads = ReadCounts(context.project, self._table, self._windows)
+        self._reads = ReadCounts(context.project, self._table, self._windows, context.spark)
 
         def table(name: str, part: Reads) -> "DataFrame":
             frame = read(context, name, part)
             column = context.project.table(name).output.window_column
-            return frame if part is None else self._reads.seen(column, frame)
+            return self._reads.seen(None if part is None else column, frame)
 
-        self._views = Views(context.spark, self._whole, table, frozenset(context.project.tables))
+        self._views = Views(
+            *(context.spark, self._whole, table, frozenset(context.project.tables)),
+            narrowed=self._reads.narrowed,
+        )
         self._results = StepResults(
             *(context, self._whole, self._table, self._views),
             windows=self._windows,
@@ -206,7 +209,8 @@ class WindowSession:
                 (rows,) = keeper.stage(ready, runs)
             staged: tuple[StagedRows, ...] = (replace(rows, source_rows=kept.source_rows),)
         else:
-            staged = self._reads.divided(keeper.stage(ready, runs))
+            staged = keeper.stage(ready, runs)
+        staged = self._reads.divided(staged, frame, keeper)
         malformed = self._results.malformed()
         self._keep(step, keeper, staged)
         note = self._results.uncounted(step)
@@ -222,7 +226,10 @@ class WindowSession:
         """Remember what is staged, and let later steps and checks see it."""
         self._staged[step.step] = (keeper, staged)
         self.had_few_rows &= staged[0].were_few
-        self._views.offer(step.step, lambda: keeper.staged_frame(staged).drop(WINDOW_START))
+        self._views.offer(
+            step.step,
+            lambda: self._reads.seen(None, keeper.staged_frame(staged).drop(WINDOW_START)),
+        )
 
     def _store(self, step: StepConfig, target: Target) -> Store:
         keeper = store(self._context, self._whole.table, target)

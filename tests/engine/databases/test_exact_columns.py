@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from pyspark.sql.types import StringType, StructField
 
+from logdriven_dagster.engine.databases.exact_values import refuse_undeclared
 from logdriven_dagster.engine.sources.readers import Reading, read_source
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
@@ -345,3 +347,10 @@ def test_a_number_that_sqlite_would_change_is_not_written(lab: Lab, value: str):
     lab.table("ods.w", {"sql": f"SELECT {value} AS v", "target": target})
     with pytest.raises(TerminalStepError, match=r"column v: SQLite cannot hold this"):
         lab.run("ods.w", day(1))
+
+
+def test_a_spark_that_hides_what_the_database_has_is_refused():
+    known = StructField("a", StringType(), metadata={"jdbcClientType": "text"})
+    refuse_undeclared([known])
+    with pytest.raises(TerminalStepError, match=r"types the database has for b, .* Spark 4\.1"):
+        refuse_undeclared([known, StructField("b", StringType())])

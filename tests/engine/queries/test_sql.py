@@ -97,7 +97,7 @@ def test_views_of_a_window_are_gone_afterwards_and_never_seen_by_another(lab: La
         lab.finish(session, "ods.t")
         with pytest.raises(TerminalStepError, match="step_1"):
             lab.run("ods.u", day(1))
-    assert is_connect(lab.spark) or session._place.spark.catalog.listTables() == []
+    assert is_connect(lab.spark) or session._context.spark.catalog.listTables() == []
     assert not lab.spark.catalog.tableExists("step_1")
 
 

@@ -13,6 +13,7 @@ from logdriven_dagster.engine.spark.mode import Mark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
+    from logdriven_dagster.engine.spark.connect.observed_reads import ObservedReads
     from logdriven_dagster.engine.spark.query_plans import QueryPlan
 
 _MODIFIABLE: dict[str, bool] = {}
@@ -60,6 +61,10 @@ class ClassicMode:
     def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
         return query_plan(spark, mark)
 
+    def observed_reads(self, spark: "SparkSession") -> "ObservedReads | None":  # noqa: ARG002 - as SparkMode has it
+        """None: Spark's status store tells the plan of each query."""
+        return None
+
     def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":
         """Copy the plan and give its columns new identities, as if it were read once more."""
         from pyspark.sql import DataFrame
@@ -94,6 +99,10 @@ class ClassicMode:
     def estimated_bytes(self, frame: "DataFrame") -> int:
         plan = internals.java_frame(frame).queryExecution().optimizedPlan()
         return int(str(plan.stats().sizeInBytes()))
+
+    def imports_here(self, spark: "SparkSession") -> bool:
+        """True unless workers run on a cluster."""
+        return str(spark.sparkContext.master).startswith("local")
 
     def has_java_class(self, spark: "SparkSession", file: str) -> bool:  # noqa: ARG002 - as SparkMode has it
         loader = internals.machine().java.lang.Thread.currentThread().getContextClassLoader()

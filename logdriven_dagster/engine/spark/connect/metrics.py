@@ -75,6 +75,11 @@ def is_ours(spark: "SparkSession") -> bool:
     return spark.conf.get(SETTINGS_DIGEST, None) is not None
 
 
+def tells_plans(spark: "SparkSession") -> bool:
+    """Whether the session's server answers `query_plan`."""
+    return _pages_of(spark) is not None
+
+
 def query_plan(spark: "SparkSession", tag: str) -> QueryPlan | None:
     """Return the latest query that ran under this tag; None if nobody can tell.
 

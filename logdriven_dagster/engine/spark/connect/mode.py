@@ -3,23 +3,32 @@
 import copy
 import re
 from collections.abc import Mapping
+from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.connect import internals
-from logdriven_dagster.engine.spark.connect.metrics import SERVER_ZONE, is_ours, query_plan
+from logdriven_dagster.engine.spark.connect.metrics import (
+    SERVER_ZONE,
+    is_ours,
+    query_plan,
+    tells_plans,
+)
 from logdriven_dagster.engine.spark.mode import Mark
 from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
+    from logdriven_dagster.engine.spark.connect.observed_reads import ObservedReads
     from logdriven_dagster.engine.spark.query_plans import QueryPlan
 
 _SIZE = re.compile(r"sizeInBytes=([\d.E+]+) (B|KiB|MiB|GiB|TiB|PiB|EiB)")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _UNKNOWN_SIZE = 2**62
 
+_DAYS = 366 * 80
 _TRIES = 8
 _LONGEST_PAUSE_MILLISECONDS = 5_000
 """A server that does not answer for about half a minute is gone; by default PySpark waits for ten
@@ -38,7 +47,9 @@ class ConnectMode:
             refuse_other_zone(spark, project)
 
     def application_id(self, spark: "SparkSession") -> str:
-        return str(spark.conf.get("spark.app.id"))
+        """Return that of the session where a server hides its own, as serverless ones do."""
+        untyped: Any = spark
+        return str(spark.conf.get("spark.app.id", None) or untyped.session_id)
 
     def new_session(self, spark: "SparkSession") -> "SparkSession":
         from logdriven_dagster.engine.spark.connect.channels import CauseKeeper, CauseKeepingChannel
@@ -74,6 +85,11 @@ class ConnectMode:
     def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
         return query_plan(spark, mark.tag)
 
+    def observed_reads(self, spark: "SparkSession") -> "ObservedReads | None":
+        from logdriven_dagster.engine.spark.connect.observed_reads import ObservedReads
+
+        return None if tells_plans(spark) else ObservedReads(spark)
+
     def again(self, known: "DataFrame", spark: "SparkSession") -> "DataFrame | None":  # noqa: ARG002 - as SparkMode has it
         """None: what is known of the files is the server's, for one question."""
         return None
@@ -100,6 +116,10 @@ class ConnectMode:
         size = _SIZE.search(internals.explanation(frame))
         return int(float(size[1]) * 1024 ** _UNITS.index(size[2])) if size else _UNKNOWN_SIZE
 
+    def imports_here(self, spark: "SparkSession") -> bool:  # noqa: ARG002 - as SparkMode has it
+        """False: they belong to the server, wherever that is."""
+        return False
+
     def has_java_class(self, spark: "SparkSession", file: str) -> bool:  # noqa: ARG002 - as SparkMode has it
         """False: nobody can ask a server for its class path."""
         return False
@@ -116,12 +136,20 @@ def refuse_other_zone(spark: "SparkSession", project: Project) -> None:
     if zone is None:
         row = spark.sql("SELECT reflect('java.time.ZoneId', 'systemDefault')").first()
         zone = None if row is None else row[0]
-    if zone != str(project.zone):
+    if zone is None or not _are_alike(ZoneInfo(zone), project.zone):
         raise UsageError(
             f"the Spark server's JVM is in the time zone {zone}, the project in {project.zone}, so "
             "times in its databases would be misread; start the server with "
             f"-Duser.timezone={project.zone} in spark.driver.extraJavaOptions"
         )
+
+
+def _are_alike(one: tzinfo, other: tzinfo) -> bool:
+    """Whether two zones have the same clocks, whatever they are called: Etc/UTC and UTC."""
+    if str(one) == str(other):
+        return True
+    noons = [datetime(1970, 1, 1, 12) + timedelta(days=n) for n in range(_DAYS)]
+    return all(one.utcoffset(noon) == other.utcoffset(noon) for noon in noons)
 
 
 def patient(session: "SparkSession") -> "SparkSession":

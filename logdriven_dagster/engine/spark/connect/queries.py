@@ -32,13 +32,18 @@ def watched_query(
         text = replace_tables(sql, aliases)
     except UnreadableSqlError:
         return None
-    named = [name for name, alias in aliases.items() if alias in text]
-    if not named:
-        return None
-    views = [SubqueryAlias(plan(frames[name]), aliases[name]) for name in named]
+    named = {alias: frames[name] for name, alias in aliases.items() if alias in text}
+    return query_over(spark, text, values, named) if named else None
+
+
+def query_over(
+    spark: "SparkSession", sql: str, values: Mapping[str, Any], frames: Mapping[str, Any]
+) -> DataFrame:
+    """The result of a query that takes the frames which it names with it."""
+    views = [SubqueryAlias(plan(frame), name) for name, frame in frames.items()]
     literals: Any = {name: sf.lit(value) for name, value in values.items()}
     session: Any = spark
-    return DataFrame(_WatchedSql(text, literals, views), session)
+    return DataFrame(_WatchedSql(sql, literals, views), session)
 
 
 class _WatchedSql(SQL):
