@@ -81,9 +81,9 @@ OLD := .venv-spark-$(SPARK)
 OF_SPARK := tests/engine tests/quality tests/stretches tests/slices tests/extending tests/setup/test_private_apis.py
 $(OLD)/.installed: $(VENV)/.installed-dev
 	test -x $(OLD)/bin/python || $(PYTHON) -m venv --without-pip $(OLD)
-	echo 'pyspark==$(SPARK)' > $(OLD)/override.txt
-	VIRTUAL_ENV=$(OLD) $(UV) --override $(OLD)/override.txt --group dev \
-		--editable '.[demo,postgres,mysql,kafka,connect$(JAVA)]'
+	sed '/^pyspark==/,/sha256/d' constraints.txt > $(OLD)/constraints.txt
+	VIRTUAL_ENV=$(OLD) $(subst int constraints,int $(OLD)/constraints,$(UV)) --group dev \
+		--editable '.[demo,postgres,mysql,kafka,connect$(JAVA)]' 'pyspark==$(SPARK)'
 	touch $@
 
 test-spark: $(OLD)/.installed ## what Spark runs, on another version of it, classic and over Connect: SPARK=4.0.0
