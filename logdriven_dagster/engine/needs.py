@@ -8,6 +8,7 @@ from logdriven_dagster.config.driver_errors import driver_words
 from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.failures import step_error
+from logdriven_dagster.engine.spark.connecting import refuse_unseen_files
 from logdriven_dagster.engine.spark.settings import given_settings, refuse_missing_driver
 from logdriven_dagster.errors import UnmetNeedError, UsageError, in_brief
 
@@ -21,6 +22,8 @@ def refuse_missing(project: Project, need: Need) -> None:
     """UnmetNeedError for what this machine or its environment lacks; asks nobody else."""
     try:
         refuse_unmet_here(project, need)
+        if need.kind == "table":
+            refuse_unseen_files(project, project.table(need.name))
         if need.kind == "Spark":
             given_settings(project)
         if need.kind == "connection":

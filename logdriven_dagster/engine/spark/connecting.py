@@ -8,7 +8,8 @@ import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from logdriven_dagster.config.locations import as_path
+from logdriven_dagster.config.locations import as_path, location_of
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact, resolve
 from logdriven_dagster.engine.spark.classic import internals
@@ -70,6 +71,26 @@ def _own_url(project: Project) -> str | None:
         )
         return None
     return server.url
+
+
+def refuse_unseen_files(project: Project, table: TableConfig) -> None:
+    """UsageError for a source in a folder of this host that a server on another one would read."""
+    wanted = os.environ.get(REMOTE_VARIABLE) or project.config.spark.remote
+    host = urlsplit(wanted).hostname or ""
+    seen = project.config.spark.shared_files or not wanted.startswith("sc://")
+    if seen or _is_this_machine(host):
+        return
+    for step in table.steps:
+        path = getattr(step.source, "path", None)
+        # What a variable begins with is known when a window runs.
+        if path is None or path.startswith("${"):
+            continue
+        if location_of(project.located(path)).startswith("file:"):
+            raise UsageError(
+                f"step {step.step}: its files {path} are on this host, where Spark on {host} does "
+                "not see them; put them into an object store and name their URL, such as "
+                "s3://bucket/folder, or say spark.shared_files: true if it sees this folder"
+            )
 
 
 def _is_this_machine(host: str) -> bool:

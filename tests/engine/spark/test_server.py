@@ -18,6 +18,8 @@ import yaml
 from pyspark.sql.connect.session import SparkSession
 
 from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.config.derived.needs import Need
+from logdriven_dagster.engine.needs import refuse_missing
 from logdriven_dagster.engine.spark.connect import metrics as connect_metrics
 from logdriven_dagster.engine.spark.connect.mode import ConnectMode
 from logdriven_dagster.engine.spark.connecting import REMOTE_VARIABLE, remote_url
@@ -26,7 +28,7 @@ from logdriven_dagster.engine.spark.mode import Mark
 from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 from logdriven_dagster.engine.spark.server import state as server_state
 from logdriven_dagster.engine.spark.server.state import Server
-from logdriven_dagster.errors import UsageError
+from logdriven_dagster.errors import UnmetNeedError, UsageError
 from tests.engine.conftest import JAVA
 from tests.security.spy import ask_for_a_block
 
@@ -178,6 +180,19 @@ def test_a_server_of_another_machine_must_see_the_projects_files(tmp_path: Path)
         remote_url(write(tmp_path, remote="sc://spark.example:15002"))
     shared = write(tmp_path, remote="sc://spark.example:15002", shared_files=True)
     assert remote_url(shared) == "sc://spark.example:15002"
+
+
+def test_files_of_this_host_are_no_source_for_a_server_elsewhere(tmp_path: Path):
+    source = {"type": "csv", "path": "data/a.csv"}
+    steps = [{"step": "s", "source": source, "target": {"type": "csv"}}]
+    write(tmp_path, remote="sc://spark.example:15002")
+    (tmp_path / "tables/t.yaml").write_text(yaml.safe_dump({**TABLE, "steps": steps}))
+    need = Need("table", "ods.t")
+    with pytest.raises(UnmetNeedError, match=r"data/a\.csv are on this host, .*spark\.example"):
+        refuse_missing(load_project(tmp_path), need)
+    write_over = (tmp_path / "tables/t.yaml").read_text().replace("data/", "s3://lake/")
+    (tmp_path / "tables/t.yaml").write_text(write_over)
+    refuse_missing(load_project(tmp_path), need)
 
 
 def test_the_environment_wins_over_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
