@@ -19,7 +19,7 @@ from logdriven_dagster.config.connections import (
     kafka_settings,
     open_connection,
 )
-from logdriven_dagster.config.locations import as_path, local_folder, location_of
+from logdriven_dagster.config.locations import as_path, is_remote, local_folder, location_of
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.project import ConnectionConfig, ProjectConfig
@@ -71,12 +71,15 @@ class Project:
 
     @cached_property
     def warehouse(self) -> str:
-        """The location below which tables are stored; UsageError for a URL from the environment."""
+        """The location below which tables are stored; UsageError: of no store that is known."""
         try:
-            folder = local_folder(self._resolved("warehouse", self.config.warehouse))
+            text = self._resolved("warehouse", self.config.warehouse)
+            return location_of(text) if is_remote(text) else self._local_warehouse(text)
         except ValueError as error:
             raise UsageError(f"warehouse: {error}") from None
-        return location_of((self.root / folder).resolve())
+
+    def _local_warehouse(self, text: str) -> str:
+        return location_of((self.root / local_folder(text)).resolve())
 
     @property
     def staging(self) -> str:
@@ -84,11 +87,40 @@ class Project:
         return f"{self.warehouse}/_staging"
 
     @cached_property
-    def catalog_url(self) -> URL:
-        """The Iceberg catalog's URL; by default an SQLite file in the warehouse."""
+    def storage(self) -> Mapping[str, str]:
+        """How object stores are reached: PyIceberg's properties, their secrets resolved."""
+        given = self.resolved(self.config.storage, "storage")
+        return {name: text_of_option(value) for name, value in given.items()}
+
+    @property
+    def uses_object_stores(self) -> bool:
+        """Whether the project says that bytes of its own are in an object store."""
+        return bool(self.config.storage) or is_remote(self.warehouse)
+
+    @cached_property
+    def catalog(self) -> Mapping[str, str]:
+        """The properties of the Iceberg catalog, their secrets resolved.
+
+        UsageError for a warehouse that is no folder of this machine and has no catalog.
+        """
+        given = self.config.catalog
+        if isinstance(given, dict):
+            found = self.resolved(given, "catalog")
+            return {name: text_of_option(value) for name, value in found.items()}
+        if given is None and is_remote(self.warehouse):
+            raise UsageError(
+                f"catalog: missing; Iceberg tables in {self.warehouse} need one, such as "
+                "{type: rest, uri: https://…} or the URL of a database"
+            )
+        return {"type": "sql", "uri": given or f"sqlite:///{as_path(self.warehouse)}/catalog.db"}
+
+    @cached_property
+    def catalog_url(self) -> URL | None:
+        """The database of an SQL catalog; None for a catalog of another type."""
+        if self.catalog.get("type") != "sql":
+            return None
         try:
-            text = self.config.catalog or f"sqlite:///{as_path(self.warehouse)}/catalog.db"
-            return database_url(text, self.root)
+            return database_url(self.catalog["uri"], self.root)
         except UsageError as error:
             raise UsageError(f"catalog: {error}") from None
 

@@ -21,7 +21,9 @@ from logdriven_dagster.errors import UsageError
 Plain: TypeAlias = str | int | float | bool
 
 _SECRET_NAME = re.compile(
-    r"pass(word|wd)?|pwd|secret|token|credential|(api|access|account|private).?key", re.IGNORECASE
+    r"pass(word|wd)?|pwd|secret|token|credential|connection.?string"
+    r"|(api|access|account|private).?key",
+    re.IGNORECASE,
 )
 _ABOUT_SECRETS = re.compile(
     r"(provider|location|endpoint|url|uri|file|path|class|type|length|enabled|column)$",

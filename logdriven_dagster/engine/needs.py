@@ -1,7 +1,11 @@
 """Whether what windows need is there: before anything is claimed, and once for all that need it."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from logdriven_dagster.config.derived.needs import Need, refuse_unmet_here
 from logdriven_dagster.config.driver_errors import driver_words
@@ -10,12 +14,16 @@ from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.failures import step_error
 from logdriven_dagster.engine.spark.connecting import refuse_unseen_files
 from logdriven_dagster.engine.spark.settings import given_settings, refuse_missing_driver
-from logdriven_dagster.errors import UnmetNeedError, UsageError, in_brief
+from logdriven_dagster.engine.storage.locations import storage_of
+from logdriven_dagster.engine.storage.storage import DRAFT
+from logdriven_dagster.errors import TerminalStepError, UnmetNeedError, UsageError, in_brief
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
 _PATIENCE_SECONDS = 10
+_MOST_SECONDS = 40
+"""Some drivers and stores have more than one patience, one after the other."""
 
 
 def refuse_missing(project: Project, need: Need) -> None:
@@ -38,10 +46,60 @@ def refuse_unmet(project: Project, need: Need) -> None:
     match need.kind:
         case "connection" if project.config.connections[need.name].kafka is None:
             _refuse_unreachable(need, project.connection(need.name).url)
-        case "catalog":
+        case "catalog" if project.catalog_url is not None:
             _refuse_unreachable(need, project.catalog_url)
+        case "catalog":
+            _refuse_unanswered(need, partial(_ask_catalog, project), "catalog and storage")
+        case "warehouse":
+            _refuse_unanswered(need, partial(_ask_warehouse, project), "warehouse and storage")
+        case "run log":
+            _refuse_unreachable(need, project.run_log_url)
         case _:
             return
+
+
+def unmet_in_time(project: Project, need: Need) -> str | None:
+    """What is wrong with a need, in one sentence; None: nothing. A place that hangs is given up."""
+    found: list[str] = []
+
+    def look() -> None:
+        try:
+            refuse_unmet(project, need)
+        except UnmetNeedError as unmet:
+            found.append(unmet.problem)
+
+    looking = Thread(target=look, daemon=True)
+    looking.start()
+    looking.join(_MOST_SECONDS)
+    if looking.is_alive():
+        return f"it does not answer within {_MOST_SECONDS} seconds"
+    return found[0] if found else None
+
+
+def _refuse_unanswered(need: Need, ask: Callable[[], object], fields: str) -> None:
+    try:
+        ask()
+    except Exception as error:  # noqa: BLE001 - each store and catalog has errors of its own
+        problem = in_brief(str(step_error(error)))
+        fix = f"check {fields} in {PROJECT_FILE}, and that the server runs"
+        raise UnmetNeedError(str(need), f"{problem}; {fix}") from None
+
+
+def _ask_catalog(project: Project) -> None:
+    from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
+
+    open_catalog(project).list_namespaces()
+
+
+def _ask_warehouse(project: Project) -> None:
+    """Write a file, refuse to write it again, read it and remove it, as windows do."""
+    storage = storage_of(project.staging, project.storage)
+    location = f"{project.staging}/{uuid4().hex}{DRAFT}"
+    try:
+        if not storage.put_if_absent(location, b"1") or storage.read(location) != b"1":
+            raise TerminalStepError(f"{location} is not what was written")
+    finally:
+        storage.remove(location)
 
 
 def _refuse_unreachable(need: Need, url: "URL") -> None:
@@ -64,7 +122,7 @@ def _refuse_unreachable(need: Need, url: "URL") -> None:
         said = redact(driver_words(getattr(error, "orig", None))) or in_brief(
             str(step_error(error))
         )
-        place = "catalog" if need.kind == "catalog" else f"connections.{need.name}"
+        place = need.kind.replace(" ", "_") + f"s.{need.name}" * bool(need.name)
         problem = f"its database cannot be opened: {said}"
         fix = f"check {place} in {PROJECT_FILE}, and that the server runs"
         raise UnmetNeedError(str(need), f"{problem}; {fix}") from None

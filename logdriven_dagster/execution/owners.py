@@ -5,8 +5,8 @@ from pathlib import Path
 
 import psutil
 
-from logdriven_dagster.engine.spark.processes import living, started_at
 from logdriven_dagster.model.attempts import Owner
+from logdriven_dagster.processes import living, started_at
 
 
 def current_owner(dagster_run_id: str | None = None) -> Owner:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.config.locations import as_path
+from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.targets.files.pointers import Pointers
 from logdriven_dagster.engine.targets.files.table import files_folder
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
@@ -163,12 +164,13 @@ def _tuples(table: Any) -> Rows:
     return [tuple(row.values()) for row in table.select(shown).to_pylist()]
 
 
-def _pointed(folder: str, zone: ZoneInfo) -> Iterator[tuple[Any, ...]]:
+def _pointed(folder: Folder, zone: ZoneInfo) -> Iterator[tuple[Any, ...]]:
     from pyarrow.parquet import read_table
 
     for pointer in Pointers(folder, zone).current().values():
         for name in pointer.files:
-            yield from _tuples(read_table(Path(as_path(folder), "data", pointer.folder, name)))
+            place = folder.within("data").within(pointer.folder).within(name)
+            yield from _tuples(read_table(Path(as_path(place.location))))
 
 
 def make_scenario(

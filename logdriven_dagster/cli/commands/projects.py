@@ -56,6 +56,12 @@ def validate(
     deep: Annotated[
         bool, typer.Option("--deep", help="Let Spark look at every query, too, without any rows.")
     ] = False,
+    connect: Annotated[
+        bool,
+        typer.Option(
+            "--connect", help="Try run log, warehouse, catalog and every connection, too."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check all files of the project, their queries and Python functions; show all mistakes."""
@@ -72,12 +78,16 @@ def validate(
         print_json({"valid": False, "errors": [_mistake_json(error) for error in invalid.errors]})
         raise typer.Exit(2) from None
     missing = _missing_here(loaded)
+    places = _reached(loaded) if connect else {}
     if as_json:
         unseen_fields = (
             {"not_looked_at": [_mistake_json(error) for error in unseen]} if deep else {}
         )
-        print_json({"valid": True, "errors": [], "missing_here": missing, **unseen_fields})
-        return
+        reached = {"places": places} if connect else {}
+        print_json(
+            {"valid": True, "errors": [], "missing_here": missing, **reached, **unseen_fields}
+        )
+        raise typer.Exit(2 if any(places.values()) else 0)
     for error in unseen:
         print_line(f"not looked at: {error}")
     layers = {table.layer for table in loaded.tables.values()}
@@ -91,6 +101,10 @@ def validate(
         print_line(
             f"Not on this machine: {item['need']}: {item['problem']}; needed by {item['by']}"
         )
+    for place, problem in places.items():
+        print_line(f"{place}: {problem or 'reached'}")
+    if any(places.values()):
+        raise typer.Exit(2)
 
 
 def _missing_here(project: "Project") -> list[dict[str, str]]:
@@ -110,6 +124,14 @@ def _missing_here(project: "Project") -> list[dict[str, str]]:
         except UnmetNeedError as unmet:
             found.append({"need": unmet.need, "problem": unmet.problem, "by": ", ".join(names)})
     return found
+
+
+def _reached(project: "Project") -> dict[str, str | None]:
+    """Place → what is wrong with it, for every place outside of this process."""
+    from logdriven_dagster.config.derived.needs import shared_needs
+    from logdriven_dagster.engine.needs import unmet_in_time
+
+    return {str(need): unmet_in_time(project, need) for need in shared_needs(project)}
 
 
 def _unseen_by_spark(project: str | None) -> "tuple[ConfigError, ...]":

@@ -20,12 +20,16 @@ _OPTIONS: tuple[tuple[str, ...], ...] = (("options",), ("source", "options"), ("
 def plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
     """Secrets written into `logdriven.yaml` instead of taken from the environment."""
     urls: list[tuple[Location, str]] = [(("run_log",), config.run_log)]
-    urls += [(("catalog",), config.catalog)] if config.catalog else []
     groups: list[tuple[Location, Mapping[str, Option]]] = [
+        (("storage",), config.storage),
         (("variables",), config.variables),
         (("spark", "config"), config.spark.config),
         *((("properties", group), given) for group, given in config.properties.items()),
     ]
+    if isinstance(config.catalog, str):
+        urls.append((("catalog",), config.catalog))
+    elif config.catalog:
+        groups.append((("catalog",), config.catalog))
     for name, connection in config.connections.items():
         place: Location = ("connections", name)
         urls += [((*place, "url"), connection.url)] if connection.url else []

@@ -1,4 +1,4 @@
-"""What the windows of a table need beside their data: connections, variables, a catalog, Spark.
+"""What the windows of a table need beside their data: connections, variables, stores, Spark.
 
 Each can be broken in one place for many tables; then that is one error, and no failed windows.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import references, resolve
@@ -19,7 +20,7 @@ from logdriven_dagster.errors import UsageError
 class Need:
     """One thing that windows need beside their data."""
 
-    kind: Literal["table", "connection", "catalog", "Spark"]
+    kind: Literal["table", "connection", "catalog", "warehouse", "run log", "Spark"]
     """`table`: what only its own file names, which are variables and Python files."""
     name: str = ""
 
@@ -27,7 +28,16 @@ class Need:
         return f"{self.kind} {self.name}".rstrip()
 
 
-SPARK = Need("Spark")
+SPARK, WAREHOUSE, CATALOG = Need("Spark"), Need("warehouse"), Need("catalog")
+RUN_LOG = Need("run log")
+
+
+def shared_needs(project: Project) -> list[Need]:
+    """Return every place outside of this process that the project names, used or not."""
+    uses = (needs_of(project, table) for table in project.tables.values())
+    asked = project.config.catalog is not None or any(CATALOG in needs for needs in uses)
+    connections = [Need("connection", name) for name in project.config.connections]
+    return [RUN_LOG, WAREHOUSE, *([CATALOG] if asked else []), *connections]
 
 
 def needs_of(project: Project, table: TableConfig) -> list[Need]:
@@ -43,7 +53,8 @@ def needs_of(project: Project, table: TableConfig) -> list[Need]:
     return [
         *([Need("table", table.table)] if known else []),
         SPARK,
-        *([Need("catalog")] if catalog else []),
+        *([WAREHOUSE] if is_remote(project.config.warehouse) else []),
+        *([CATALOG] if catalog else []),
         *(Need("connection", n) for n in dict.fromkeys(connections) if n in configured),
     ]
 
@@ -71,9 +82,11 @@ def refuse_unmet_here(project: Project, need: Need) -> None:
         case "connection":
             project.connection(need.name)
         case "catalog":
-            _ = project.catalog_url
-        case "Spark":
-            _ = project.warehouse
+            _ = project.catalog_url, project.storage
+        case "run log":
+            _ = project.run_log_url
+        case "Spark" | "warehouse":
+            _ = project.warehouse, project.storage
 
 
 def _refuse_incomplete(project: Project, table: TableConfig) -> None:

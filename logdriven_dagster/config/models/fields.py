@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic import BaseModel as PydanticModel
 from pydantic.json_schema import WithJsonSchema
 
-from logdriven_dagster.config.locations import local_folder
+from logdriven_dagster.config.locations import location_text
 from logdriven_dagster.config.yaml.loader import shown
 from logdriven_dagster.model.periods import Period, Unit
 from logdriven_dagster.model.windows import on_clock
@@ -197,4 +197,5 @@ ZoneField = Annotated[
     WithJsonSchema({"type": "string", "description": "an IANA time zone, such as Europe/Berlin"}),
 ]
 
-LocalFolder: TypeAlias = Annotated[str, AfterValidator(local_folder)]
+LocationText: TypeAlias = Annotated[str, AfterValidator(location_text)]
+"""A folder of this machine, or the URL of one in an object store."""

@@ -1,7 +1,9 @@
 """The models of the project file, `logdriven.yaml`."""
 
+import difflib
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, model_validator
@@ -9,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from logdriven_dagster.config.models.fields import (
     DatabaseUrl,
     DurationField,
-    LocalFolder,
+    LocationText,
     Model,
     MomentField,
     Option,
@@ -50,6 +52,56 @@ class SparkConfig(Model):
     )
     app_name: str | None = Field(None, description="the project's name by default")
     config: dict[str, Option] = Field(default_factory=dict)
+
+
+_NAMES = {
+    "s3": "access-key-id anonymous connect-timeout endpoint force-virtual-addressing profile-name "
+    "proxy-uri region request-timeout resolve-region retry-strategy-impl role-arn "
+    "role-session-name secret-access-key server-side-encryption session-token signer "
+    "signer.endpoint signer.uri sse-kms-key-id",
+    "gcs": "access cache-timeout consistency default-bucket-location oauth2.token "
+    "oauth2.token-expires-at project-id requester-pays service.host session-kwargs version-aware",
+    "adls": "account-host account-key account-name anon blob-storage-authority blob-storage-scheme "
+    "client-id client-secret connection-string credential dfs-storage-authority "
+    "dfs-storage-scheme sas-token tenant-id token",
+    "client": "access-key-id profile-name region role-arn role-session-name secret-access-key "
+    "session-token",
+}
+STORAGE_PROPERTIES = frozenset(
+    f"{store}.{name}" for store, names in _NAMES.items() for name in names.split()
+)
+"""What PyIceberg knows of object stores; it passes over other names in silence."""
+
+CATALOG_TYPES = ("rest", "sql", "glue", "hive", "dynamodb", "bigquery")
+
+
+def _storage(given: Mapping[str, Option]) -> Mapping[str, Option]:
+    for name in given:
+        if name not in STORAGE_PROPERTIES:
+            near = difflib.get_close_matches(name, sorted(STORAGE_PROPERTIES), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ", such as s3.endpoint"
+            raise ValueError(f"{name} is no property of PyIceberg's file systems{hint}")
+    return given
+
+
+def _catalog(given: str | dict[str, Option]) -> str | dict[str, Option]:
+    if isinstance(given, str):
+        return given
+    kind = given.get("type")
+    if kind is None and "py-catalog-impl" not in given:
+        raise ValueError(f"type: missing; write one of {', '.join(CATALOG_TYPES)}")
+    if kind is not None and kind not in CATALOG_TYPES:
+        raise ValueError(
+            f"type: {kind} is none of {', '.join(CATALOG_TYPES)}; a class of your own is named by "
+            "py-catalog-impl instead"
+        )
+    if kind in ("rest", "sql", "hive") and not given.get("uri"):
+        raise ValueError(f"uri: missing; a catalog of type {kind} has one")
+    return given
+
+
+StorageProperties: TypeAlias = Annotated[dict[str, Option], AfterValidator(_storage)]
+CatalogField: TypeAlias = Annotated[DatabaseUrl | dict[str, Option], AfterValidator(_catalog)]
 
 
 class JdbcConfig(Model):
@@ -133,11 +185,18 @@ class ProjectConfig(Model):
     run_log: DatabaseUrl = Field(
         "sqlite:///.logdriven/run_log.db", description="SQLAlchemy URL; relative to the project"
     )
-    warehouse: LocalFolder = Field(
-        ".logdriven/warehouse", description="folder; relative to the project"
+    warehouse: LocationText = Field(
+        ".logdriven/warehouse",
+        description="folder, relative to the project; or a URL such as s3://bucket/folder",
     )
-    catalog: DatabaseUrl | None = Field(
-        None, description="SQLAlchemy URL of the Iceberg catalog; a SQLite file in the warehouse"
+    storage: StorageProperties = Field(
+        default_factory=dict,
+        description="how object stores are reached, by PyIceberg's names: s3.endpoint, s3.region",
+    )
+    catalog: CatalogField | None = Field(
+        None,
+        description="the Iceberg catalog: SQLAlchemy URL, or PyIceberg's properties such as "
+        "{type: rest, uri: https://…}; a SQLite file in a warehouse of this machine by default",
     )
     variables: dict[str, Option] = Field(default_factory=dict)
     quality_rules: QualityRules = Field(

@@ -35,7 +35,7 @@ class InspectedStore:
         with self.inspector.inspected(frame, run) as inspected:
             (staged,) = self.keeper.stage(self.finished(inspected.good), runs)
             try:
-                quality = inspected.report(staged.files)
+                quality = inspected.report(staged.files, self.inspector.opened)
                 rejected = self._stage_rejected(inspected, run)
             except BaseException:
                 self.keeper.discard([staged])

@@ -17,7 +17,7 @@ from functools import partial, reduce
 from hashlib import sha256
 from operator import and_, or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from logdriven_dagster.config.models.quality import ROWS, QualityConfig, Rule
 from logdriven_dagster.engine.quality.first_ids import first_of_several, takes_first_of_several
@@ -25,7 +25,7 @@ from logdriven_dagster.engine.quality.flags import Flags, column, flag, true_of
 from logdriven_dagster.engine.queries.transforms import arguments, load_transform
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.spark.actions import run_action
-from logdriven_dagster.engine.storage.locations import remove, storage_of
+from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.targets.staged_files import stage_files, staged_frame
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.quality import KEPT_IDS, QualityReport, RuleResult
@@ -39,6 +39,10 @@ FAILED_RULES = "failed_rules"
 
 _OF_ALL_ROWS = frozenset({"query", "python"})
 _ALL_FIELDS = {"ignoreNullFields": "false"}
+
+
+Open: TypeAlias = Callable[[str], BinaryIO]
+"""Opens a file that was written, wherever it is."""
 
 
 @dataclass
@@ -55,7 +59,7 @@ class Inspected:
     source_rows: int | None = None
     """What the staging of the rows counted; None where the good rows' own write does."""
 
-    def report(self, good_files: Sequence[str]) -> QualityReport:
+    def report(self, good_files: Sequence[str], opened: Open) -> QualityReport:
         """What was found; to be asked for after the good rows are written, not before."""
         found = self.found()
         results = tuple(
@@ -75,7 +79,7 @@ class Inspected:
             found["rejected"],
             results,
             self.quality.min_pass,
-            _hash(good_files) if wants_hash and good_files else None,
+            _hash(good_files, opened) if wants_hash and good_files else None,
         )
 
 
@@ -90,7 +94,8 @@ class Inspector:
     """What the parameters of a Python rule can name, beside `rows`."""
     code: Path
     """The folder of the table's file."""
-    staging: str
+    opened: Open
+    staging: Folder
     """Where rows are staged that are needed more than once."""
     staged: bool
     """Whether they are; true for what looks at the rows as a whole in any case."""
@@ -118,7 +123,7 @@ class Inspector:
             yield self._divided(flagged, names, found, staged.source_rows)
         finally:
             for folder in folders:
-                remove(folder)
+                self.staging.storage.remove(folder)
 
     def _refuse_unknown_columns(self, frame: "DataFrame") -> None:
         there = {name.lower() for name in frame.columns}
@@ -264,11 +269,11 @@ class Inspector:
         return counts
 
 
-def _hash(files: Sequence[str]) -> str:
+def _hash(files: Sequence[str], opened: Open) -> str:
     """Hash the content of all files, whatever their names. Source: BDRE, hash of the good file."""
-    return sha256(b"".join(sorted(map(_digest, files)))).hexdigest()
+    return sha256(b"".join(sorted(_digest(opened(file)) for file in files))).hexdigest()
 
 
-def _digest(location: str) -> bytes:
-    with storage_of(location).open(location) as file:
-        return sha256(file.read()).digest()
+def _digest(stream: BinaryIO) -> bytes:
+    with stream:
+        return sha256(stream.read()).digest()

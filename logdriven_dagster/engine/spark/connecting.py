@@ -8,7 +8,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from logdriven_dagster.config.locations import as_path, location_of
+from logdriven_dagster.config.locations import as_path, is_remote, location_of
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact, resolve
@@ -47,11 +47,13 @@ def remote_url(project: Project) -> str | None:
         url = resolve(wanted, "token")
     except UsageError as error:
         raise UsageError(f"spark.remote: {error}") from None
-    if not (project.config.spark.shared_files or _is_this_machine(urlsplit(url).hostname or "")):
+    shared = project.config.spark.shared_files or is_remote(project.warehouse)
+    if not (shared or _is_this_machine(urlsplit(url).hostname or "")):
         raise UsageError(
             f"spark.remote: {urlsplit(url).hostname} is another machine, but the warehouse "
             f"{as_path(project.warehouse)} is a folder of this one; where the server sees the "
-            "project and the warehouse under the same paths, say so with spark.shared_files: true"
+            "project and the warehouse under the same paths, say so with spark.shared_files: true; "
+            "or name a warehouse in an object store, such as s3://bucket/folder"
         )
     return url
 

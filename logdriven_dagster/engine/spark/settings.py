@@ -7,10 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir
 
+from logdriven_dagster.config.locations import is_remote, location_of
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import has_reference, resolve
 from logdriven_dagster.engine.spark.classic.class_sharing import archive_options
+from logdriven_dagster.engine.spark.object_stores import hadoop_settings
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.private_files import private_folder
 
@@ -31,7 +33,7 @@ _BRINGS_JARS = {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPat
 _ONE_JVM = re.compile(r"local(\[.*\])?")
 """The masters that are not clusters."""
 
-_REDACTED = "(?i)secret|passw(or)?d|token|credential|access[.]?key|jaas"
+_REDACTED = "(?i)secret|passw(or)?d|token|credential|(access|account)[.]?key|jaas"
 """Names of settings whose values Spark's own pages do not show: its default, and some more."""
 
 _DEBIAN_JARS = Path("/usr/share/java")
@@ -42,6 +44,8 @@ _CLASS_PATH = "spark.driver.extraClassPath"
 LARGE_REGIONS = "-XX:G1HeapRegionSize=32m"
 """Spark's buffers are of a megabyte and more, for which G1 has a slow way of its own in heaps of
 small regions, its default: a sixth of the time of writing Parquet. Other collectors ignore it."""
+
+_COMMITS = "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
 
 FEW_ROWS = 500_000
 """Below it a window is faster without whole-stage code generation, which writes its bounds into the
@@ -57,7 +61,8 @@ def launch_settings(project: Project, program: str) -> dict[str, str]:
 def project_settings(project: Project) -> dict[str, str]:
     """What a project means to Spark, wherever its JVM comes from; what it gives itself wins."""
     given, jars = given_settings(project), _jdbc_jars(project)
-    settings = _defaults(project) | _hidden(project) | given | session_settings(project)
+    stores = hadoop_settings(project.storage) if project.uses_object_stores else {}
+    settings = _defaults(project) | stores | _hidden(project) | given | session_settings(project)
     for name in (_CLASS_PATH, "spark.executor.extraClassPath"):
         if path := os.pathsep.join([*jars, *filter(None, [given.get(name)])]):
             settings[name] = path
@@ -75,6 +80,8 @@ def session_settings(project: Project, *, few_rows: bool = False) -> dict[str, s
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Published files are listed by name: a Spark job to list them costs ten times as much.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+        # Spark's own: what a job has committed is what its folder shows. Others show more.
+        "spark.sql.sources.commitProtocolClass": _COMMITS,
         # Spark would fill texts of CHAR columns with blanks that databases do not show.
         "spark.sql.readSideCharPadding": "false",
     }
@@ -125,10 +132,17 @@ def _defaults(project: Project) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(max(_cores(), 2)),
         # Of finished queries only the last one is looked at; the default keeps 1,000 plans alive.
         "spark.sql.ui.retainedExecutions": "50",
-        "spark.sql.warehouse.dir": f"{project.warehouse}/spark",
+        "spark.sql.warehouse.dir": _spark_warehouse(project),
         "spark.sql.catalogImplementation": "in-memory",
         **(_closed_doors() if _ONE_JVM.fullmatch(project.config.spark.master) else {}),
     }
+
+
+def _spark_warehouse(project: Project) -> str:
+    """Return the folder of tables that a query makes in Spark's own catalog; none of ours does."""
+    if is_remote(project.warehouse):
+        return location_of(project.root / ".logdriven" / "spark")
+    return f"{project.warehouse}/spark"
 
 
 def _hidden(project: Project) -> dict[str, str]:

@@ -7,8 +7,9 @@ from functools import partial
 
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.storage.locations import name_of, storage_of
-from logdriven_dagster.engine.storage.staging import STAGED, UPKEEP
+from logdriven_dagster.engine.storage.locations import Folder, storage_of
+from logdriven_dagster.engine.storage.staging import UPKEEP, staged_folders, staging_name
+from logdriven_dagster.engine.storage.storage import Storage
 
 InUse = Callable[[int, str], bool]
 """Whether an attempt needs what the job of this number staged in a folder or table of this name."""
@@ -41,9 +42,13 @@ class Search:
     in_use: InUse
     before: datetime
 
+    def storage(self, location: str) -> Storage:
+        """Return the file system of a location."""
+        return storage_of(location, self.project.storage)
+
     def old(self, table: str, kind: str, location: str) -> Iterator[Garbage]:
         """Yield a file or folder if it is old enough; one that is gone meanwhile is left out."""
-        storage = storage_of(location)
+        storage = self.storage(location)
         try:
             size, modified = storage.weight(location)
         except FileNotFoundError:
@@ -52,22 +57,21 @@ class Search:
             remove = partial(storage.remove, location)
             yield Garbage(table, kind, as_path(location), size, modified, remove)
 
-    def idle(self, folder: str) -> list[str]:
+    def idle(self, folder: Folder) -> list[str]:
         """The staging folders below a folder that no running attempt needs.
 
         Whoever asks looks at what is published *afterwards*: an attempt that publishes and ends
         meanwhile is in use first, and published then.
         """
-        names = storage_of(folder).names(folder)
-        staged = [(f"{folder}/{name}", STAGED.fullmatch(name)) for name in names]
-        return [e for e, match in staged if match and not self._needs(int(match[1]), e)]
+        staged = staged_folders(folder)
+        return [each for each, job in staged.items() if not self._needs(job, each)]
 
     def _needs(self, job_id: int, folder: str) -> bool:
         """Whether an attempt needs a folder; those of upkeep are judged by their age alone."""
         if job_id != UPKEEP:
-            return self.in_use(job_id, name_of(folder))
+            return self.in_use(job_id, staging_name(folder))
         try:
-            modified = storage_of(folder).weight(folder).modified
+            modified = self.storage(folder).weight(folder).modified
         except FileNotFoundError:
             return True  # somebody works there
         return modified > datetime.now(timezone.utc) - _REWRITTEN_WITHIN

@@ -8,7 +8,6 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import BinaryIO
@@ -83,6 +82,10 @@ class LocalStorage:
         """Open a file for reading; FileNotFoundError if there is none."""
         return _path(location).open("rb")
 
+    def read(self, location: str) -> bytes:
+        """Return what is in a file; FileNotFoundError if there is none."""
+        return _path(location).read_bytes()
+
     def rows(self, location: str, form: str) -> int:
         """The rows of a file of one of FOOTERS; OSError or ValueError for one that is not whole."""
         if form == "orc":
@@ -92,11 +95,6 @@ class LocalStorage:
         from pyarrow.parquet import read_metadata
 
         return int(read_metadata(_path(location)).num_rows)
-
-    def move_folder(self, folder: str, place: str) -> None:
-        """Give a folder, if it is there, the place of an empty one."""
-        with suppress(FileNotFoundError):
-            _path(folder).rename(_path(place))
 
     def put_if_absent(self, location: str, content: bytes) -> bool:
         """Put a file where there is none; False if there is one. Its bytes are on disk first.

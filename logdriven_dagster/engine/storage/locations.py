@@ -1,43 +1,101 @@
 """Where a location leads: the file system that it is of, and the parts of its text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
+from logdriven_dagster.config.locations import OBJECT_STORES, scheme_of
 from logdriven_dagster.engine.storage.local import LocalStorage
+from logdriven_dagster.engine.storage.object_store import ObjectStore
 from logdriven_dagster.engine.storage.storage import Storage
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import TerminalStepError, UsageError
 
-STORAGES: dict[str, Storage] = {"file": LocalStorage()}
-"""Scheme of locations → the file system behind it."""
+_LOCAL = LocalStorage()
+_PATIENT = {"s3.connect-timeout": "10", "s3.request-timeout": "60"}
+"""Seconds, where the project does not say: a store that does not answer must not hang a run."""
+
+_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
+"""Store → the package that reaches it, which the extra of the same name installs."""
 
 
-def storage_of(location: str) -> Storage:
-    """Return the file system of a location, or of a path; TerminalStepError: not supported."""
-    scheme = location.partition("://")[0] if "://" in location else "file"
-    if scheme not in STORAGES:
+def storage_of(location: str, properties: Mapping[str, str]) -> Storage:
+    """Return the file system of a location, or of a path, reached by PyIceberg's `properties`.
+
+    TerminalStepError: not supported.
+    """
+    scheme = scheme_of(location)
+    if scheme == "file":
+        return _LOCAL
+    if scheme not in OBJECT_STORES:
         raise TerminalStepError(f"{location}: {scheme}:// is not supported")
-    return STORAGES[scheme]
+    place = urlsplit(location)
+    return _store(f"{scheme}://{place.netloc}", tuple(sorted(properties.items())))
 
 
-def remove(location: str) -> None:
-    """Remove a file, or a folder with all below; what is gone already is fine."""
-    storage_of(location).remove(location)
+@lru_cache(maxsize=100)
+def _store(root: str, properties: tuple[tuple[str, str], ...]) -> ObjectStore:
+    return ObjectStore(partial(file_system, root, dict(properties)))
+
+
+def file_system(location: str, properties: Mapping[str, str]) -> Any:
+    """Make fsspec's file system of an object store as PyIceberg does, with no listing cached.
+
+    UsageError names the package that is missing.
+    """
+    from pyiceberg.io.fsspec import FsspecFileIO
+
+    place = urlsplit(location)
+    store = OBJECT_STORES[place.scheme]
+    try:
+        io = FsspecFileIO(_PATIENT | dict(properties))
+        found = io.get_fs(place.scheme, place.hostname if store == "abfs" else None)
+    except ImportError as error:
+        raise UsageError(
+            f"{place.scheme}:// needs the package {_PACKAGES[store]}: pip install "
+            f"'logdriven_dagster[{store}]' ({error})"
+        ) from None
+    found.invalidate_cache()
+    return found
+
+
+class Folder(NamedTuple):
+    """A folder, with the file system that it is of."""
+
+    storage: Storage
+    location: str
+
+    def within(self, name: str) -> "Folder":
+        """Return the folder of this name in it, whether it is there or not."""
+        return Folder(self.storage, f"{self.location}/{name}")
+
+    def new(self, name: str) -> "Folder":
+        """Make an empty folder in it, whose name begins with this one."""
+        return Folder(self.storage, self.storage.new_folder(self.location, name))
+
+    def names(self) -> list[str]:
+        """Return the names of what is in it, in order."""
+        return self.storage.names(self.location)
+
+    def remove(self) -> None:
+        """Remove it with all below."""
+        self.storage.remove(self.location)
+
+
+def folder_at(location: str, properties: Mapping[str, str]) -> Folder:
+    """Return the folder at a location, reached as `storage_of` says."""
+    return Folder(storage_of(location, properties), location)
 
 
 @contextmanager
-def folder_for_a_while(parent: str, name: str) -> Iterator[str]:
+def folder_for_a_while(parent: Folder, name: str) -> Iterator[Folder]:
     """A new folder that is removed at the end."""
-    folder = storage_of(parent).new_folder(parent, name)
+    folder = parent.new(name)
     try:
         yield folder
     finally:
-        remove(folder)
-
-
-def data_files(folder: str) -> list[str]:
-    """The files that Spark wrote into a folder; the names of others begin with `_` or `.`."""
-    names = storage_of(folder).names(folder)
-    return [f"{folder}/{name}" for name in names if name[0] not in "._"]
+        folder.remove()
 
 
 def name_of(location: str) -> str:

@@ -25,8 +25,10 @@ class Weight(NamedTuple):
 class Storage(Protocol):
     """The operations that the engine needs of a file system."""
 
+    def __hash__(self) -> int: ...
+
     def new_folder(self, parent: str, name: str) -> str:
-        """A new empty folder of this name, or of one that begins with it where it is taken."""
+        """A new empty folder whose name nobody else has, and begins with this one."""
         ...
 
     def make_folder(self, folder: str) -> None:
@@ -54,19 +56,19 @@ class Storage(Protocol):
         ...
 
     def open(self, location: str) -> BinaryIO:
-        """Open a file for reading; FileNotFoundError if there is none."""
+        """Open a large file for reading; FileNotFoundError if there is none."""
+        ...
+
+    def read(self, location: str) -> bytes:
+        """Return what is in a small file; FileNotFoundError if there is none."""
         ...
 
     def rows(self, location: str, form: str) -> int:
         """The rows of a file of one of FOOTERS; OSError or ValueError for one that is not whole."""
         ...
 
-    def move_folder(self, folder: str, place: str) -> None:
-        """Give a folder, if it is there, the place of an empty one."""
-        ...
-
     def put_if_absent(self, location: str, content: bytes) -> bool:
-        """Put a file where there is none; False if there is one. Its bytes are on disk first."""
+        """Put a file, as a whole or not at all, where there is none; False if there is one."""
         ...
 
     def remove(self, location: str) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.storage.garbage import Garbage, InUse, Search
+from logdriven_dagster.engine.storage.staging import staging_of
 from logdriven_dagster.engine.targets.contents import contents_of
 from logdriven_dagster.engine.targets.rejected import rejected_target
 
@@ -23,5 +24,5 @@ def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iter
                 yield from contents_of(step.target).leftovers(search, name, step.target)
             if (apart := rejected_target(name, step)) is not None:
                 yield from contents_of(apart[1]).leftovers(search, *apart)
-        for folder in search.idle(f"{project.staging}/{name}"):
+        for folder in search.idle(staging_of(project, name)):
             yield from search.old(name, "rows", folder)

@@ -21,7 +21,8 @@ from logdriven_dagster.engine.kafka.clients import (
 )
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform, ddl
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.locations import remove, storage_of
+from logdriven_dagster.engine.storage.staging import staging_of
+from logdriven_dagster.engine.storage.storage import Storage
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
@@ -50,7 +51,7 @@ class KafkaTopic:
 
     def __init__(self, context: StoreContext, table: str, target: KafkaTarget) -> None:
         self._context, self._table, self._target = context, table, target
-        self._staging = f"{context.project.staging}/{table}"
+        self._staging = staging_of(context.project, table)
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write Parquet files into the warehouse; refuse columns that no message has."""
@@ -98,7 +99,7 @@ class KafkaTopic:
         try:
             producer.begin_transaction()
             for path in staged.files:
-                for row in _rows(path):
+                for row in _rows(self._staging.storage, path):
                     sending.send(**row)
             sending.finish()
             verify()
@@ -144,7 +145,7 @@ class KafkaTopic:
     def discard(self, staged: Sequence[StagedRows]) -> None:
         """Remove the staging folder of these rows."""
         (rows,) = staged
-        remove(rows.location)
+        self._staging.storage.remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Refuse: a topic is read by offsets, which a table's name does not give."""
@@ -170,10 +171,10 @@ def _own_headers(run: WindowRun) -> list[tuple[str, bytes]]:
     return [(f"logdriven-{name}", value.encode()) for name, value in own.items()]
 
 
-def _rows(location: str) -> Iterator[dict[str, Any]]:
+def _rows(storage: Storage, location: str) -> Iterator[dict[str, Any]]:
     from pyarrow.parquet import ParquetFile
 
-    with storage_of(location).open(location) as stream, ParquetFile(stream) as file:
+    with storage.open(location) as stream, ParquetFile(stream) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE):
             yield from batch.to_pylist()
 

@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
 from logdriven_dagster.engine.spark.metrics import QueryCounts, counted
 from logdriven_dagster.engine.spark.modes import mode_of
-from logdriven_dagster.engine.storage.locations import data_files, remove, storage_of
-from logdriven_dagster.engine.storage.staging import read_files, staging_folder
+from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.storage.staging import (
+    JOB,
+    ONLY_COMMITTED,
+    STRETCH,
+    data_files,
+    folder_in_stretch,
+    read_files,
+    rows_of_files,
+    staging_folder,
+)
 from logdriven_dagster.engine.storage.storage import FOOTERS
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.model.runs import WindowRun, whole_run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.readwriter import DataFrameWriter
     from pyspark.sql.types import StructType
 
 _SMALL_BYTES = 4 * 1024 * 1024
@@ -34,7 +42,7 @@ def in_few_files(frame: "DataFrame") -> "DataFrame":
 
 def stage_files(
     frame: "DataFrame",
-    parent: str,
+    parent: Folder,
     runs: Sequence[WindowRun],
     *,
     form: str = "parquet",
@@ -48,25 +56,24 @@ def stage_files(
     """
     several = len(runs) > 1
     schema = (frame.drop(WINDOW_INDEX) if several else frame).schema
-    folders: list[str] = []
+    whole = whole_run(runs).at(runs[0].step_id + STRETCH) if several else runs[0]
+    folder = staging_folder(parent, whole.job_id, whole.step_id)
+    folders = [folder_in_stretch(folder, run.job_id) for run in runs] if several else [folder]
     frame, in_whole = _rows_told(frame, form)
-    writer = frame.write.format(form).mode("append").options(**(options or {}))
+    divided = _by_job(frame, runs) if several else frame
+    given = {**(options or {}), **ONLY_COMMITTED}
+    writer = divided.write.format(form).mode("append").options(**given)
+    writer = writer.partitionBy(JOB) if several else writer
     try:
-        if several:
-            counts = _write_divided(frame, writer, parent, runs, folders)
-        else:
-            folders.append(_folder_of(runs[0], parent))
-            save = partial(writer.save, folders[0])
-            counts = counted(frame.sparkSession, runs[0].label, save)
+        counts = counted(frame.sparkSession, whole.label, partial(writer.save, folder.location))
         counts = in_whole(counts)
         pairs = zip(runs, folders, strict=True)
-        staged = tuple(_staged(run, folder, form, schema, counts) for run, folder in pairs)
+        staged = tuple(_staged(run, own, form, schema, counts) for run, own in pairs)
         if not several:
             staged = (replace(staged[0], source_rows=counts.source),)
         check(staged)
     except BaseException:
-        for folder in folders:
-            remove(folder)
+        folder.remove()
         raise
     return staged
 
@@ -86,42 +93,27 @@ def _rows_told(
     return observed, lambda counts: replace(counts, written=mode.observed(observation).get("rows"))
 
 
-def _write_divided(
-    frame: "DataFrame",
-    writer: "DataFrameWriter",
-    parent: str,
-    runs: Sequence[WindowRun],
-    folders: list[str],
-) -> QueryCounts:
-    """Let Spark divide the rows by the number of their window, and give each window its folder."""
-    whole = whole_run(runs).at(f"{runs[0].step_id}__stretch")
-    divided = _folder_of(whole, parent)
-    try:
-        save = partial(writer.partitionBy(WINDOW_INDEX).save, divided)
-        counts = counted(frame.sparkSession, whole.label, save)
-        for number, run in enumerate(runs):
-            folders.append(_folder_of(run, parent))
-            storage_of(parent).move_folder(f"{divided}/{WINDOW_INDEX}={number}", folders[-1])
-    finally:
-        remove(divided)
-    return counts
+def _by_job(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
+    """Put the job of each row's window, by which Spark divides the rows, in its number's place."""
+    from pyspark.sql import functions as sf
 
-
-def _folder_of(run: WindowRun, parent: str) -> str:
-    return staging_folder(parent, run.job_id, run.step_id)
+    jobs = sf.lit([run.job_id for run in runs])
+    return frame.withColumn(JOB, sf.element_at(jobs, sf.col(WINDOW_INDEX) + 1)).drop(WINDOW_INDEX)
 
 
 def _staged(
-    run: WindowRun, folder: str, form: str, schema: "StructType", counts: QueryCounts
+    run: WindowRun, folder: Folder, form: str, schema: "StructType", counts: QueryCounts
 ) -> StagedRows:
     """The rows of one window: exactly as many as footers tell, else what the writer counted."""
-    files, rows = data_files(folder), counts.written
+    rows = counts.written
     if form in FOOTERS:
-        found = {file: storage_of(file).rows(file, form) for file in files}
-        files, rows = [file for file in files if found[file]], sum(found.values())
+        found = rows_of_files(folder, form)
+        files, rows = [file for file in found if found[file]], sum(found.values())
+    else:
+        files = data_files(folder)
     return StagedRows(
         run=run,
-        location=folder,
+        location=folder.location,
         schema=schema,
         source_rows=None,
         rows=rows,
@@ -142,14 +134,14 @@ def staged_frame(
     return read_files(spark, form, files, staged[0].schema, options)
 
 
-def are_whole(staged: StagedRows, parent: str, form: str = "parquet") -> bool:
+def are_whole(staged: StagedRows, parent: Folder, form: str = "parquet") -> bool:
     """Whether all staged files lie below `parent` and, where footers tell, have all their rows."""
-    storage, folder = storage_of(parent), staged.location
-    if not storage.is_below(folder, parent):
+    storage, folder = parent.storage, staged.location
+    if not storage.is_below(folder, parent.location):
         return False
     if not all(storage.is_below(file, folder) for file in staged.files):
         return False
-    if not all(map(storage.exists, [folder, *staged.files])):
+    if not all(map(storage.exists, staged.files)):
         return False
     try:
         found = [storage.rows(file, form) for file in staged.files if form in FOOTERS]
@@ -160,7 +152,7 @@ def are_whole(staged: StagedRows, parent: str, form: str = "parquet") -> bool:
 
 @contextmanager
 def kept_for_a_while(
-    frame: "DataFrame", parent: str, run: WindowRun
+    frame: "DataFrame", parent: Folder, run: WindowRun
 ) -> "Iterator[tuple[DataFrame, StagedRows]]":
     """The rows from files of their own, for writers that take several queries.
 
@@ -170,4 +162,4 @@ def kept_for_a_while(
     try:
         yield staged_frame(frame.sparkSession, [kept]), kept
     finally:
-        remove(kept.location)
+        parent.storage.remove(kept.location)

@@ -24,6 +24,8 @@ from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_check import placed
 from logdriven_dagster.engine.sources.files.arrivals import refuse_changed
 from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.engine.storage.locations import storage_of
+from logdriven_dagster.engine.storage.staging import staging_of
 from logdriven_dagster.engine.targets.rejected import rejected_target
 from logdriven_dagster.engine.targets.staged_files import in_few_files, kept_for_a_while
 from logdriven_dagster.engine.targets.store import StagedRows, Store, StoreContext
@@ -114,7 +116,7 @@ class WindowSession:
         """TransientStepError if a file is not the one any more that was to be read."""
         if self._whole.files:
             with step_errors():
-                refuse_changed(file_source(self._table), self._whole.files)
+                refuse_changed(self._context.project, file_source(self._table), self._whole.files)
 
     def stage_frame(self, step: StepConfig, frame: "DataFrame") -> tuple[Staged, ...]:
         """Write a frame that was made outside where no reader looks."""
@@ -204,7 +206,7 @@ class WindowSession:
         frame = made.frame
         ready = frame if step.quality else self._finished(frame, target, chosen=made.chosen)
         if self._results.is_watched and not keeper.stages_in_one_query:
-            folder = f"{self._context.project.staging}/{self._whole.table}"
+            folder = staging_of(self._context.project, self._whole.table)
             with kept_for_a_while(ready, folder, runs[0]) as (ready, kept):
                 (rows,) = keeper.stage(ready, runs)
             staged: tuple[StagedRows, ...] = (replace(rows, source_rows=kept.source_rows),)
@@ -250,7 +252,8 @@ class WindowSession:
             self._views,
             self._results.values,
             project.files[table].parent,
-            f"{project.staging}/{table}",
+            lambda file: storage_of(file, project.storage).open(file),
+            staging_of(project, table),
             staged=quality.keep_rejected or not keeper.stages_in_one_query,
         )
         return InspectedStore(

@@ -96,7 +96,7 @@ class SourceDiscovery:
         found = []
         latest = {file.location: file for file in run.files}  # a batch keeps older versions, too
         for file in latest.values():
-            now = current(source, file)
+            now = current(self.project, source, file)
             if now.hash != file.hash:
                 try:
                     self._register(now, file.batch_id)

@@ -68,7 +68,7 @@ IN_A_TABLE = {
         "8: steps[0].source.path: missing; add `path: data/orders.csv`\n"
         "10: steps[0].source.pth: unknown field; did you mean 'path'?"
     ),
-    ("type: iceberg", "type: parquet, path: 's3://lake/t'"): "12: steps[0].target.path: must be a folder of this machine, also of a file system mounted on it; s3:// is not supported",
+    ("type: iceberg", "type: parquet, path: 'ftp://lake/t'"): "12: steps[0].target.path: must be a folder of this machine, also of a file system mounted on it, or one of an object store (s3://, gs://, abfss://); ftp:// is not supported",
     ("type: iceberg", "type: parquet, path: '${lake}/t'"): "12: steps[0].target.path: unknown variable ${lake}; a path has the variables of logdriven.yaml, and ${env:NAME}",
     ("type: csv", "type: cvs"): "8: steps[0].source: unknown type 'cvs'; did you mean 'csv'?",
     ("      type: csv\n", ""): "8: steps[0].source: no type given; add `type: …`, which is one of parquet, orc, text, csv, json, jdbc, table, kafka",
@@ -232,7 +232,7 @@ IN_THE_PROJECT = {
     ("project: shop", "project: my shop"): "1: project: must be a name of letters, digits and underscores that begins with a letter, not 'my shop'",
     ("project: shop\n", ""): "1: project: missing; add `project: shop`",
     ("project: shop", "project: on"): '1: project: YAML takes on for true; write "on" in quotes',
-    ("", "warehouse: s3://lake/shop\n"): "5: warehouse: must be a folder of this machine, also of a file system mounted on it; s3:// is not supported",
+    ("", "warehouse: ftp://lake/shop\n"): "5: warehouse: must be a folder of this machine, also of a file system mounted on it, or one of an object store (s3://, gs://, abfss://); ftp:// is not supported",
     ("", "conections: {}\n"): "5: conections: unknown field; did you mean 'connections'?",
     ("{url: 'sqlite:///crm.db'}", "{}"): "4: connections.crm: write either url or kafka",
     ("sqlite:///crm.db", "postgresql://me:secret@h/d"): "4: connections.crm.url: a password in plain text; write ${env:PASSWORD} and set PASSWORD in the environment",
@@ -258,7 +258,13 @@ IN_THE_PROJECT = {
         "5: recipients.ops.to: missing; add `to: …`"
     ),
     ("", "defaults: []\n"): "5: defaults: must be fields, such as {owners: [team@example.com]}, not []",
-    ("", "catalog: 5\n"): '5: catalog: must be text, not 5; write "5" in quotes if that is the text',
+    ("", "warehouse: s3:///shop\n"): "5: warehouse: s3:///shop: the name of a bucket or container must stand behind ://",
+    ("", "storage: {s3.endpont: x}\n"): "5: storage: s3.endpont is no property of PyIceberg's file systems; did you mean s3.endpoint?",
+    ("", "storage: {s3.secret-access-key: abc}\n"): "5: storage.s3.secret-access-key: a secret in plain text; write ${env:S3_SECRET_ACCESS_KEY} and set S3_SECRET_ACCESS_KEY in the environment",
+    ("", "catalog: {uri: http://c}\n"): "5: catalog: type: missing; write one of rest, sql, glue, hive, dynamodb, bigquery",
+    ("", "catalog: {type: nessie, uri: http://c}\n"): "5: catalog: type: nessie is none of rest, sql, glue, hive, dynamodb, bigquery; a class of your own is named by py-catalog-impl instead",
+    ("", "catalog: {type: rest}\n"): "5: catalog: uri: missing; a catalog of type rest has one",
+    ("", "catalog: 5\n"): "5: catalog: must be text or names and values, such as {name: value}, not 5",
     ("", "run_log: 5\n"): '5: run_log: must be text, not 5; write "5" in quotes if that is the text',
     ("", "run_log: nothing\n"): "5: run_log: this is not the URL of a database, such as postgresql://user:${env:PASSWORD}@host/database",
     ("", "quality_rules: {x: {}}\n"): "5: quality_rules.x: a rule needs sql, fails_when or python",

@@ -14,7 +14,8 @@ from pyarrow import orc, parquet
 
 from logdriven_dagster.config.locations import as_path, location_of
 from logdriven_dagster.engine.storage.local import LocalStorage
-from logdriven_dagster.engine.storage.locations import data_files, storage_of
+from logdriven_dagster.engine.storage.locations import Folder, storage_of
+from logdriven_dagster.engine.storage.staging import data_files
 from logdriven_dagster.engine.storage.storage import DRAFT
 from logdriven_dagster.errors import TerminalStepError
 
@@ -47,14 +48,14 @@ def test_a_location_is_one_text_however_a_path_is_spelt():
 
 
 def test_a_file_system_that_is_not_known_is_refused_by_name():
-    with pytest.raises(TerminalStepError, match="s3:// is not supported"):
-        storage_of("s3://lake/ods")
+    with pytest.raises(TerminalStepError, match="ftp:// is not supported"):
+        storage_of("ftp://lake/ods", {})
 
 
 def test_paths_in_logs_of_before_are_understood(folder: str):
     location = STORAGE.new_folder(folder, "7-step")
     assert STORAGE.exists(as_path(location))
-    storage_of(as_path(location)).remove(as_path(location))
+    storage_of(as_path(location), {}).remove(as_path(location))
     assert not STORAGE.exists(location)
 
 
@@ -66,8 +67,11 @@ def test_a_new_folder_never_is_one_that_is_there(folder: str):
 def test_only_files_of_writers_are_data(folder: str):
     for name in ["part-1.parquet", "part-0.parquet", "_SUCCESS", ".part-0.parquet.crc"]:
         STORAGE.put_if_absent(f"{folder}/{name}", b"")
-    assert data_files(folder) == [f"{folder}/part-0.parquet", f"{folder}/part-1.parquet"]
-    assert data_files(f"{folder}/none") == []
+    assert data_files(Folder(STORAGE, folder)) == [
+        f"{folder}/part-0.parquet",
+        f"{folder}/part-1.parquet",
+    ]
+    assert data_files(Folder(STORAGE, f"{folder}/none")) == []
 
 
 def test_a_folder_weighs_what_its_files_do_and_is_as_young_as_the_newest(

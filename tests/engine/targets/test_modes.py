@@ -309,10 +309,10 @@ def test_a_replaced_window_of_files_stays_readable_for_those_who_hold_it(lab: La
     assert len(list(folders.iterdir())) == 2
 
 
-def test_targets_of_files_need_a_local_folder(lab: Lab):
-    lab.settings["variables"] = {"lake": "s3://bucket"}
+def test_targets_of_files_name_a_store_that_is_not_known(lab: Lab):
+    lab.settings["variables"] = {"lake": "ftp://bucket"}
     lab.table("ods.t", {"sql": QUERY, "target": {"type": "parquet", "path": "${lake}/t"}})
-    with pytest.raises(TerminalStepError, match=r"must be a folder of this machine.* s3://"):
+    with pytest.raises(TerminalStepError, match=r"must be a folder of this machine.* ftp://"):
         lab.run("ods.t", day(1))
 
 

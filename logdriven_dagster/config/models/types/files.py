@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from logdriven_dagster.config.models.fields import LocalFolder
+from logdriven_dagster.config.models.fields import LocationText
 from logdriven_dagster.config.models.types.declared_columns import column_mistakes
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import REJECTED, Target
@@ -165,7 +165,7 @@ class FileTarget(Target):
 
     type: Literal["parquet", "orc", "csv", "json"]
     mode: Literal["append", "overwrite_window", "overwrite"] = "overwrite_window"
-    path: LocalFolder | None = Field(
+    path: LocationText | None = Field(
         None, description="a folder; `<warehouse>/<layer>/<name>` by default"
     )
     existing_rows: Literal["refuse", "keep"] = Field(

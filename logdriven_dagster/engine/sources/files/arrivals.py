@@ -1,7 +1,7 @@
 """Files that have come: what a folder holds, whether a file is still the same, and its end.
 
-Any URL that fsspec knows can be listed: local folders, `s3://`, `gs://`, `abfs://`, `hdfs://`,
-`sftp://` with the packages that fsspec asks for. Spark reads the same URLs.
+Any URL that fsspec knows can be listed: local folders, `hdfs://`, `sftp://` with the packages that
+fsspec asks for, and object stores as `storage` in the project file says. Spark reads the same URLs.
 """
 
 import hashlib
@@ -11,9 +11,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.types.files import FilesSource
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.rendering import render_path
+from logdriven_dagster.engine.storage.locations import file_system
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.files import FoundFile
 from logdriven_dagster.model.runs import WindowRun
@@ -30,7 +32,7 @@ def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[Foun
     named as such does not exist; a glob may match nothing.
     """
     url = render_path(source.path, run, project)
-    system, root = _system(url)
+    system, root = _system(url, project)
     if any(character in root for character in "*?["):
         found = system.glob(root, detail=True)
     elif system.isdir(root):
@@ -48,12 +50,12 @@ def arrivals(project: Project, source: FilesSource, run: WindowRun) -> list[Foun
     return sorted(files, key=lambda file: (file.created, file.path))
 
 
-def current(source: FilesSource, file: FoundFile) -> FoundFile:
+def current(project: Project, source: FilesSource, file: FoundFile) -> FoundFile:
     """What the place of a registered file holds now.
 
     TerminalStepError if it holds nothing: the file's rows would be missing for ever.
     """
-    system, path = _system(file.location)
+    system, path = _system(file.location, project)
     try:
         return _file(file.location, system, path, system.info(path), source.version)
     except FileNotFoundError:
@@ -61,9 +63,9 @@ def current(source: FilesSource, file: FoundFile) -> FoundFile:
         raise TerminalStepError(f"{file.location} was registered and is gone; {fix}") from None
 
 
-def refuse_changed(source: FilesSource, files: Sequence[FoundFile]) -> None:
+def refuse_changed(project: Project, source: FilesSource, files: Sequence[FoundFile]) -> None:
     """TransientStepError if a file was replaced while it was read: nobody knows what was read."""
-    changed = [file.location for file in files if current(source, file).hash != file.hash]
+    changed = [f.location for f in files if current(project, source, f).hash != f.hash]
     if changed:
         raise TransientStepError(f"replaced while it was read: {', '.join(changed[:3])}")
 
@@ -77,16 +79,16 @@ def settle(project: Project, source: FilesSource, files: Sequence[FoundFile]) ->
         return
     for file in files:
         with suppress(TerminalStepError, FileNotFoundError):
-            if current(source, file).hash == file.hash:
+            if current(project, source, file).hash == file.hash:
                 _remove(project, source, file)
 
 
 def _remove(project: Project, source: FilesSource, file: FoundFile) -> None:
-    system, path = _system(file.location)
+    system, path = _system(file.location, project)
     if source.after_success == "delete":
         system.rm_file(path)
         return
-    _, folder = _system(project.path(str(source.move_to)))
+    _, folder = _system(project.path(str(source.move_to)), project)
     system.makedirs(folder, exist_ok=True)
     system.mv(path, f"{folder.rstrip('/')}/{_free_name(system, folder, path)}")
 
@@ -101,9 +103,13 @@ def _free_name(system: Any, folder: str, path: str) -> str:
     return name
 
 
-def _system(url: str) -> tuple[Any, str]:
-    from fsspec.core import url_to_fs
+def _system(url: str, project: Project) -> tuple[Any, str]:
+    """The file system of a URL, and what it calls the place: the project's, or any of fsspec's."""
+    from fsspec.core import strip_protocol, url_to_fs
 
+    if is_remote(url):
+        system = file_system(url, project.storage)
+        return system, strip_protocol(url)
     system, path = url_to_fs(url)
     system.invalidate_cache()
     return system, path

@@ -35,13 +35,13 @@ from logdriven_dagster.engine.spark.connect.metrics import (
 )
 from logdriven_dagster.engine.spark.connect.mode import ConnectMode, require_packages
 from logdriven_dagster.engine.spark.mode import Mark
-from logdriven_dagster.engine.spark.processes import started_at
 from logdriven_dagster.engine.spark.server import state as server_state
 from logdriven_dagster.engine.spark.server.state import Server, is_open
 from logdriven_dagster.engine.spark.settings import launch_settings
-from logdriven_dagster.engine.storage.locations import folder_for_a_while
+from logdriven_dagster.engine.storage.locations import folder_at, folder_for_a_while
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.private_files import private_file
+from logdriven_dagster.processes import started_at
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _PORT = "spark.connect.grpc.binding.port"
@@ -102,7 +102,7 @@ def launched(project: Project, digest: str) -> Server:
         )
         try:
             _wait_for(process, ports[0], folder / _LOG)
-            return _warm(server, project.staging)
+            return _warm(server, project)
         except BaseException:
             with suppress(psutil.NoSuchProcess):  # it may have ended by itself
                 process.kill()
@@ -175,7 +175,7 @@ def _wait_for(process: psutil.Popen, port: int, log: Path) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _warm(server: Server, staging: str) -> Server:
+def _warm(server: Server, project: Project) -> Server:
     """Let a new server do what every window does, until its classes are loaded and compiled.
 
     It writes where windows are staged, since the executors of a cluster share no other folder.
@@ -183,16 +183,19 @@ def _warm(server: Server, staging: str) -> Server:
     from pyspark.sql.connect.session import SparkSession
 
     session: Any = SparkSession(server.url)
+    staging = folder_at(project.staging, project.storage)
     mode, mark = ConnectMode(), Mark("warm up", "logdriven-warm-up")
     try:
         mode.mark(session, mark)
         with folder_for_a_while(staging, "warm-up") as folder:
             for n in range(_WARM_UPS):
                 rows = session.sql(_WARM_UP)
-                rows.write.parquet(f"{folder}/{n}")
+                rows.write.parquet(f"{folder.location}/{n}")
                 query_plan(session, mark.tag)
-                day = session.read.parquet(f"{folder}/{n}").where("at < TIMESTAMP '1970-01-08'")
-                day.coalesce(1).write.parquet(f"{folder}/day{n}")
+                day = session.read.parquet(f"{folder.location}/{n}").where(
+                    "at < TIMESTAMP '1970-01-08'"
+                )
+                day.coalesce(1).write.parquet(f"{folder.location}/day{n}")
                 day.groupBy("k").count().collect()
         return replace(server, application=mode.application_id(session))
     finally:

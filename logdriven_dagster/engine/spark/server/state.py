@@ -14,8 +14,8 @@ import psutil
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import remember
-from logdriven_dagster.engine.spark.processes import living
 from logdriven_dagster.private_files import is_ours, private_file
+from logdriven_dagster.processes import living
 
 _ANSWERS_WITHIN_SECONDS = 1.0
 

@@ -32,9 +32,8 @@ class FilesContents(Contents):
             other = file_of_others(folder)
             keep = target.existing_rows == "keep"
             then = "it stays there unread" if keep else "the first window will be refused"
-            yield (
-                f"{as_path(folder)} holds {other}, which no window wrote: {then}" if other else None
-            )
+            held = f"{as_path(folder.location)} holds {other}, which no window wrote: {then}"
+            yield held if other else None
 
     def leftovers(self, search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
         return leftovers(search, table, target)

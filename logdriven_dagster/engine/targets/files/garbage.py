@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
-from logdriven_dagster.engine.storage.locations import name_of
 from logdriven_dagster.engine.targets.files.pointers import Pointers
 from logdriven_dagster.engine.targets.files.table import files_folder
 
@@ -12,10 +11,11 @@ from logdriven_dagster.engine.targets.files.table import files_folder
 def leftovers(search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
     """Yield the garbage of one target of plain files."""
     folder = files_folder(search.project, table, target)
-    idle, pointers = search.idle(f"{folder}/data"), Pointers(folder, search.project.zone)
-    needed = pointers.folders()
+    data, pointers = folder.within("data"), Pointers(folder, search.project.zone)
+    idle = search.idle(data)
+    needed = {data.within(each).location for each in pointers.folders()}
     for staged in idle:
-        if name_of(staged) not in needed:
+        if staged not in needed:
             yield from search.old(table, "rows", staged)
     for pointer in pointers.leftovers():
         yield from search.old(table, "pointer", pointer)

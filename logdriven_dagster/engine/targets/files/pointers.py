@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.locations import as_path
-from logdriven_dagster.engine.storage.locations import storage_of
-from logdriven_dagster.engine.storage.storage import DRAFT
+from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.storage.storage import DRAFT, Storage
 from logdriven_dagster.errors import TransientStepError
 from logdriven_dagster.model.windows import TimeWindow, parse_range_text
 
@@ -77,11 +77,11 @@ def total(pointers: Iterable[Pointer]) -> int | None:
 
 
 class Pointers:
-    """The pointer files of one target; `zone` is the project's."""
+    """The pointer files of the target in a folder; `zone` is the project's."""
 
-    def __init__(self, folder: str, zone: ZoneInfo) -> None:
-        self._folder, self._zone = f"{folder}/_windows", zone
-        self._storage = storage_of(folder)
+    def __init__(self, target: Folder, zone: ZoneInfo) -> None:
+        self._storage, self._zone = target.storage, zone
+        self._folder = target.within("_windows").location
 
     def current(self) -> dict[str, Pointer]:
         """Name → the pointer that counts, fences before the first publication included."""
@@ -149,17 +149,16 @@ class Pointers:
         for file, version in self._storage.versions(self._folder).items():
             if match := _NAME.fullmatch(file):
                 location = f"{self._folder}/{file}"
-                yield match[1], location, _pointer(location, version)
+                yield match[1], location, _pointer(self._storage, location, version)
 
 
 @lru_cache(maxsize=100_000)
-def _pointer(location: str, _version: int) -> Pointer:
+def _pointer(storage: Storage, location: str, _version: int) -> Pointer:
     """Return the pointer in this version of a file, read once: a table may have thousands.
 
     The listing tells the version, so no file is looked at by itself.
     """
-    with storage_of(location).open(location) as file:
-        values = json.load(file)
+    values = json.loads(storage.read(location))
     return replace(Pointer(**values), files=tuple(values["files"]))
 
 
@@ -174,9 +173,9 @@ def _window(start: str, end: str, zone: ZoneInfo) -> TimeWindow:
     return TimeWindow(parse_range_text(start, zone), parse_range_text(end, zone))
 
 
-def file_of_others(folder: str) -> str | None:
+def file_of_others(folder: Folder) -> str | None:
     """The name of a file that others have put into a folder before the first window."""
-    names = storage_of(folder).names(folder)
+    names = folder.names()
     if "_windows" in names:
         return None
     return next((name for name in names if name[0] not in "._" and name != "data"), None)

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config.locations import as_path, local_folder, location_of
+from logdriven_dagster.config.locations import as_path, location_of, location_text
 from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.queries.schemas import conform, merged
 from logdriven_dagster.engine.sources.files.records import NOTHING
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.locations import name_of, remove
-from logdriven_dagster.engine.storage.staging import read_files
+from logdriven_dagster.engine.storage.locations import Folder, folder_at, name_of
+from logdriven_dagster.engine.storage.staging import read_files, staging_name
 from logdriven_dagster.engine.storage.storage import FOOTERS
 from logdriven_dagster.engine.targets.files.limits import storable
 from logdriven_dagster.engine.targets.files.pointers import (
@@ -83,12 +83,16 @@ class WindowFiles:
     def __init__(self, context: StoreContext, table: str, target: FileTarget) -> None:
         self._context, self._table, self._target = context, table, target
         self._folder = files_folder(context.project, table, target)
-        self._data = f"{self._folder}/data"
+        self._data = self._folder.within("data")
         self._zone = context.project.zone
         self._pointers = Pointers(self._folder, self._zone)
         given = option_texts(target.options)
         self._options = {**_WRITTEN.get(target.type, {}), **given}
         self._read_options = {**_READ.get(target.type, {}), **given}
+
+    @property
+    def _place(self) -> str:
+        return as_path(self._folder.location)
 
     @property
     def takes_stretches(self) -> bool:
@@ -106,9 +110,11 @@ class WindowFiles:
 
     def _refuse_others(self) -> None:
         """TerminalStepError if others have put something there before the first window."""
-        if self._target.existing_rows == "refuse" and (other := file_of_others(self._folder)):
+        if self._target.existing_rows == "keep":
+            return
+        if other := file_of_others(self._folder):
             raise TerminalStepError(
-                f"{self._table}: {as_path(self._folder)} holds {other}, which no window wrote, and "
+                f"{self._table}: {self._place} holds {other}, which no window wrote, and "
                 "which no reader of this table would see. Move it away, write another `path` in "
                 "the target, or `existing_rows: keep` to leave it there unread"
             )
@@ -136,16 +142,16 @@ class WindowFiles:
     ) -> Published:
         run, window = staged.run, staged.run.window
         name = self._name(window)
-        done = Published(run.step_id, as_path(self._folder), None, staged.rows)
+        done = Published(run.step_id, self._place, None, staged.rows)
         old = pointers.get(name)
         self._refuse_superseded(old, run)
-        if old is not None and old.folder == name_of(staged.location):
+        if old is not None and old.folder == staging_name(staged.location):
             return replace(done, table_rows=total(pointers.values()))
         if name == ALL and old and old.folder and is_newer(old.data_range_start, window):
             return replace(done, rows=0, table_rows=old.rows)
         self._refuse_larger(pointers, name, window)
         verify()
-        new = self._pointers.put(name, _pointer_to(staged, old), old)
+        new = self._pointers.put(name, self._pointer_to(staged, old), old)
         self._forget(pointers, name, window)
         pointers[name] = new
         return replace(done, table_rows=total(pointers.values()))
@@ -184,7 +190,7 @@ class WindowFiles:
         if old := pointers.get(name):
             self._pointers.forget(name, keep=2)
             if old.previous:
-                remove(f"{self._data}/{old.previous}")
+                self._data.within(old.previous).remove()
         for other, pointer in list(pointers.items()):
             if other != name and (name == ALL or window.contains(pointer.window(self._zone))):
                 self._pointers.forget(other, keep=0)
@@ -206,8 +212,8 @@ class WindowFiles:
         """Remove the staging folders, unless a pointer names them."""
         named = self._pointers.folders()
         for rows in staged:
-            if name_of(rows.location) not in named:
-                remove(rows.location)
+            if staging_name(rows.location) not in named:
+                self._data.storage.remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Return the rows of the files that the pointers of these windows name."""
@@ -216,7 +222,7 @@ class WindowFiles:
             raise NotPublishedError(f"{self._table} was never published, so it cannot be read")
         schema = merged([pointer.schema() for pointer in _distinct(pointers)], self._table)
         files = [
-            f"{self._data}/{pointer.folder}/{name}"
+            f"{self._data.location}/{pointer.folder}/{name}"
             for pointer in visible(pointers, self._zone)
             if window is None or window.contains(pointer.window(self._zone))
             for name in pointer.files
@@ -231,6 +237,22 @@ class WindowFiles:
         if not pointers:
             return None
         return merged([pointer.schema() for pointer in _distinct(pointers)], self._table)
+
+    def _pointer_to(self, staged: StagedRows, old: Pointer | None) -> Pointer:
+        run = staged.run
+        return Pointer(
+            range_text(run.window.start),
+            range_text(run.window.end),
+            staging_name(staged.location),
+            tuple(map(name_of, staged.files)),
+            run.job_id,
+            run.step_id,
+            staged.rows,
+            staged.schema.json(),
+            (old.folder or None) if old else None,
+            run.fencing_token,
+            old.fences if old else None,
+        )
 
     def _name(self, window: TimeWindow) -> str:
         return ALL if self._target.mode == "overwrite" else range_text(window.start)
@@ -250,31 +272,15 @@ def visible(pointers: Mapping[str, Pointer], zone: ZoneInfo) -> list[Pointer]:
     return [pointers[name] for name, held in windows.items() if held in kept]
 
 
-def files_folder(project: Project, table: str, target: FileTarget) -> str:
+def files_folder(project: Project, table: str, target: FileTarget) -> Folder:
     """Return the folder of a target; TerminalStepError for a URL of another file system."""
     if not target.path:
-        return "/".join([project.warehouse, *table.split(".")])
+        return folder_at("/".join([project.warehouse, *table.split(".")]), project.storage)
     try:
-        return location_of(local_folder(project.path(target.path)))
+        place = location_of(location_text(project.path(target.path)))
     except ValueError as error:
         raise TerminalStepError(f"target.path: {error}") from None
-
-
-def _pointer_to(staged: StagedRows, old: Pointer | None) -> Pointer:
-    run = staged.run
-    return Pointer(
-        range_text(run.window.start),
-        range_text(run.window.end),
-        name_of(staged.location),
-        tuple(map(name_of, staged.files)),
-        run.job_id,
-        run.step_id,
-        staged.rows,
-        staged.schema.json(),
-        (old.folder or None) if old else None,
-        run.fencing_token,
-        old.fences if old else None,
-    )
+    return folder_at(place, project.storage)
 
 
 def _distinct(pointers: dict[str, Pointer]) -> list[Pointer]:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.server_limits import limits
+from logdriven_dagster.engine.databases.connections import is_missing_file
 from logdriven_dagster.engine.databases.creation import create
 from logdriven_dagster.engine.failures import database_named, name_database
 from logdriven_dagster.engine.storage.locations import storage_of
+from logdriven_dagster.engine.targets.iceberg.commits import lost_commits
 from logdriven_dagster.engine.targets.iceberg.history import indispensable
 from logdriven_dagster.engine.targets.iceberg.schema import iceberg_schema, spark_schema
 from logdriven_dagster.errors import TerminalStepError
@@ -16,6 +18,7 @@ from logdriven_dagster.errors import TerminalStepError
 if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
     from pyspark.sql.types import StructType
+    from sqlalchemy import URL
 
 _NAME = "logdriven"
 PROPERTIES = {
@@ -36,26 +39,36 @@ _KEPT_SNAPSHOTS = 50
 
 
 def open_catalog(project: Project) -> Any:
-    """Open the project's SQL catalog; its tables are created at first use.
+    """Open the project's catalog; the tables of an SQL catalog are created at first use.
+
+    Secrets of `storage` go into the memory of PyIceberg only, no table's properties.
+    """
+    from logdriven_dagster.engine.targets.iceberg.loading import load_ordered
+
+    url, given = project.catalog_url, {**project.storage, **project.catalog}
+    name = given.pop("name", _NAME)
+    if given.get("type") != "rest":  # a server has a warehouse of its own
+        given = {"warehouse": project.warehouse, **given}
+    if url is None:
+        return load_ordered(name, given)
+    storage_of(project.warehouse, project.storage).make_folder(project.warehouse)
+    given |= _of_database(url)
+    called = f"the Iceberg catalog {url.render_as_string(hide_password=True)}"
+    with database_named(called):
+        catalog: Any = create(lambda: load_ordered(name, given))
+    name_database(catalog.engine, called)
+    return catalog
+
+
+def _of_database(url: "URL") -> dict[str, str]:
+    """Properties of an SQL catalog.
 
     A runner that is frozen inside a commit loses its transaction to the server's limits, so that
     its successor goes on and its own late COMMIT fails. SQLite has no such limits.
     """
-    from logdriven_dagster.engine.targets.iceberg.clock import OrderedCatalog
-
-    storage_of(project.warehouse).make_folder(project.warehouse)
-    url = project.catalog_url
     own = {name: str(value) for name, value in limits(url).items()}
-    properties = {
-        "uri": url.update_query_dict(own).render_as_string(hide_password=False),
-        "warehouse": project.warehouse,
-        "pool_pre_ping": "true",
-    }
-    name = f"the Iceberg catalog {url.render_as_string(hide_password=True)}"
-    with database_named(name):
-        catalog = create(lambda: OrderedCatalog(_NAME, **properties))
-    name_database(catalog.engine, name)
-    return catalog
+    uri = url.update_query_dict(own).render_as_string(hide_password=False)
+    return {"uri": uri, "pool_pre_ping": "true"}
 
 
 def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
@@ -70,7 +83,8 @@ def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
         table: Table = catalog.load_table(identifier)
     except NoSuchTableError:
         return None
-    _refuse_elsewhere(table, catalog.properties["warehouse"])
+    if catalog.properties.get("uri", "").startswith("sqlite"):
+        _refuse_elsewhere(table, catalog.properties["warehouse"])
     # PyIceberg would try a lost commit again on what has happened since, past our looks at it.
     table.metadata.properties["commit.retry.num-retries"] = "0"
     return table
@@ -78,7 +92,7 @@ def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
 
 def _refuse_elsewhere(table: "Table", warehouse: str) -> None:
     place = table.location()
-    if place.startswith(f"{warehouse}/") or storage_of(place).is_below(place, warehouse):
+    if place.startswith(f"{warehouse}/") or storage_of(place, {}).is_below(place, warehouse):
         return
     raise TerminalStepError(
         f"the table {'.'.join(table.name())} of the Iceberg catalog lies in {as_path(place)}, "
@@ -88,14 +102,22 @@ def _refuse_elsewhere(table: "Table", warehouse: str) -> None:
 
 
 def is_listed(project: Project, identifier: tuple[str, ...]) -> bool:
-    """Whether the catalog has a table of this name, as its database says, without PyIceberg."""
+    """Whether the catalog may have a table of this name, as an SQL catalog's database says.
+
+    PyIceberg, which takes a second to load, is left out; catalogs of other types are not asked.
+    """
     from sqlalchemy import NullPool, column, create_engine, literal, select, table
 
     url, (*namespace, name) = project.catalog_url, identifier
+    if url is None:
+        return True
+    if is_missing_file(url):
+        return False
     tables = table("iceberg_tables")
     engine = create_engine(url, poolclass=NullPool, connect_args=limits(url))
     name_database(engine, f"the Iceberg catalog {url.render_as_string(hide_password=True)}")
-    wanted = {"catalog_name": _NAME, "table_namespace": ".".join(namespace), "table_name": name}
+    called = project.catalog.get("name", _NAME)
+    wanted = {"catalog_name": called, "table_namespace": ".".join(namespace), "table_name": name}
     named = (column(key) == value for key, value in wanted.items())
     with engine.connect() as conn:
         if not engine.dialect.has_table(conn, tables.name):
@@ -126,11 +148,11 @@ def forget_old_snapshots(table: "Table") -> None:
 
 def remove_snapshots(table: "Table", snapshot_ids: Iterable[int]) -> bool:
     """Remove snapshots from a table's history; False if somebody else changed it meanwhile."""
-    from pyiceberg.exceptions import CommitFailedException
-
     try:
         table.maintenance.expire_snapshots().by_ids(list(snapshot_ids)).commit()
-    except (CommitFailedException, ValueError):  # ValueError: one of them is gone already
+    except ValueError:  # one of them is gone already
+        return False
+    except lost_commits():
         return False
     return True
 

@@ -17,11 +17,13 @@ def commit_files(
     properties: Mapping[str, str],
     before: "Callable[[Transaction], None]" = lambda _: None,
 ) -> bool:
-    """Put Parquet files in the place of others; False if another writer was faster.
+    """Put Parquet files in the place of others; False: not so, or nobody knows.
 
+    Another writer was faster; or the catalog's answer got lost, and the table says what it did.
+    A commit that comes late fails if there was another one since: it is a compare-and-swap.
     `before` makes further changes in the same transaction.
     """
-    from pyiceberg.exceptions import CommitFailedException, ValidationException
+    from pyiceberg.exceptions import ValidationException
     from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
     gone = list(removed)
@@ -36,9 +38,26 @@ def commit_files(
                 for path in added:
                     new = parquet_file_to_data_file(table.io, transaction.table_metadata, path)
                     snapshot.append_data_file(new)
-    except (CommitFailedException, ValidationException):
+    except ValidationException:
+        return False
+    except lost_commits():
         return False
     return True
+
+
+def lost_commits() -> tuple[type[BaseException], ...]:
+    """Return the errors of commits that were not made, or of which nobody knows it."""
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        CommitStateUnknownException,
+        ServerError,
+        ServiceUnavailableError,
+    )
+    from requests.exceptions import ConnectionError as NoAnswerError
+    from requests.exceptions import Timeout
+
+    unknown = (CommitStateUnknownException, ServerError, ServiceUnavailableError)
+    return (CommitFailedException, *unknown, NoAnswerError, Timeout)
 
 
 def tries(load: "Callable[[], Table | None]") -> "Iterator[Table]":

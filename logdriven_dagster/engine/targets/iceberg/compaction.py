@@ -15,8 +15,14 @@ from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.engine.queries.schemas import window_column
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.locations import data_files, remove, storage_of
-from logdriven_dagster.engine.storage.staging import UPKEEP, read_files, staging_folder
+from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.storage.staging import (
+    ONLY_COMMITTED,
+    UPKEEP,
+    read_files,
+    rows_of_files,
+    staging_folder,
+)
 from logdriven_dagster.engine.targets.iceberg.commits import commit_files, tries
 from logdriven_dagster.engine.targets.iceberg.files import (
     all_within,
@@ -61,7 +67,7 @@ class Rewritten:
     """New files with the rows of old ones, which no snapshot names yet."""
 
     replaced: SmallFiles
-    folder: str
+    folder: Folder
     files: tuple[str, ...]
 
 
@@ -142,7 +148,7 @@ def rewrite(
     load: "Callable[[], Table | None]",
     groups: list[SmallFiles],
     target: IcebergTarget,
-    parent: str,
+    parent: Folder,
 ) -> list[Rewritten]:
     """Write the rows of each group into a new folder below `parent`, where no reader looks.
 
@@ -162,12 +168,12 @@ def rewrite(
             except Exception:
                 if group.paths <= _current(table.refresh()):
                     raise
-                remove(done.pop().folder)  # expired while they were read
+                done.pop().folder.remove()  # expired while they were read
                 continue
             done[-1] = Rewritten(group, folder, files)
     except BaseException:
         for item in done:
-            remove(item.folder)
+            item.folder.remove()
         raise
     return done
 
@@ -177,15 +183,19 @@ def _current(table: "Table") -> set[str]:
 
 
 def _written(
-    spark: "SparkSession", table: "Table", group: SmallFiles, target: IcebergTarget, folder: str
+    spark: "SparkSession",
+    table: "Table",
+    group: SmallFiles,
+    target: IcebergTarget,
+    folder: Folder,
 ) -> tuple[str, ...]:
     paths = sorted(group.paths)
     frame = read_files(spark, "parquet", paths, spark_schema(table.schema()))
-    options = option_texts(target.options)
+    options = option_texts(target.options) | ONLY_COMMITTED
     writer = _in_files(frame, group.wanted, target).write.mode("append").options(**options)
     label = f"{'.'.join(table.name())}: compact {len(paths)} files"
-    run_action(spark, label, lambda: writer.parquet(folder))
-    rows = {file: storage_of(file).rows(file, "parquet") for file in data_files(folder)}
+    run_action(spark, label, lambda: writer.parquet(folder.location))
+    rows = rows_of_files(folder)
     if sum(rows.values()) != group.rows:
         raise TransientStepError(f"{label}: {sum(rows.values())} of {group.rows} rows were written")
     return tuple(file for file, count in rows.items() if count)
@@ -209,10 +219,10 @@ def commit(load: "Callable[[], Table | None]", rewritten: list[Rewritten]) -> li
         if not kept or _commit(table, kept):
             for item in rewritten:
                 if item not in kept:
-                    remove(item.folder)
+                    item.folder.remove()
             return kept
     for item in rewritten:
-        remove(item.folder)
+        item.folder.remove()
     return []
 
 

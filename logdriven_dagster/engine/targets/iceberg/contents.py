@@ -4,10 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.databases.connections import is_missing_file
 from logdriven_dagster.engine.queries.schemas import columns_of
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
-from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.targets.contents import Contents, Holdings
 from logdriven_dagster.engine.targets.first_contact import what_becomes
 from logdriven_dagster.engine.targets.iceberg.catalog import (
@@ -26,9 +24,10 @@ class IcebergContents(Contents):
     """Answers what targets of type iceberg hold."""
 
     def holdings(self, project: Project, table: str, target: IcebergTarget) -> Holdings:
-        if not storage_of(project.warehouse).exists(project.warehouse):
-            return Holdings()  # to ask the catalog would make it
-        found = load_existing(open_catalog(project), identifier(target.name or table))
+        known = identifier(target.name or table)
+        if not is_listed(project, known):
+            return Holdings()  # to open an SQL catalog would make it
+        found = load_existing(open_catalog(project), known)
         if found is None:
             return Holdings()
         return Holdings(columns_of(spark_schema(found.schema())), total_rows(found))
@@ -36,11 +35,9 @@ class IcebergContents(Contents):
     def rows_of_others(
         self, project: Project, targets: Sequence[tuple[str, IcebergTarget]]
     ) -> Iterator[str | None]:
-        """PyIceberg, which takes a second to load, is asked about tables that are listed."""
-        no_catalog = is_missing_file(project.catalog_url)
         for table, target in targets:
             known = identifier(target.name or table)
-            listed = not no_catalog and is_listed(project, known)
+            listed = is_listed(project, known)
             found = load_existing(open_catalog(project), known) if listed else None
             holds = found is not None and bool(unknown_files(found))
             yield what_becomes(target.name or table, target) if holds else None

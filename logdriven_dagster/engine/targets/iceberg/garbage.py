@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.config.locations import same_place
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
-from logdriven_dagster.engine.storage.locations import folder_of, storage_of
+from logdriven_dagster.engine.storage.locations import Folder, folder_of
 from logdriven_dagster.engine.targets.iceberg.catalog import load_existing, open_catalog
 from logdriven_dagster.engine.targets.iceberg.table import identifier, table_folder
 
@@ -20,23 +20,24 @@ def leftovers(search: Search, table: str, target: IcebergTarget) -> Iterator[Gar
     """Yield the garbage of one target of type iceberg."""
     name = target.name or table
     folder = table_folder(search.project, name)
-    idle, known = search.idle(f"{folder}/data"), _files(f"{folder}/metadata")
-    files = {staged: _files(staged, ".parquet") for staged in idle}
+    idle, known = search.idle(folder.within("data")), _files(folder.within("metadata"))
+    files = {s: _files(Folder(folder.storage, s), ".parquet") for s in idle}
     found = load_existing(open_catalog(search.project), identifier(name))
-    named = named_files(found, found.metadata.snapshots) if found else Named(set(), set(known))
+    named = Named(set(), set(map(same_place, known)))
+    if found:
+        named = named_files(found, found.metadata.snapshots)
     needed = {folder_of(location) for location in named.data}
     for staged in idle:
-        for location in files[staged] if staged in needed else [staged]:
-            if location not in named.data:
+        for location in files[staged] if same_place(staged) in needed else [staged]:
+            if same_place(location) not in named.data:
                 yield from search.old(table, "rows", location)
     for location in known:
-        if location not in named.metadata:
+        if same_place(location) not in named.metadata:
             yield from search.old(table, "metadata", location)
 
 
-def _files(folder: str, ending: str = "") -> list[str]:
-    names = storage_of(folder).names(folder)
-    return [f"{folder}/{name}" for name in names if name.endswith(ending)]
+def _files(folder: Folder, ending: str = "") -> list[str]:
+    return [f"{folder.location}/{name}" for name in folder.names() if name.endswith(ending)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +67,4 @@ def named_files(table: "Table", snapshots: "Sequence[Snapshot]") -> Named:
         for manifest in manifests.values()
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
     }
-    return Named(set(map(location_of, files)), set(map(location_of, [*locations, *manifests])))
+    return Named(set(map(same_place, files)), set(map(same_place, [*locations, *manifests])))

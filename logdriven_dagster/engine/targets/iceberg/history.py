@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.storage.locations import name_of
+from logdriven_dagster.engine.storage.staging import staging_name
 from logdriven_dagster.engine.targets.store import StagedRows, is_newer
 from logdriven_dagster.model.runs import Merged, WindowRun
 from logdriven_dagster.model.windows import range_text
@@ -50,7 +50,7 @@ def _of_several(each: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def origin(staged: StagedRows) -> dict[str, str]:
     """Return the properties that name published rows, whoever staged and whoever published them."""
-    return {"staging": name_of(staged.location), "staged_by": str(staged.staged_by)}
+    return {"staging": staging_name(staged.location), "staged_by": str(staged.staged_by)}
 
 
 def snapshots_of(table: "Table", staged: Sequence[StagedRows]) -> list[str | None]:

@@ -23,7 +23,7 @@ from logdriven_dagster.engine.queries.schemas import (
     window_column,
 )
 from logdriven_dagster.engine.spark.settings import option_texts
-from logdriven_dagster.engine.storage.locations import remove
+from logdriven_dagster.engine.storage.locations import Folder, folder_at
 from logdriven_dagster.engine.storage.staging import read_files
 from logdriven_dagster.engine.targets.iceberg.catalog import (
     PROPERTIES,
@@ -32,7 +32,7 @@ from logdriven_dagster.engine.targets.iceberg.catalog import (
     load_existing,
     total_rows,
 )
-from logdriven_dagster.engine.targets.iceberg.commits import commit_files
+from logdriven_dagster.engine.targets.iceberg.commits import commit_files, lost_commits
 from logdriven_dagster.engine.targets.iceberg.files import (
     all_within,
     bound_text,
@@ -86,9 +86,9 @@ def identifier(name: str) -> tuple[str, ...]:
     return parts if len(parts) > 1 else ("default", *parts)
 
 
-def table_folder(project: Project, name: str) -> str:
-    """Return the location of a table's files."""
-    return "/".join([project.warehouse, *identifier(name)])
+def table_folder(project: Project, name: str) -> Folder:
+    """Return the folder of a table that is ours."""
+    return folder_at("/".join([project.warehouse, *identifier(name)]), project.storage)
 
 
 class IcebergTable:
@@ -101,6 +101,7 @@ class IcebergTable:
         self._name = target.name or table
         self._identifier = identifier(self._name)
         self._folder = table_folder(context.project, self._name)
+        self._data = self._folder.within("data")
 
     @property
     def takes_stretches(self) -> bool:
@@ -120,7 +121,7 @@ class IcebergTable:
         frame = given_columns(fitting, frame) if self._target.mode == "upsert" else fitting
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
         options, check = option_texts(self._target.options), self._refuse_duplicates
-        return stage_files(frame, f"{self._folder}/data", runs, options=options, check=check)
+        return stage_files(frame, self._data, runs, options=options, check=check)
 
     def _refuse_duplicates(self, staged: Sequence[StagedRows]) -> None:
         if self._target.mode == "upsert":
@@ -132,7 +133,7 @@ class IcebergTable:
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether all staged files are there and whole."""
-        return are_whole(staged, f"{self._folder}/data")
+        return are_whole(staged, self._data)
 
     def publish(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
@@ -180,8 +181,6 @@ class IcebergTable:
 
     def fence(self, runs: Sequence[WindowRun]) -> None:
         """Commit a snapshot that changes no row: a commit that began before it fails."""
-        from pyiceberg.exceptions import CommitFailedException
-
         for table in self._tries():
             refuse_superseded(table, runs)
             try:
@@ -189,7 +188,7 @@ class IcebergTable:
                     update = transaction.update_snapshot(snapshot_properties=identities(runs))
                     with update.fast_append():
                         pass
-            except CommitFailedException:
+            except lost_commits():
                 continue
             forget_old_snapshots(table)
             return
@@ -236,7 +235,7 @@ class IcebergTable:
             named = {file.file_path for file in matching_files(table)}
         for rows in staged:
             if not named & set(rows.files):
-                remove(rows.location)
+                self._data.storage.remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Read the current snapshot; for a `window`, open only the files that can hold its rows."""
@@ -282,7 +281,9 @@ class IcebergTable:
         return FileChange([], added, cut=condition)
 
     def _merged(self, table: "Table", staged: StagedRows) -> FileChange:
-        removed, added, merged = merge(self._context.spark, table, self._target.key, staged)
+        removed, added, merged = merge(
+            self._context.spark, table, self._target.key, staged, self._data
+        )
         return FileChange(removed, added, merged=merged)
 
     def _existing(self) -> "Table | None":
@@ -298,7 +299,7 @@ class IcebergTable:
             self._catalog.create_table(
                 self._identifier,
                 iceberg_schema(schema),
-                location=self._folder,
+                location=self._folder.location,
                 partition_spec=self._layout(schema),
                 properties=PROPERTIES,
             )

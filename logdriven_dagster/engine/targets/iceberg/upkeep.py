@@ -14,8 +14,8 @@ from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.spark.session import fresh_session
-from logdriven_dagster.engine.storage.locations import folder_of, name_of, storage_of
-from logdriven_dagster.engine.storage.staging import STAGED
+from logdriven_dagster.engine.storage.locations import folder_of, storage_of
+from logdriven_dagster.engine.storage.staging import is_staging_folder
 from logdriven_dagster.engine.targets.iceberg.catalog import (
     load_existing,
     open_catalog,
@@ -61,7 +61,8 @@ def expirable(
 
     def look(_target: IcebergTarget, table: "Table", _load: Load) -> Upkept:
         old = _expired(table, older_than, options, unfinished)
-        return _expiry(table_name, table, old, _only_of(table, old), "would be removed")
+        sizes = _sizes(project, _only_of(table, old))
+        return _expiry(table_name, table, old, sizes, "would be removed")
 
     return _for_each_target(project, table_name, look)
 
@@ -84,9 +85,9 @@ def expire_snapshots(
         for current in chain([table], tries(load)):
             old = _expired(current, older_than, options, unfinished)
             files = _only_of(current, old)
-            done = _expiry(table_name, current, old, files, "removed")
+            done = _expiry(table_name, current, old, _sizes(project, files), "removed")
             if not old or remove_snapshots(current, old):
-                _remove(current, files)
+                _remove(project, current, files)
                 return done
         return _nothing(table_name, "it is being written to: nothing is removed this time")
 
@@ -113,7 +114,7 @@ def compact_files(
     """
 
     def compact(target: IcebergTarget, table: "Table", load: Load) -> Upkept:
-        folder = table_folder(project, target.name or table_name) + "/data"
+        folder = table_folder(project, target.name or table_name).within("data")
         groups = small_files(table, project.table(table_name), target, options)
         done: list[Rewritten] = []
         with fresh_session(spark, project) as session:
@@ -187,18 +188,21 @@ def _only_of(table: "Table", expired: Collection[int]) -> set[str]:
 
 
 def _expiry(
-    table_name: str, table: "Table", old: Collection[int], files: Collection[str], verb: str
+    table_name: str, table: "Table", old: Collection[int], sizes: Collection[int], verb: str
 ) -> Upkept:
-    size = sum(map(_size, files))
     text = f"{len(old)} of {len(table.metadata.snapshots)} snapshots {verb}"
-    return Upkept(text if old else "no old snapshots", 0, len(files), size, table_name)
+    return Upkept(text if old else "no old snapshots", 0, len(sizes), sum(sizes), table_name)
 
 
-def _size(location: str) -> int:
-    try:
-        return storage_of(location).weight(location).bytes
-    except FileNotFoundError:
-        return 0
+def _sizes(project: Project, files: Collection[str]) -> list[int]:
+    """Return the bytes of files; of one that is gone already, none."""
+    found = []
+    for location in files:
+        try:
+            found.append(storage_of(location, project.storage).weight(location).bytes)
+        except FileNotFoundError:
+            found.append(0)
+    return found
 
 
 def _compaction(table_name: str, groups: Collection[SmallFiles], became: str) -> Upkept:
@@ -208,13 +212,13 @@ def _compaction(table_name: str, groups: Collection[SmallFiles], became: str) ->
     return Upkept(text, rows, files, size, table_name)
 
 
-def _remove(table: "Table", files: Collection[str]) -> None:
+def _remove(project: Project, table: "Table", files: Collection[str]) -> None:
     """Remove files, and the staging folders that no snapshot names any more."""
     named = named_files(table, table.metadata.snapshots).all
     needed = {folder_of(location) for location in named}
     for location in files:
-        storage, folder = storage_of(location), folder_of(location)
+        storage, folder = storage_of(location, project.storage), folder_of(location)
         if location not in named:
             storage.remove(location)
-        if folder not in needed and STAGED.fullmatch(name_of(folder)):
+        if folder not in needed and is_staging_folder(folder):
             storage.remove(folder)

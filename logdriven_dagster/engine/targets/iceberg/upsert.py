@@ -16,8 +16,13 @@ from logdriven_dagster.engine.queries.instants import instant
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform
 from logdriven_dagster.engine.spark.actions import run_action
-from logdriven_dagster.engine.storage.locations import data_files, folder_of, remove, storage_of
-from logdriven_dagster.engine.storage.staging import read_files, staging_folder
+from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.storage.staging import (
+    ONLY_COMMITTED,
+    read_files,
+    rows_of_files,
+    staging_folder,
+)
 from logdriven_dagster.engine.targets.iceberg.files import (
     between,
     matching_files,
@@ -65,7 +70,11 @@ class Hit:
 
 
 def merge(
-    spark: "SparkSession", table: "Table", key: tuple[str, ...], staged: StagedRows
+    spark: "SparkSession",
+    table: "Table",
+    key: tuple[str, ...],
+    staged: StagedRows,
+    data: Folder,
 ) -> "tuple[list[DataFile], tuple[str, ...], Merged]":
     """Return the files to remove, and those to add, which hold the surviving and the new rows."""
     new = read_files(spark, "parquet", staged.files, staged.schema)
@@ -86,18 +95,18 @@ def merge(
         winners = winners.join(columns, list(key), "left")
     merged = survivors.unionByName(winners)
     run = staged.run
-    folder = staging_folder(location_of(folder_of(staged.location)), run.job_id, run.step_id)
+    folder = staging_folder(data, run.job_id, run.step_id)
+    writer = merged.write.mode("append").options(**ONLY_COMMITTED)
     try:
         run_action(
             spark,
             f"{run.label}: merge",
-            lambda: merged.write.mode("append").parquet(folder),
+            lambda: writer.parquet(folder.location),
         )
     except BaseException:
-        remove(folder)
+        folder.remove()
         raise
-    written = data_files(folder)
-    added = tuple(file for file in written if storage_of(file).rows(file, "parquet"))
+    added = tuple(file for file, rows in rows_of_files(folder).items() if rows)
     return hit.files, added, done
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from logdriven_dagster.engine.storage.local import LocalStorage
 from logdriven_dagster.engine.targets import staged_files
 from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.engine.targets.iceberg import compaction as iceberg_compaction
@@ -179,7 +180,7 @@ def after(work: Callable[..., Any]) -> Callable[..., Any]:
 
 POINTS = {
     "before it writes": ("run_action", killed),
-    "when all is written": ("data_files", killed),
+    "when all is written": ("rows_of_files", killed),
     "before it commits": ("_commit", killed),
     "when it has committed": ("_commit", after(iceberg_compaction._commit)),
 }
@@ -193,7 +194,7 @@ def test_a_killed_compaction_loses_and_doubles_nothing(crowded: Lab, point: str)
     rows = everything(crowded)
     name, death = POINTS[point]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iceberg_compaction, "remove", lambda _: None)  # the dead do not tidy
+        patch.setattr(LocalStorage, "remove", lambda *_: None)  # the dead do not tidy
         patch.setattr(iceberg_compaction, name, death)
         with pytest.raises(KilledError):
             compact(crowded)
@@ -208,7 +209,7 @@ def test_what_a_dead_compaction_left_is_garbage_after_an_hour(crowded: Lab, monk
     make(crowded)
     run(crowded, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iceberg_compaction, "remove", lambda _: None)
+        patch.setattr(LocalStorage, "remove", lambda *_: None)
         patch.setattr(iceberg_compaction, "_commit", killed)
         with pytest.raises(KilledError):
             compact(crowded)
