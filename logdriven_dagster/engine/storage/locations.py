@@ -13,7 +13,7 @@ from logdriven_dagster.engine.storage.storage import Storage
 from logdriven_dagster.errors import TerminalStepError, UsageError
 
 _LOCAL = LocalStorage()
-_PATIENT = {"s3.connect-timeout": "10", "s3.request-timeout": "60"}
+PATIENT = {"s3.connect-timeout": "10", "s3.request-timeout": "60"}
 """Seconds, where the project does not say: a store that does not answer must not hang a run."""
 
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
@@ -49,7 +49,7 @@ def file_system(location: str, properties: Mapping[str, str]) -> Any:
     place = urlsplit(location)
     store = OBJECT_STORES[place.scheme]
     try:
-        io = FsspecFileIO(_PATIENT | dict(properties))
+        io = FsspecFileIO(PATIENT | dict(properties))
         found = io.get_fs(place.scheme, place.hostname if store == "abfs" else None)
     except ImportError as error:
         raise UsageError(

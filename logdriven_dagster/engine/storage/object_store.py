@@ -101,9 +101,9 @@ class ObjectStore:
     def remove(self, location: str) -> None:
         """Remove a file, or a folder with all below; what is gone already is fine."""
         system = self._system
-        with suppress(FileNotFoundError):
-            if found := system.find(location):
-                system.rm(found)
+        for path in system.find(location):
+            with suppress(FileNotFoundError):
+                system.rm_file(path)  # `rm` would take `[1]` in a name for a pattern
 
     @property
     def _system(self) -> Any:

@@ -9,7 +9,7 @@ from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.engine.databases.connections import is_missing_file
 from logdriven_dagster.engine.databases.creation import create
 from logdriven_dagster.engine.failures import database_named, name_database
-from logdriven_dagster.engine.storage.locations import storage_of
+from logdriven_dagster.engine.storage.locations import PATIENT, storage_of
 from logdriven_dagster.engine.targets.iceberg.commits import lost_commits
 from logdriven_dagster.engine.targets.iceberg.history import indispensable
 from logdriven_dagster.engine.targets.iceberg.schema import iceberg_schema, spark_schema
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
 _NAME = "logdriven"
+_BY_FSSPEC = "pyiceberg.io.fsspec.FsspecFileIO"
 PROPERTIES = {
     "format-version": "2",
     # Thousands of windows are thousands of commits: without merging each one adds a manifest that
@@ -45,7 +46,7 @@ def open_catalog(project: Project) -> Any:
     """
     from logdriven_dagster.engine.targets.iceberg.loading import load_ordered
 
-    url, given = project.catalog_url, {**project.storage, **project.catalog}
+    url, given = project.catalog_url, {**_file_io(project), **project.catalog}
     name = given.pop("name", _NAME)
     if given.get("type") != "rest":  # a server has a warehouse of its own
         given = {"warehouse": project.warehouse, **given}
@@ -58,6 +59,16 @@ def open_catalog(project: Project) -> Any:
         catalog: Any = create(lambda: load_ordered(name, given))
     name_database(catalog.engine, called)
     return catalog
+
+
+def _file_io(project: Project) -> dict[str, str]:
+    """Return how PyIceberg reaches files; an object store as the engine does, by fsspec.
+
+    A small file is one request of it, and three of PyArrow's streams.
+    """
+    if not project.uses_object_stores:
+        return {}
+    return {"py-io-impl": _BY_FSSPEC, **PATIENT, **project.storage}
 
 
 def _of_database(url: "URL") -> dict[str, str]:
