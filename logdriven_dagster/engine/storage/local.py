@@ -24,6 +24,8 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 class LocalStorage:
     """The operations on local folders; plain paths work, too, as run logs may have them."""
 
+    is_remote = False
+
     def new_folder(self, parent: str, name: str) -> str:
         """A new empty folder of this name, or with a number behind it where that one is taken.
 

@@ -26,6 +26,8 @@ class ObjectStore:
     `open_system` returns fsspec's file system with empty caches.
     """
 
+    is_remote = True
+
     def __init__(self, open_system: Callable[[], Any]) -> None:
         self._open_system = open_system
         self._honours_conditions = False
@@ -71,8 +73,11 @@ class ObjectStore:
         return self._system.open(location, "rb")  # type: ignore[no-any-return]
 
     def read(self, location: str) -> bytes:
-        """Return what is in a file, by one request; FileNotFoundError if there is none."""
-        return self._system.cat_file(location)  # type: ignore[no-any-return]
+        """Return what is in a file that is not empty; FileNotFoundError if there is none.
+
+        A range is one request; without one s3fs asks for the size first.
+        """
+        return self._system.cat_file(location, start=0)  # type: ignore[no-any-return]
 
     def rows(self, location: str, form: str) -> int:
         """The rows of a file of one of FOOTERS; OSError or ValueError for one that is not whole."""

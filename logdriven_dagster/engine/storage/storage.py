@@ -27,6 +27,11 @@ class Storage(Protocol):
 
     def __hash__(self) -> int: ...
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether each call is a request over the network."""
+        ...
+
     def new_folder(self, parent: str, name: str) -> str:
         """A new empty folder whose name nobody else has, and begins with this one."""
         ...

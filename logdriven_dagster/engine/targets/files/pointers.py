@@ -12,12 +12,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.storage import DRAFT, Storage
+from logdriven_dagster.engine.targets.files.summaries import read_many
 from logdriven_dagster.errors import TransientStepError
 from logdriven_dagster.model.windows import TimeWindow, parse_range_text
 
@@ -80,8 +81,7 @@ class Pointers:
     """The pointer files of the target in a folder; `zone` is the project's."""
 
     def __init__(self, target: Folder, zone: ZoneInfo) -> None:
-        self._storage, self._zone = target.storage, zone
-        self._folder = target.within("_windows").location
+        self._folder, self._zone = target.within("_windows"), zone
 
     def current(self) -> dict[str, Pointer]:
         """Name → the pointer that counts, fences before the first publication included."""
@@ -99,16 +99,16 @@ class Pointers:
         """
         again = old is not None and old.fencing_token == pointer.fencing_token
         pointer = replace(pointer, edition=old.edition + 1 if old and again else 1)
-        place = f"{self._folder}/{name}.{pointer.fencing_token}.{pointer.edition}.json"
+        place = self._at(f"{name}.{pointer.fencing_token}.{pointer.edition}.json")
         content = json.dumps(asdict(pointer), indent=1).encode()
-        if not self._storage.put_if_absent(place, content):
+        if not self._folder.storage.put_if_absent(place, content):
             raise TransientStepError(f"another writer has just put up {as_path(place)}")
         return pointer
 
     def forget(self, name: str, keep: int) -> None:
         """Remove a name's pointers but the `keep` newest."""
         for location in self._by_rank(name).get(name, [])[keep:]:
-            self._storage.remove(location)
+            self._folder.storage.remove(location)
 
     def folders(self) -> set[str]:
         """Return the folders that any pointer names, for readers of now or of a moment ago."""
@@ -117,9 +117,9 @@ class Pointers:
 
     def leftovers(self) -> list[str]:
         """Return what no reader needs: drafts, and pointers but the current and the last one."""
-        drafts = [name for name in self._storage.names(self._folder) if name.endswith(DRAFT)]
+        drafts = [name for name in self._folder.names() if name.endswith(DRAFT)]
         superseded = [place for places in self._by_rank().values() for place in places[2:]]
-        return [*superseded, *(f"{self._folder}/{name}" for name in drafts)]
+        return [*superseded, *map(self._at, drafts)]
 
     def _by_rank(self, only: str | None = None) -> dict[str, list[str]]:
         """Name → where its pointers are, the one that counts first; of all names, or of one."""
@@ -134,7 +134,7 @@ class Pointers:
 
     def place(self, name: str) -> str:
         """Return where people find the pointers of a name."""
-        return f"{as_path(self._folder)}/{name}.*json"
+        return f"{as_path(self._folder.location)}/{name}.*json"
 
     def _listed(self) -> Iterator[tuple[str, str, Pointer]]:
         for _ in range(_LISTINGS):
@@ -143,23 +143,35 @@ class Pointers:
             except FileNotFoundError:
                 continue  # a pointer was removed since the listing, so the listing is out of date
             return
-        raise TransientStepError(f"{as_path(self._folder)} changes faster than it can be read")
+        place = as_path(self._folder.location)
+        raise TransientStepError(f"{place} changes faster than it can be read")
 
     def _read(self) -> Iterator[tuple[str, str, Pointer]]:
-        for file, version in self._storage.versions(self._folder).items():
-            if match := _NAME.fullmatch(file):
-                location = f"{self._folder}/{file}"
-                yield match[1], location, _pointer(self._storage, location, version)
+        listed = self._folder.storage.versions(self._folder.location)
+        files = {file: version for file, version in listed.items() if _NAME.fullmatch(file)}
+        found = {file: _KNOWN.get(self._key(file, version)) for file, version in files.items()}
+        unknown = {file: files[file] for file, pointer in found.items() if pointer is None}
+        if len(_KNOWN) + len(unknown) > _MOST_KNOWN:
+            _KNOWN.clear()
+        for file, values in read_many(self._folder, listed, unknown).items():
+            pointer = replace(Pointer(**values), files=tuple(values["files"]))
+            found[file] = _KNOWN[self._key(file, files[file])] = pointer
+        for file, known in found.items():
+            if known is not None:
+                yield file.partition(".")[0], self._at(file), known
+
+    def _at(self, file: str) -> str:
+        return f"{self._folder.location}/{file}"
+
+    def _key(self, file: str, version: int) -> "_Key":
+        return self._folder.storage, self._at(file), version
 
 
-@lru_cache(maxsize=100_000)
-def _pointer(storage: Storage, location: str, _version: int) -> Pointer:
-    """Return the pointer in this version of a file, read once: a table may have thousands.
-
-    The listing tells the version, so no file is looked at by itself.
-    """
-    values = json.loads(storage.read(location))
-    return replace(Pointer(**values), files=tuple(values["files"]))
+_Key: TypeAlias = tuple[Storage, str, int]
+_KNOWN: dict[_Key, Pointer] = {}
+"""Pointers that were read before: a table may have thousands. The listing tells the version of each
+file, so that none is looked at by itself."""
+_MOST_KNOWN = 100_000
 
 
 @lru_cache(maxsize=100_000)

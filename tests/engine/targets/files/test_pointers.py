@@ -8,8 +8,10 @@ import pytest
 
 from logdriven_dagster.config.locations import location_of
 from logdriven_dagster.engine.storage.locations import folder_at, storage_of
-from logdriven_dagster.engine.targets.files.pointers import Pointer, Pointers
+from logdriven_dagster.engine.targets.files.pointers import _KNOWN, Pointer, Pointers
+from logdriven_dagster.engine.targets.files.summaries import MANY
 from logdriven_dagster.errors import TransientStepError
+from scripts.lake import s3
 
 NAME = "20220101000000"
 
@@ -89,3 +91,41 @@ def test_leftovers_are_drafts_and_what_the_last_two_hide(pointers: Pointers, tmp
     left = [f"{location}/{NAME}.5.1.json", f"{location}/{NAME}.8.1.json.dead.draft"]
     assert pointers.leftovers() == left
     assert pointers.folders() == {"of 5", "of 6", "of 7"}
+
+
+def test_the_requests_of_a_reader_do_not_grow_with_the_windows_that_are_published(tmp_path: Path):
+    """On an object store: a reader of another process takes them from a summary."""
+    with s3.start({"lake": tmp_path}) as server:
+        target = folder_at("s3://lake/t", s3.properties(server.url))
+        pointers = Pointers(target, ZoneInfo("UTC"))
+        asked = []
+        for n in range(1, 101):
+            pointers.put(f"2022{n:010}", pointer(f"of {n}", 5), None)
+            if n % 10:
+                continue
+            server.faults.forget()
+            _KNOWN.clear()  # as another process would begin
+            assert {p.folder for p in pointers.current().values()} == {
+                f"of {i}" for i in range(1, n + 1)
+            }
+            asked.append(server.faults.requests.total())
+    # Between two summaries those that came since are read one by one.
+    assert max(asked[5:]) <= max(asked[:5]) <= 2 * MANY
+    assert len(list((tmp_path / "t" / "_windows").glob("summary.*"))) == 1
+
+
+def test_a_summary_is_not_believed_about_a_file_that_is_another_one(tmp_path: Path):
+    with s3.start({"lake": tmp_path}) as server:
+        target = folder_at("s3://lake/t", s3.properties(server.url))
+        pointers = Pointers(target, ZoneInfo("UTC"))
+        for n in range(MANY):
+            pointers.put(f"2022{n:010}", pointer(f"of {n}", 5), None)
+        assert len(pointers.current()) == MANY
+        for file in (tmp_path / "t" / "_windows").glob("2022*"):
+            file.unlink()  # somebody empties the target, and a new run log counts anew
+        for n in range(MANY):
+            pointers.put(f"2022{n:010}", pointer(f"now of {n}", 5), None)
+        _KNOWN.clear()
+        assert {p.folder for p in pointers.current().values()} == {
+            f"now of {n}" for n in range(MANY)
+        }

@@ -1,0 +1,59 @@
+"""Many pointers in one file, where each file that is read is a request to a store.
+
+A pointer is never changed, so that what a summary says of it stays true: whoever has to read many
+takes them from the newest one, if the listing tells the same versions, and reads the others one by
+one. Whoever had to read many of those puts up a new summary.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+from logdriven_dagster.engine.storage.locations import Folder
+
+MANY = 20
+"""So many files are worth a summary."""
+
+_NAME = "summary"
+
+
+def read_many(
+    folder: Folder, listed: Mapping[str, int], wanted: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the values of these files of a folder, each given by its name and version.
+
+    FileNotFoundError if one of them has gone since it was listed.
+    """
+    if len(wanted) < MANY or not folder.storage.is_remote:
+        return {name: _values(folder, name) for name in wanted}
+    summaries = sorted(name for name in listed if name.partition(".")[0] == _NAME)
+    known = _summarised(folder, summaries[-1]) if summaries else {}
+    found = {n: known[n][1] for n, version in wanted.items() if known.get(n, [None])[0] == version}
+    others = {name: _values(folder, name) for name in wanted.keys() - found.keys()}
+    found |= others
+    if len(others) >= MANY:
+        whole = {name: [listed[name], values] for name, values in found.items()}
+        _put(folder, {**{n: e for n, e in known.items() if listed.get(n) == e[0]}, **whole})
+        for name in summaries:
+            folder.storage.remove(folder.within(name).location)
+    return found
+
+
+def _values(folder: Folder, name: str) -> Any:
+    return json.loads(folder.storage.read(folder.within(name).location))
+
+
+def _summarised(folder: Folder, name: str) -> Mapping[str, Any]:
+    """Return what a summary holds: name → version and values; nothing if another took its place."""
+    with suppress(FileNotFoundError):
+        return _values(folder, name)  # type: ignore[no-any-return]
+    return {}
+
+
+def _put(folder: Folder, pointers: Mapping[str, Any]) -> None:
+    """Put up a summary, which nobody needs: one who may only read goes on without it."""
+    name = f"{_NAME}.{len(pointers):09}.{uuid4().hex}.json"
+    with suppress(PermissionError):
+        folder.storage.put_if_absent(folder.within(name).location, json.dumps(pointers).encode())
