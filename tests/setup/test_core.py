@@ -62,7 +62,10 @@ def test_it_needs_what_the_package_needs_but_for_spark_and_the_web_server():
     assert extras[0] | extras[1] == apart
 
 
-@pytest.mark.parametrize("extra", ["java", "postgres", "mysql", "kafka", "connect", "notify"])
+EXTRAS = ("java", "postgres", "mysql", "kafka", "connect", "s3", "gs", "abfs", "notify")
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
 def test_its_extras_are_those_of_the_package(extra: str):
     assert requirements("core/pyproject.toml", extra) == requirements("pyproject.toml", extra)
 

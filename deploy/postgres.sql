@@ -1,0 +1,3 @@
+CREATE DATABASE dagster;
+CREATE DATABASE run_log;
+CREATE DATABASE polaris;
