@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo demo-orders demo-events ui picture check test test-spark test-core faults bench clean
+.PHONY: help install demo demo-orders demo-events ui picture check test test-spark test-core faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -107,6 +107,10 @@ RATE ?= 0.03
 faults: $(VENV)/.installed-dev ## kill and freeze runners N times, or in RATE of WINDOWS; LOG=postgresql: see docs/reliability.md
 	scripts/test_packages.sh
 	$(BIN)/python -m tests.faults $(if $(WINDOWS),--windows $(WINDOWS) --rate $(RATE),$(N)) --seed $(SEED) --log $(LOG)
+
+test-hosts: $(VENV)/.installed-dev ## run projects on hosts that share nothing, cut them off, kill them; as root
+	scripts/test_packages.sh postgresql
+	$(BIN)/python -m tests.hosts
 
 ROUNDS ?=
 ONLY ?=

@@ -83,13 +83,14 @@ def restart(root: Path, url: str, kind: signal.Signals = signal.SIGINT) -> None:
 
 def _start_postgres(folder: Path) -> str:
     user, port = _owner(folder, "postgres"), _free_port()
-    command = [_postgres() / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-N"]
+    initdb = postgres_programs() / "initdb"
+    command = [initdb, "-D", folder / "data", "-U", "postgres", "-A", "trust", "-N"]
     _run(command, user)
     _launch_postgres(folder, port)
     return f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
 
 
-def _postgres() -> Path:
+def postgres_programs() -> Path:
     """The folder of PostgreSQL's programs."""
     binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     if not binaries:
@@ -98,7 +99,7 @@ def _postgres() -> Path:
 
 
 def _launch_postgres(folder: Path, port: int) -> None:
-    programs, data = _postgres(), folder / "data"
+    programs, data = postgres_programs(), folder / "data"
     user = "postgres" if os.geteuid() == 0 else None
     options = ["-p", port, "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
     options += ["-c", "max_connections=200", "-c", f"external_pid_file={folder / 'server.pid'}"]

@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from logdriven_dagster.config import Project, load_project
-from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.targets.files.pointers import Pointers
 from logdriven_dagster.engine.targets.files.table import files_folder
@@ -170,7 +169,8 @@ def _pointed(folder: Folder, zone: ZoneInfo) -> Iterator[tuple[Any, ...]]:
     for pointer in Pointers(folder, zone).current().values():
         for name in pointer.files:
             place = folder.within("data").within(pointer.folder).within(name)
-            yield from _tuples(read_table(Path(as_path(place.location))))
+            with place.storage.open(place.location) as file:
+                yield from _tuples(read_table(file))
 
 
 def make_scenario(
