@@ -174,7 +174,11 @@ def test_values_of_every_type_come_back_from_files_or_are_refused_by_name(lab: L
     come_back()
 
 
+REFUSED_TIME = 'data type TIME is not supported|Literals of the type "TIME" are not supported'
+"""From Spark 4.1 on there is such a type, and no file format takes it."""
+
+
 def test_a_time_of_day_is_refused_while_spark_has_no_such_type(lab: Lab):
     lab.table("ods.t", {"sql": "SELECT TIME'12:00:00' AS t", "target": {"type": "parquet"}})
-    with pytest.raises(TerminalStepError, match="data type TIME is not supported"):
+    with pytest.raises(TerminalStepError, match=REFUSED_TIME):
         lab.run("ods.t", day(1))

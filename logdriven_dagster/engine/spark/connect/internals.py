@@ -24,7 +24,11 @@ def user(spark: "SparkSession") -> str | None:
 
 def forget_at_exit(spark: "SparkSession") -> None:
     """Take back that the session's client cleans up at exit: it would live until then."""
-    atexit.unregister(_client(spark)._on_exit)
+    client = _client(spark)
+    # What Spark 4.2, 4.1 and 4.0 call it.
+    older: Any = getattr(client, "_cleanup_ml_cache", None) or getattr(client, "_cleanup_ml", None)
+    at_exit: Any = getattr(client, "_on_exit", None) or older
+    atexit.unregister(at_exit)
 
 
 def plan(frame: Any) -> Any:

@@ -4,6 +4,7 @@ import copy
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta, tzinfo
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -164,10 +165,8 @@ def patient(session: "SparkSession") -> "SparkSession":
 
 def require_packages() -> None:
     """UsageError if a package is missing that PySpark needs for Spark Connect."""
-    from pyspark.sql.connect.utils import check_dependencies
-
     try:
-        check_dependencies()
+        import_module("pyspark.sql.connect.session")
     except ImportError as error:
         fix = "run `pip install 'logdriven_dagster[connect]'`"
         raise UsageError(f"Spark Connect needs more packages: {error}; {fix}") from None
