@@ -78,7 +78,8 @@ test: $(VENV)/.installed-dev check ## install what the tests need and run them a
 # All but PySpark as it is pinned. The oldest patch of a line is the hardest to please.
 SPARK ?= 4.0.0
 OLD := .venv-spark-$(SPARK)
-OF_SPARK := tests/engine tests/quality tests/stretches tests/slices tests/extending tests/setup/test_private_apis.py
+OF_SPARK := tests/engine tests/quality tests/stretches tests/slices/test_files.py tests/slices/test_upstream.py \
+	tests/extending tests/setup/test_private_apis.py
 $(OLD)/.installed: $(VENV)/.installed-dev
 	test -x $(OLD)/bin/python || $(PYTHON) -m venv --without-pip $(OLD)
 	sed '/^pyspark==/,/sha256/d' constraints.txt > $(OLD)/constraints.txt

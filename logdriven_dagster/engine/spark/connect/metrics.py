@@ -128,11 +128,16 @@ def _finished(pages: StatusPages, tag: str) -> list[int]:
     tagged = [job for job in pages.ask("/jobs") if any(t.endswith(tag) for t in job["jobTags"])]
     jobs = {job["jobId"] for job in tagged}
     executions = pages.ask(f"/sql?details=false&planDescription=false&length={_ALL}")
-    roots = {each["rootExecutionId"] for each in executions if jobs & _jobs(each)}
-    found = [each for each in executions if each["rootExecutionId"] in roots]
+    roots = {_root(each) for each in executions if jobs & _jobs(each)}
+    found = [each for each in executions if _root(each) in roots]
     if any(each["status"] == "RUNNING" for each in found):
         return []
     return sorted(each["id"] for each in found)
+
+
+def _root(execution: Json) -> int:
+    """Return the root's id; before Spark 4.2 nobody tells it, and each stands for itself."""
+    return int(execution.get("rootExecutionId", execution["id"]))
 
 
 def _jobs(execution: Json) -> set[int]:
