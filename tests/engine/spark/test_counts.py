@@ -73,7 +73,9 @@ def test_every_source_of_a_join_counts(hours_lab: Lab):
 
 @pytest.mark.parametrize("condition", ["1 = 0", "time_hour > '2050-01-01'"])
 def test_an_empty_window_counts_zero(hours_lab: Lab, condition: str):
-    assert counts(hours_lab, f"SELECT * FROM source WHERE {condition}") == Counts(0, 0, 0, 0)
+    # Spark reads nothing for the first one, and no server of others says so.
+    known = None if (MODE, condition) == ("foreign", "1 = 0") else 0
+    assert counts(hours_lab, f"SELECT * FROM source WHERE {condition}") == Counts(known, 0, 0, 0)
 
 
 def test_a_limit_hides_how_many_rows_were_read(hours_lab: Lab):

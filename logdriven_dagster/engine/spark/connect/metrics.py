@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 from logdriven_dagster.config.secrets import redact, remember
-from logdriven_dagster.engine.spark.query_plans import ROWS, PlanNode, QueryPlan, is_write, number
+from logdriven_dagster.engine.spark.query_plans import (
+    LOOKED_UP,
+    ROWS,
+    PlanNode,
+    QueryPlan,
+    is_write,
+    number,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +102,8 @@ def query_plan(spark: "SparkSession", tag: str) -> QueryPlan | None:
     while time.monotonic() < deadline:
         try:
             if found := _finished(pages, tag):
-                return _plan([pages.ask(f"/sql/{id_}?planDescription=false") for id_ in found])
+                plans = [pages.ask(f"/sql/{id_}?planDescription=false") for id_ in found]
+                return None if _hides_what_is_looked_up(pages, plans[-1]) else _plan(plans)
         except OSError as error:
             # The pages answer 404 to a list, too, if a query is forgotten while they make it.
             problem = error
@@ -133,6 +141,14 @@ def _finished(pages: StatusPages, tag: str) -> list[int]:
     if any(each["status"] == "RUNNING" for each in found):
         return []
     return sorted(each["id"] for each in found)
+
+
+def _hides_what_is_looked_up(pages: StatusPages, execution: Json) -> bool:
+    """Whether a plan has scans that are no source, and Spark, before 4.2, does not say which."""
+    collected = [node for node in execution["nodes"] if node["nodeName"] == "CollectMetrics"]
+    if not collected or "desc" in collected[0]:
+        return False
+    return LOOKED_UP in str(pages.ask(f"/sql/{execution['id']}?details=false"))
 
 
 def _root(execution: Json) -> int:

@@ -58,13 +58,15 @@ class ObservedReads:
     def found(self, frame: "DataFrame") -> list[Mapping[str, Any]] | None:
         """What was counted of each source of a frame that a query has written; None if not of all.
 
-        What Spark never had to read is empty.
+        Nobody tells what Spark never had to read from what a server has not told in time.
         """
         client: Any = self._spark.client
         if not self._is_counted(plan(frame).to_proto(client).root):
             return None
         named = plan(frame).observations
-        return [each.get for name, each in self._observations.items() if name in named]
+        counts = self._observations.items()
+        found: list[Mapping[str, Any]] = [each.get for name, each in counts if name in named]
+        return found if all(found) else None
 
     def _observed(self, frame: "DataFrame", metric: Metric) -> "DataFrame":
         from pyspark.sql import Observation
