@@ -5,8 +5,8 @@ first rows, a filter lets the good rows on to the writer. What looks at the rows
 (queries, Python) or needs them twice (`keep_rejected`) has them staged as Parquet files first, so
 that the source is never read again; so do databases, since a write by JDBC is several queries, and
 an `observe` knows the first one only. A Spark before 4.2 needs it too: no aggregate of it keeps the
-first ids of bad rows without holding all. Source: Sharp ETL, QualityCheck, which reads the source
-again for each rule.
+first ids of bad rows without holding all, and its servers may not tell what an `observe` found.
+Source: Sharp ETL, QualityCheck, which reads the source again for each rule.
 """
 
 import json
@@ -32,7 +32,7 @@ from logdriven_dagster.model.quality import KEPT_IDS, QualityReport, RuleResult
 from logdriven_dagster.model.runs import WindowRun
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 FAILED_RULES = "failed_rules"
 """The column of rejected rows that names the rules of level error that they break."""
@@ -109,7 +109,7 @@ class Inspector:
         names, folders = frame.columns, list[str]()
         flagged = Flags(self.quality, self.rules, self.views).of(frame)
         looked_at_later = self.staged or any(rule.kind in _OF_ALL_ROWS for rule in self.rules)
-        if not (looked_at_later or self._needs_ids_apart(frame.sparkSession)):
+        if not looked_at_later and takes_first_of_several(frame.sparkSession):
             observation = Observation()
             observed = flagged.observe(observation, *self._counts(with_ids=True))
             yield self._divided(observed, names, lambda: observation.get)
@@ -220,13 +220,9 @@ class Inspector:
         errors = [column(flag(n)) for n, rule in enumerate(self.rules) if rule.level == "error"]
         return reduce(or_, errors, sf.lit(False))  # noqa: FBT003 - a literal
 
-    def _needs_ids_apart(self, spark: "SparkSession") -> bool:
-        """Whether this Spark cannot keep the first ids of bad rows while it counts them."""
-        return bool(self.quality.id) and not takes_first_of_several(spark)
-
     def _found(self, staged: "DataFrame", run: WindowRun) -> Mapping[str, Any]:
         """The counts of rows that are staged: a look at the columns of rules and ids."""
-        apart = self._needs_ids_apart(staged.sparkSession)
+        apart = bool(self.quality.id) and not takes_first_of_several(staged.sparkSession)
         totals = staged.agg(*self._counts(with_ids=not apart))
         rows = run_action(staged.sparkSession, f"{run.label}: rules", totals.collect)
         found: dict[str, Any] = rows[0].asDict()
