@@ -69,7 +69,21 @@ _MYSQL_TRANSIENT = {1040, 1205, 1213, 2002, 2003, 2006, 2013}
 _RAISED = re.compile(r"(?m)^logdriven_dagster\.errors\.(Transient|Terminal)StepError: (.+)")
 """What our own code raised in a Python worker of Spark, of which Java only has the text."""
 
-_TRANSIENT_ERRNO = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
+_TRANSIENT_ERRNO = {
+    *(errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT),
+    *(errno.EBUSY, errno.EREMOTEIO),  # what s3fs makes of SlowDown and InternalError
+}
+
+_TRANSIENT_OF_STORES = frozenset(
+    {
+        *("botocore.HTTPClientError", "botocore.ConnectionError"),
+        *("requests.ConnectionError", "requests.Timeout"),
+        *("pyiceberg.CommitFailedException", "pyiceberg.CommitStateUnknownException"),
+        *("pyiceberg.ServerError", "pyiceberg.ServiceUnavailableError"),
+        "pyiceberg.TooManyRequestsError",
+    }
+)
+"""Package and name of errors of catalogs and object stores, told without importing any of them."""
 
 
 @contextmanager
@@ -142,15 +156,19 @@ def is_transient(error: Exception) -> bool:
     """Whether a retry of the step may succeed, judged by types and codes alone."""
     if isinstance(error, (ConnectionError, TimeoutError, socket.gaierror, URLError, MemoryError)):
         return True
+    if _TRANSIENT_OF_STORES.intersection(map(_name_of, type(error).__mro__)):
+        return True
     if isinstance(error, OSError):
         return error.errno in _TRANSIENT_ERRNO
     if chain := thrown_by(error):
         return any(map(_is_transient_java, chain))
-    if type(error).__name__ == "CommitFailedException":
-        return True
     if type(error).__name__ == "KafkaException":
         return is_transient_kafka(error.args[0])
     return _is_transient_database(error)
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 
 
 def _is_transient_database(error: Exception) -> bool:

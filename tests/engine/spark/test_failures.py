@@ -1,5 +1,6 @@
 """What fails becomes a StepError: transient or terminal by type, concise, free of secrets."""
 
+import errno
 import re
 import socket
 import sqlite3
@@ -205,6 +206,27 @@ def test_a_locked_sqlite_database_is_transient(tmp_path):
         with pytest.raises(sa.exc.OperationalError) as caught, engine.begin() as conn:
             conn.execute(sa.text("INSERT INTO t VALUES (1)"))
     assert is_transient(caught.value)
+
+
+def test_stores_and_catalogs_that_fail_or_do_not_answer_are_transient():
+    import botocore.exceptions
+    import pyiceberg.exceptions
+    import requests
+
+    transient = [
+        botocore.exceptions.EndpointConnectionError(endpoint_url="http://lake"),
+        botocore.exceptions.ReadTimeoutError(endpoint_url="http://lake"),
+        requests.ConnectionError(),
+        requests.ReadTimeout(),
+        pyiceberg.exceptions.CommitFailedException(),
+        pyiceberg.exceptions.CommitStateUnknownException(),
+        pyiceberg.exceptions.ServerError(),
+        pyiceberg.exceptions.ServiceUnavailableError(),
+        OSError(errno.EBUSY, "Please reduce your request rate"),
+    ]
+    assert all(map(is_transient, transient))
+    refused = [pyiceberg.exceptions.ForbiddenError(), PermissionError(errno.EACCES, "AccessDenied")]
+    assert not any(map(is_transient, refused))
 
 
 def test_a_server_that_does_not_answer_is_transient():

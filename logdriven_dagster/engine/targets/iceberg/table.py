@@ -205,12 +205,13 @@ class IcebergTable:
                 pause = random.uniform(0.01, 0.05)  # noqa: S311 - spreads the retries
                 time.sleep(pause * 2**attempt)
             table = self._existing()
+            if table is None and schema is None:
+                return
             if table is None and schema is not None:
                 self._create(schema)
                 table = self._existing()
-            if table is None:
-                return
-            yield table
+            if table is not None:
+                yield table
 
     def _commit(self, table: "Table", staged: Sequence[StagedRows], change: FileChange) -> bool:
         """Commit by compare-and-swap; False if a faster writer may have made the change stale."""
@@ -295,7 +296,8 @@ class IcebergTable:
         for length in range(1, len(self._identifier)):
             namespace = self._identifier[:length]
             create(partial(self._catalog.create_namespace_if_not_exists, namespace))
-        with suppress(TableAlreadyExistsError):
+        # Whoever makes it, and whether the answer comes: it is looked for afterwards.
+        with suppress(TableAlreadyExistsError, *lost_commits()):
             self._catalog.create_table(
                 self._identifier,
                 iceberg_schema(schema),
