@@ -9,8 +9,8 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config import Project
 from logdriven_dagster.engine import spark_session
 from logdriven_dagster.engine.storage.garbage import Garbage
+from logdriven_dagster.engine.targets import upkeep as engine_upkeep
 from logdriven_dagster.engine.targets.garbage import find_garbage
-from logdriven_dagster.engine.targets.iceberg import upkeep as iceberg_upkeep
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import OpenWindow
@@ -68,22 +68,22 @@ def expirable(
     """Find what `expire_snapshots` would remove."""
     for name in project.select(list(names)):
         unfinished = _unfinished(project, run_log)
-        yield iceberg_upkeep.expirable(project, name, older_than, options, unfinished)
+        yield engine_upkeep.expirable(project, name, older_than, options, unfinished)
 
 
 def expire_snapshots(
     project: Project, run_log: RunLog, names: Sequence[str], older_than: timedelta, options: Expiry
 ) -> Iterator[Upkept]:
-    """Remove old snapshots of Iceberg tables, by names of tables or jobs, all for no names."""
+    """Remove old versions of tables, by names of tables or jobs, all for no names."""
     for name in project.select(list(names)):
         unfinished = _unfinished(project, run_log)
-        yield iceberg_upkeep.expire_snapshots(project, name, older_than, options, unfinished)
+        yield engine_upkeep.expire_snapshots(project, name, older_than, options, unfinished)
 
 
 def compactable(project: Project, names: Sequence[str], options: Compaction) -> Iterator[Upkept]:
     """Find what `compact_files` would write anew."""
     for name in project.select(list(names)):
-        yield iceberg_upkeep.compactable(project, name, options)
+        yield engine_upkeep.compactable(project, name, options)
 
 
 def compact_files(
@@ -92,20 +92,20 @@ def compact_files(
     options: Compaction,
     spark: "Callable[[], SparkSession] | None" = None,
 ) -> Iterator[Upkept]:
-    """Write small files of Iceberg tables anew as few, by names of tables or jobs, all for none.
+    """Write small files of tables anew as few, by names of tables or jobs, all for none.
 
     `spark` gives the session to use; by default the project's own is started or reused, once there
     is something to do.
     """
     for name in project.select(list(names)):
-        found = iceberg_upkeep.compactable(project, name, options)
+        found = engine_upkeep.compactable(project, name, options)
         if found.files:
             session = spark() if spark is not None else spark_session(project)
-            found = iceberg_upkeep.compact_files(project, session, name, options)
+            found = engine_upkeep.compact_files(project, session, name, options)
         yield found
 
 
-def _unfinished(project: Project, run_log: RunLog) -> iceberg_upkeep.Unfinished:
+def _unfinished(project: Project, run_log: RunLog) -> engine_upkeep.Unfinished:
     """The windows whose newest attempt runs or did not succeed, as the log is when it is asked."""
     tables = list(project.tables.values())
 

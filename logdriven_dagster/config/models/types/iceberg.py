@@ -14,6 +14,7 @@ class IcebergTarget(TableTarget):
 
     store = "logdriven_dagster.engine.targets.iceberg.table:IcebergTable"
     contents = "logdriven_dagster.engine.targets.iceberg.contents:IcebergContents"
+    upkeep = "logdriven_dagster.engine.targets.iceberg.upkeep:IcebergUpkeep"
     in_catalog = True
 
     type: Literal["iceberg"]

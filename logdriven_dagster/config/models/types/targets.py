@@ -24,6 +24,8 @@ class Target(Part):
     project starts no Spark."""
     contents: ClassVar[str] = "logdriven_dagster.engine.targets.contents:Contents"
     """What tells without Spark what such targets hold, as text."""
+    upkeep: ClassVar[str | None] = None
+    """What removes its old versions and makes few files of many, as text; None: it has none."""
     in_catalog: ClassVar[bool] = False
     """Whether it needs the project's Iceberg catalog."""
     is_counted_slowly: ClassVar[bool] = False

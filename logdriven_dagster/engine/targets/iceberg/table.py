@@ -50,10 +50,11 @@ from logdriven_dagster.engine.targets.iceberg.history import (
     refuse_superseded,
     snapshots_of,
 )
+from logdriven_dagster.engine.targets.iceberg.keyed_files import IcebergFiles
 from logdriven_dagster.engine.targets.iceberg.schema import iceberg_schema, spark_schema
-from logdriven_dagster.engine.targets.iceberg.upsert import merge, refuse_duplicate_keys
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
+from logdriven_dagster.engine.targets.upserted_files import merge, refuse_duplicate_keys
 from logdriven_dagster.errors import NotPublishedError, TransientStepError
 from logdriven_dagster.model.runs import Merged, Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
@@ -282,10 +283,11 @@ class IcebergTable:
         return FileChange([], added, cut=condition)
 
     def _merged(self, table: "Table", staged: StagedRows) -> FileChange:
+        files = IcebergFiles(table)
         removed, added, merged = merge(
-            self._context.spark, table, self._target.key, staged, self._data
+            self._context.spark, files, self._target.key, staged, self._data
         )
-        return FileChange(removed, added, merged=merged)
+        return FileChange(files.named(removed), added, merged=merged)
 
     def _existing(self) -> "Table | None":
         return load_existing(self._catalog, self._identifier)

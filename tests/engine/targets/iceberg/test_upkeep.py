@@ -2,17 +2,15 @@
 
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from itertools import chain
 from typing import Any
 
 import pytest
 
 from logdriven_dagster.engine.storage.local import LocalStorage
-from logdriven_dagster.engine.targets import staged_files
+from logdriven_dagster.engine.targets import compaction, staged_files, upkeep
 from logdriven_dagster.engine.targets.garbage import find_garbage
-from logdriven_dagster.engine.targets.iceberg import compaction as iceberg_compaction
-from logdriven_dagster.engine.targets.iceberg import upkeep as iceberg_upkeep
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
 from tests.builders import day, days, warehouse
@@ -77,7 +75,7 @@ def files(lab: Lab) -> int:
 
 def compact(lab: Lab, **options: Any) -> Upkept:
     chosen = Compaction(**options)
-    return iceberg_upkeep.compact_files(lab.project, lab.spark, "ods.t", chosen)
+    return upkeep.compact_files(lab.project, lab.spark, "ods.t", chosen)
 
 
 def expire(
@@ -86,7 +84,7 @@ def expire(
     """`unfinished`: days whose attempts have not ended."""
     named = {("ods.t", f"202201{n:02}000000") for n in unfinished}
     options = Expiry(keep)
-    return iceberg_upkeep.expire_snapshots(lab.project, "ods.t", older_than, options, lambda: named)
+    return upkeep.expire_snapshots(lab.project, "ods.t", older_than, options, lambda: named)
 
 
 def clean(lab: Lab) -> None:
@@ -100,7 +98,7 @@ def test_small_files_become_one_for_each_window_with_the_same_rows(crowded: Lab,
     for n in (1, 2):
         run(crowded, n)
     rows, before = everything(crowded), files(crowded)
-    wanted = iceberg_upkeep.compactable(crowded.project, "ods.t", Compaction(min_files=2))
+    wanted = upkeep.compactable(crowded.project, "ods.t", Compaction(min_files=2))
     done = compact(crowded, min_files=2)
     windows = 1 if mode in ("overwrite", "upsert") else 2
     assert (done.files, files(crowded)) == (before, windows)
@@ -113,13 +111,13 @@ def test_small_files_become_one_for_each_window_with_the_same_rows(crowded: Lab,
 def test_after_upkeep_windows_are_replaced_as_before(crowded: Lab, mode: str):
     """Also an old one: it replaces its own rows, and never those of a newer window."""
     expected = []
-    for upkeep in (False, True):
-        lab = Lab(crowded.root / str(upkeep), crowded.spark)
+    for kept_up in (False, True):
+        lab = Lab(crowded.root / str(kept_up), crowded.spark)
         lab.root.mkdir()
         make(lab, mode)
         for n, writer in ((1, "first"), (2, "first"), (1, "again"), (3, "first"), (2, "again")):
             run(lab, n, writer)
-            if upkeep:
+            if kept_up:
                 compact(lab)
                 expire(lab)
                 clean(lab)
@@ -154,7 +152,7 @@ def test_a_large_file_is_left_alone_and_few_are_too(crowded: Lab):
 def test_other_tables_are_passed_over_with_a_note(lab: Lab):
     lab.table("ods.t", {"sql": "SELECT 1 AS v", "target": {"type": "parquet"}})
     run(lab, 1)
-    assert compact(lab).text == expire(lab).text == "passed over: it is not an Iceberg table"
+    assert compact(lab).text == expire(lab).text == "passed over: its targets keep no old versions"
 
 
 def test_a_table_that_was_never_published_has_nothing_to_keep_up(lab: Lab):
@@ -182,7 +180,7 @@ POINTS = {
     "before it writes": ("run_action", killed),
     "when all is written": ("rows_of_files", killed),
     "before it commits": ("_commit", killed),
-    "when it has committed": ("_commit", after(iceberg_compaction._commit)),
+    "when it has committed": ("_commit", after(compaction._commit)),
 }
 
 
@@ -195,7 +193,7 @@ def test_a_killed_compaction_loses_and_doubles_nothing(crowded: Lab, point: str)
     name, death = POINTS[point]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalStorage, "remove", lambda *_: None)  # the dead do not tidy
-        patch.setattr(iceberg_compaction, name, death)
+        patch.setattr(compaction, name, death)
         with pytest.raises(KilledError):
             compact(crowded)
     assert everything(crowded) == rows
@@ -210,7 +208,7 @@ def test_what_a_dead_compaction_left_is_garbage_after_an_hour(crowded: Lab, monk
     run(crowded, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalStorage, "remove", lambda *_: None)
-        patch.setattr(iceberg_compaction, "_commit", killed)
+        patch.setattr(compaction, "_commit", killed)
         with pytest.raises(KilledError):
             compact(crowded)
     folder = warehouse(crowded.project) / "ods/t/data/0-compacted"
@@ -231,9 +229,9 @@ def test_a_window_published_beside_a_compaction_waits_for_the_next_one(
 
     def late(*arguments: Any) -> Any:
         run(crowded, n, "meanwhile")
-        return iceberg_compaction.commit(*arguments)
+        return compaction.commit(*arguments)
 
-    monkeypatch.setattr(iceberg_upkeep, "commit", late)
+    monkeypatch.setattr(upkeep, "commit", late)
     done = compact(crowded)
     assert files(crowded) == {1: 7, 2: 7, 3: 8}[n]
     assert ("1 windows changed meanwhile" in done.text) == (n != 3)
@@ -247,7 +245,7 @@ def test_files_that_expire_while_they_are_rewritten_are_left_out(crowded: Lab, m
     make(crowded)
     for n in (1, 2):
         run(crowded, n)
-    action = iceberg_compaction.run_action
+    action = compaction.run_action
 
     def late(*arguments: Any) -> Any:
         if not again:
@@ -256,7 +254,7 @@ def test_files_that_expire_while_they_are_rewritten_are_left_out(crowded: Lab, m
         return action(*arguments)
 
     again: list[Any] = []
-    monkeypatch.setattr(iceberg_compaction, "run_action", late)
+    monkeypatch.setattr(compaction, "run_action", late)
     done = compact(crowded)
     assert (done.files, files(crowded)) == (6, 7)
     assert {(n, writer) for n, _, writer in who(crowded)} == {(1, "again"), (2, "first")}
@@ -307,7 +305,7 @@ def test_snapshots_go_with_the_files_that_only_they_name(lab: Lab):
         run(lab, 1, writer)
     old = {path.name for path in warehouse(lab.project).glob("ods/t/data/*")}
     options = Expiry()
-    wanted = iceberg_upkeep.expirable(lab.project, "ods.t", NOW, options, lambda: ())
+    wanted = upkeep.expirable(lab.project, "ods.t", NOW, options, lambda: ())
     done = expire(lab)
     assert done.text == "2 of 3 snapshots removed"
     assert (wanted.files, wanted.bytes) == (done.files, done.bytes)
@@ -333,7 +331,7 @@ def test_the_age_of_a_snapshot_counts_from_when_it_was_replaced(lab: Lab, monkey
         run(lab, n)
     first, second = table(lab).snapshots()
     between = timedelta(milliseconds=(second.timestamp_ms - first.timestamp_ms) // 2)
-    age = iceberg_upkeep.datetime.now(iceberg_upkeep.timezone.utc).timestamp() * 1000
+    age = datetime.now(timezone.utc).timestamp() * 1000
     age = timedelta(milliseconds=age - second.timestamp_ms)
     assert expire(lab, age + between).text == "no old snapshots"
     assert expire(lab, age - timedelta(seconds=5)).text == "1 of 2 snapshots removed"

@@ -1,14 +1,15 @@
-"""Upsert into an Iceberg table: files that hold a matching key are written anew, the rest stay.
+"""Upsert into a table of Parquet files: those that hold a matching key are written anew.
 
 A row that a newer window wrote wins over this window's, in whatever order they run.
 Rows that others put there have no `_window_start`: any window is newer than they are. Columns that
 the result lacks keep their values.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import unquote
 
 from logdriven_dagster.config.locations import location_of
@@ -23,23 +24,33 @@ from logdriven_dagster.engine.storage.staging import (
     rows_of_files,
     staging_folder,
 )
-from logdriven_dagster.engine.targets.iceberg.files import (
-    between,
-    matching_files,
-)
-from logdriven_dagster.engine.targets.iceberg.schema import spark_schema
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged
 
 if TYPE_CHECKING:
-    from pyiceberg.expressions import BooleanExpression
-    from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _COMPARABLE = ("int", "bigint", "string", "date")
 """Key types whose smallest and largest values narrow down the files to look into."""
+
+
+KeyRanges: TypeAlias = Mapping[str, tuple[int | str, int | str]]
+"""Column, as the table spells it → its smallest and its largest value; a date is a text."""
+
+
+class KeyedFiles(Protocol):
+    """The files of a table whose rows have keys."""
+
+    @property
+    def schema(self) -> "StructType":
+        """What Spark reads them with."""
+        ...
+
+    def with_keys(self, ranges: KeyRanges) -> list[str]:
+        """Return the files that may hold rows with keys in all these ranges; all without any."""
+        ...
 
 
 def refuse_duplicate_keys(rows: "DataFrame", key: tuple[str, ...], table: str) -> None:
@@ -62,7 +73,7 @@ def refuse_duplicate_keys(rows: "DataFrame", key: tuple[str, ...], table: str) -
 class Hit:
     """What of a table has keys of the new rows."""
 
-    files: "list[DataFile]"
+    files: list[str]
     older: int = 0
     """Keys whose rows the new ones replace."""
     newer: int = 0
@@ -71,21 +82,20 @@ class Hit:
 
 def merge(
     spark: "SparkSession",
-    table: "Table",
+    table: KeyedFiles,
     key: tuple[str, ...],
     staged: StagedRows,
     data: Folder,
-) -> "tuple[list[DataFile], tuple[str, ...], Merged]":
+) -> tuple[list[str], tuple[str, ...], Merged]:
     """Return the files to remove, and those to add, which hold the surviving and the new rows."""
     new = read_files(spark, "parquet", staged.files, staged.schema)
     hit = Hit([])
-    if staged.files and matching_files(table):
+    if staged.files and table.with_keys({}):
         hit = _hit(new, table, key, staged)
     done = Merged((staged.rows or 0) - hit.older - hit.newer, hit.older)
     if not hit.files:
         return [], staged.files, done
-    schema = spark_schema(table.schema())
-    old = read_files(spark, "parquet", [file.file_path for file in hit.files], schema)
+    old = read_files(spark, "parquet", hit.files, table.schema)
     old = conform(old, staged.schema, staged.run.table)
     newer = _is_newer(f"old.{WINDOW_START}", staged)
     survivors = old.alias("old").join(new.alias("new"), _same_key(key) & ~newer, "left_anti")
@@ -110,16 +120,15 @@ def merge(
     return hit.files, added, done
 
 
-def _hit(new: "DataFrame", table: "Table", key: tuple[str, ...], staged: StagedRows) -> Hit:
+def _hit(new: "DataFrame", table: KeyedFiles, key: tuple[str, ...], staged: StagedRows) -> Hit:
     """The files that hold a row whose key is among the new ones, and how many keys those are."""
     from pyspark.sql import functions as sf
 
     spark, label = new.sparkSession, f"{staged.run.label}: match"
-    candidates = matching_files(table, _key_range(new, table, key, label))
+    candidates = table.with_keys(_key_ranges(new, table.schema, key, label))
     if not candidates:
         return Hit([])
-    schema = spark_schema(table.schema())
-    old = read_files(spark, "parquet", [file.file_path for file in candidates], schema)
+    old = read_files(spark, "parquet", candidates, table.schema)
     if WINDOW_START not in old.columns:
         old = old.withColumn(WINDOW_START, sf.lit(None).cast("timestamp"))
     named = old.select("*", "_metadata.file_path").alias("old")
@@ -133,38 +142,33 @@ def _hit(new: "DataFrame", table: "Table", key: tuple[str, ...], staged: StagedR
     rows = run_action(spark, label, counts.collect)
     paths = {location_of(unquote(path)) for row in rows for path in row.files}
     return Hit(
-        [file for file in candidates if location_of(file.file_path) in paths],
+        [file for file in candidates if location_of(file) in paths],
         sum(row["count"] for row in rows if not row.newer),
         sum(row["count"] for row in rows if row.newer),
     )
 
 
-def _key_range(
-    new: "DataFrame", table: "Table", key: tuple[str, ...], label: str
-) -> "BooleanExpression":
+def _key_ranges(
+    new: "DataFrame", known: "StructType", key: tuple[str, ...], label: str
+) -> KeyRanges:
     """Between the smallest and the largest new key, column by column."""
-    from pyiceberg.expressions import AlwaysTrue, And
     from pyspark.sql import functions as sf
 
     types = {field.name.lower(): field.dataType.simpleString() for field in new.schema.fields}
+    spelled = {field.name.lower(): field for field in known.fields}
     names = [name for name in key if types[name.lower()] in _COMPARABLE]
     wanted = [limit(name) for name in names for limit in (sf.min, sf.max)]
     row = run_action(new.sparkSession, label, lambda: new.agg(sf.count("*"), *wanted).first())
     assert row is not None
-    condition: BooleanExpression = AlwaysTrue()
+    ranges = {}
     for number, name in enumerate(names):
-        low, high = row[1 + 2 * number], row[2 + 2 * number]
-        if _field_type(table, name) != types[name.lower()]:
+        field = spelled.get(name.lower())
+        if field is None or field.dataType.simpleString() != types[name.lower()]:
             continue
-        low, high = (value if isinstance(value, int) else str(value) for value in (low, high))
-        condition = And(condition, between(name, low, high))
-    return condition
-
-
-def _field_type(table: "Table", name: str) -> str | None:
-    schema = spark_schema(table.schema())
-    types = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
-    return types.get(name.lower())
+        ends = row[1 + 2 * number], row[2 + 2 * number]
+        low, high = (value if isinstance(value, int) else str(value) for value in ends)
+        ranges[field.name] = low, high
+    return ranges
 
 
 def _same_key(key: tuple[str, ...]) -> "Column":

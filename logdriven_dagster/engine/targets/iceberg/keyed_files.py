@@ -1,0 +1,42 @@
+"""The files of an Iceberg table for an upsert, by the statistics of their keys."""
+
+from collections.abc import Iterable
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.targets.iceberg.files import between, matching_files
+from logdriven_dagster.engine.targets.iceberg.schema import spark_schema
+from logdriven_dagster.engine.targets.upserted_files import KeyRanges
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+    from pyspark.sql.types import StructType
+
+
+class IcebergFiles:
+    """See `KeyedFiles`."""
+
+    def __init__(self, table: "Table") -> None:
+        self._table = table
+
+    @property
+    def schema(self) -> "StructType":
+        return spark_schema(self._table.schema())
+
+    @cached_property
+    def _all(self) -> "dict[str, DataFile]":
+        return {file.file_path: file for file in matching_files(self._table)}
+
+    def with_keys(self, ranges: KeyRanges) -> list[str]:
+        """Return the files that may hold rows with keys in all these ranges."""
+        from pyiceberg.expressions import And
+
+        if not ranges:
+            return list(self._all)
+        terms = [between(name, low, high) for name, (low, high) in ranges.items()]
+        return [file.file_path for file in matching_files(self._table, reduce(And, terms))]
+
+    def named(self, paths: "Iterable[str]") -> "list[DataFile]":
+        """Return the table's files at these places."""
+        return [self._all[path] for path in paths]
