@@ -16,6 +16,7 @@ from tests.slices.killed_runs import SPARK, run
 
 TARGETS = {
     "kept": {"type": "iceberg"},
+    "logged": {"type": "delta", "path": "logged"},
     "filed": {"type": "parquet"},
     "sold": {"type": "jdbc", "connection": "lite", "table": "sold"},
 }

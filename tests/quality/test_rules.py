@@ -227,6 +227,7 @@ def test_a_column_that_is_not_there_is_told_before_anything_is_written(orders: O
 
 TARGETS = [
     {"type": "iceberg"},
+    {"type": "delta"},
     {"type": "parquet"},
     {"type": "csv"},
     {"type": "jdbc", "connection": "lite", "table": "orders"},

@@ -9,6 +9,8 @@ from tests.stretches.conftest import LINES, NOW, together
 TARGETS = [
     "{type: iceberg, window_column: day}",
     "{type: iceberg, window_column: day, mode: append}",
+    "{type: delta, window_column: day}",
+    "{type: delta, window_column: day, mode: append}",
     "{type: parquet, window_column: day}",
     "{type: orc, window_column: day, mode: append}",
 ]

@@ -20,7 +20,7 @@ from logdriven_dagster.model.upkeep import Compaction, Expiry
 if TYPE_CHECKING:
     from logdriven_dagster.model.upkeep import Upkept
 
-app = typer.Typer(no_args_is_help=True, help="Keep Iceberg tables small; no row changes.")
+app = typer.Typer(no_args_is_help=True, help="Keep Iceberg and Delta tables small; no row changes.")
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
 
@@ -128,7 +128,7 @@ def expire_snapshots(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove old snapshots of Iceberg tables, and the files that only they name."""
+    """Remove old versions of Iceberg and Delta tables, and the files that only they name."""
     loaded, age = open_project(project), parse_duration(older_than, "--older-than")
 
     from logdriven_dagster.execution import upkeep
@@ -153,7 +153,7 @@ def compact_files(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the small files of each window of Iceberg tables anew as few."""
+    """Write the small files of each window of Iceberg and Delta tables anew as few."""
     loaded, options = open_project(project), Compaction(min_files, target_size * _MEGABYTE)
 
     from logdriven_dagster.execution import upkeep

@@ -18,6 +18,9 @@ TARGETS = {
     "iceberg append": {"type": "iceberg", "mode": "append"},
     "iceberg upsert": {"type": "iceberg", "mode": "upsert", "key": ["v"]},
     "iceberg overwrite": {"type": "iceberg", "mode": "overwrite"},
+    "delta": {"type": "delta"},
+    "delta append": {"type": "delta", "mode": "append"},
+    "delta upsert": {"type": "delta", "mode": "upsert", "key": ["v"]},
     "parquet": {"type": "parquet"},
     "csv": {"type": "csv"},
     "parquet overwrite": {"type": "parquet", "mode": "overwrite"},
@@ -25,6 +28,8 @@ TARGETS = {
     "jdbc upsert": {"type": "jdbc", "connection": "lite", "table": "t", "mode": "upsert"},
 }
 TARGETS["jdbc upsert"]["key"] = ["v"]  # type: ignore[assignment]
+COMMITTED = ("iceberg", "delta")
+"""Types whose publications are commits to one log of the whole table."""
 QUERY = "SELECT 1 AS v, '${who}' AS who"
 
 
@@ -62,8 +67,8 @@ def test_after_a_fence_an_older_attempt_cannot_publish(fenced: Lab):
     with attempt(fenced, "zombie") as zombie, attempt(fenced, "successor") as successor:
         stage(fenced, zombie)
         successor.fence()
-        if fenced.project.table("ods.t").output.type != "iceberg":
-            # An Iceberg table that is not there yet holds no fence; the lease does.
+        if fenced.project.table("ods.t").output.type not in COMMITTED:
+            # A table that is not there yet holds no fence; the lease does.
             with pytest.raises(AttemptLostError):
                 zombie.publish("step_1", held)
         stage(fenced, successor)
@@ -111,7 +116,7 @@ def test_frozen_between_the_last_look_and_the_switch_it_changes_nothing(fenced: 
 
     with fenced.engine.window([zombie_run]) as zombie:
         stage(fenced, zombie)
-        if fenced.project.table("ods.t").output.type == "iceberg":
+        if fenced.project.table("ods.t").output.type in COMMITTED:
             with pytest.raises(AttemptLostError):
                 zombie.publish("step_1", freeze)
         else:
@@ -133,7 +138,7 @@ def test_another_process_goes_on_with_what_was_staged(fenced: Lab):
     assert fenced.rows("ods.t") == [(1, "dead")]
 
 
-@pytest.mark.parametrize("fenced", ["parquet", "iceberg upsert"], indirect=True)
+@pytest.mark.parametrize("fenced", ["parquet", "iceberg upsert", "delta upsert"], indirect=True)
 def test_what_a_log_names_by_its_path_is_taken_over_too(fenced: Lab):
     """So did those of before locations were URLs."""
     fenced.run("ods.t", day(1), variables={"who": "first"})

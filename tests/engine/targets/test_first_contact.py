@@ -6,22 +6,28 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
+from deltalake import DeltaTable, write_deltalake
 
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
 
 ICEBERG = {"type": "iceberg"}
+DELTA = {"type": "delta"}
 JDBC = {"type": "jdbc", "connection": "db", "table": "t"}
 OLD = (0, "old")
 
 
-@pytest.fixture(params=["iceberg", "sqlite", "postgresql", "mariadb"])
+@pytest.fixture(params=["iceberg", "delta", "sqlite", "postgresql", "mariadb"])
 def filled(request: pytest.FixtureRequest, lab: Lab) -> Any:
     """A target whose table holds one row of others."""
     if request.param == "iceberg":
         fill_iceberg(lab)
         return ICEBERG
+    if request.param == "delta":
+        fill_delta(lab)
+        return DELTA
     urls = {"sqlite": lambda: sa.make_url(f"sqlite:///{lab.root}/others.db")}
     fixture = {"postgresql": "postgres_url", "mariadb": "mariadb_url"}
     make = urls.get(request.param, lambda: request.getfixturevalue(fixture[request.param]))
@@ -36,6 +42,11 @@ def fill_iceberg(lab: Lab) -> None:
     catalog = lab.engine._open_catalog()
     catalog.create_namespace("ods")
     catalog.create_table("ods.t", rows.schema).append(rows)
+
+
+def fill_delta(lab: Lab) -> None:
+    rows = pa.table({"day": pa.array([0], pa.int32()), "v": ["old"]})
+    write_deltalake(as_path(f"{lab.project.warehouse}/ods/t"), rows)
 
 
 def execute(lab: Lab, *statements: str) -> None:
@@ -90,7 +101,9 @@ def test_an_overwrite_replaces_everything_as_ever(lab: Lab, filled: Any):
 
 
 def test_an_empty_table_of_others_asks_nothing(lab: Lab, filled: Any):
-    if filled is ICEBERG:
+    if filled is DELTA:
+        DeltaTable(as_path(f"{lab.project.warehouse}/ods/t")).delete()
+    elif filled is ICEBERG:
         lab.engine._open_catalog().load_table("ods.t").delete()
     else:
         execute(lab, "DELETE FROM t")

@@ -14,6 +14,7 @@ NOW = timedelta(seconds=-60)
 """Everything is old enough."""
 TARGETS = {
     "iceberg": {"type": "iceberg"},
+    "delta": {"type": "delta"},
     "parquet": {"type": "parquet"},
     "jdbc": {"type": "jdbc", "connection": "lite", "table": "t"},
 }
@@ -52,7 +53,7 @@ def test_what_is_young_is_left_alone(project: Project):
     assert list(find_garbage(project, lambda *_: False, timedelta(hours=1))) == []
 
 
-@pytest.mark.parametrize("project", ["iceberg", "parquet"], indirect=True)
+@pytest.mark.parametrize("project", ["iceberg", "delta", "parquet"], indirect=True)
 def test_staged_folders_that_nothing_names_are_garbage(project: Project):
     left = leave(project, "ods/t/data/7-s")
     leave(project, "ods/t/data/of others")

@@ -16,6 +16,7 @@ from tests.engine.laboratory import Lab, held
 
 TARGETS: Mapping[str, Mapping[str, Any]] = {
     "iceberg": {"type": "iceberg"},
+    "delta": {"type": "delta"},
     "parquet": {"type": "parquet"},
     "orc": {"type": "orc"},
     "csv": {"type": "csv"},
@@ -30,7 +31,9 @@ def target(request: pytest.FixtureRequest) -> Any:
     return dict(TARGETS[request.param])
 
 
-@pytest.mark.parametrize("kind", ["csv", "sqlite", "iceberg upsert", "parquet overwrite"])
+@pytest.mark.parametrize(
+    "kind", ["csv", "sqlite", "iceberg upsert", "delta upsert", "parquet overwrite"]
+)
 def test_a_target_that_takes_one_window_at_a_time_refuses_several(lab: Lab, kind: str):
     name, _, mode = kind.partition(" ")
     target = {**TARGETS[name], "mode": mode or "overwrite_window"}
@@ -61,7 +64,7 @@ def test_overwrite_replaces_the_whole_table(lab: Lab, target: Any):
     assert lab.rows("ods.t") == lab.rows("ods.t", day(1)) == [(2, 1), (2, 2)]
 
 
-@pytest.mark.parametrize("kind", ["iceberg", "parquet", "sqlite"])
+@pytest.mark.parametrize("kind", ["iceberg", "delta", "parquet", "sqlite"])
 def test_an_older_window_never_overwrites_a_newer_ones_table(lab: Lab, kind: str):
     lab.table("ods.t", {"sql": QUERY, "target": {**TARGETS[kind], "mode": "overwrite"}})
     lab.run("ods.t", day(2))
@@ -104,7 +107,7 @@ def test_publishing_twice_is_publishing_once(lab: Lab, target: Any):
     assert lab.rows("ods.t") == [(1, 1), (1, 2)]
 
 
-@pytest.mark.parametrize("kind", ["iceberg", "parquet", "sqlite"])
+@pytest.mark.parametrize("kind", ["iceberg", "delta", "parquet", "sqlite"])
 def test_a_larger_window_replaces_the_smaller_ones_inside_it(lab: Lab, kind: str):
     lab.table("ods.t", {"sql": QUERY, "target": dict(TARGETS[kind])})
     for window in (hours(0, 1), hours(1, 2), day(2)):
@@ -120,7 +123,7 @@ def test_files_refuse_a_window_inside_a_larger_published_one(lab: Lab):
         lab.run("ods.t", day(2))
 
 
-@pytest.mark.parametrize("kind", ["iceberg", "sqlite"])
+@pytest.mark.parametrize("kind", ["iceberg", "delta", "sqlite"])
 def test_a_window_column_of_the_users_replaces_the_technical_one(lab: Lab, kind: str):
     target = {**TARGETS[kind], "window_column": "at"}
     query = "SELECT :data_range_start AS at, {} AS v"
@@ -237,7 +240,7 @@ def test_a_day_within_a_window_of_days_keeps_the_other_days(lab: Lab):
     ]
 
 
-@pytest.mark.parametrize("kind", ["iceberg", "parquet", "sqlite"])
+@pytest.mark.parametrize("kind", ["iceberg", "delta", "parquet", "sqlite"])
 def test_windows_that_publish_side_by_side_all_arrive(lab: Lab, kind: str):
     lab.table("ods.t", {"sql": QUERY, "target": dict(TARGETS[kind])}, ordered=False)
     with ExitStack() as stack:

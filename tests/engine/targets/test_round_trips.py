@@ -72,9 +72,10 @@ ROWS = st.lists(
     min_size=12,
     max_size=12,
 )
-TARGETS = ("iceberg", "parquet", "orc", "csv", "json")
+TARGETS = ("iceberg", "delta", "parquet", "orc", "csv", "json")
 REFUSED = {
     "iceberg": {"lasted"},
+    "delta": {"lasted"},
     "parquet": set[str](),
     "orc": {"on_day", "at", "wall", "deep"},
     "csv": {"bytes", "list", "struct", "map", "numbered", "deep"},

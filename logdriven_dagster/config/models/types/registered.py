@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, Field
 
+from logdriven_dagster.config.models.types.delta import DeltaSource, DeltaTarget
 from logdriven_dagster.config.models.types.files import (
     CsvSource,
     FileSource,
@@ -62,9 +63,17 @@ def _refuse_unusable(point: EntryPoint, model: object, base: Any, known: list[ty
 
 
 SOURCES = _with_registered(
-    Source, FileSource, TextSource, CsvSource, JsonSource, JdbcSource, CatalogSource, KafkaSource
+    Source,
+    FileSource,
+    TextSource,
+    CsvSource,
+    JsonSource,
+    JdbcSource,
+    CatalogSource,
+    KafkaSource,
+    DeltaSource,
 )
-TARGETS = _with_registered(Target, IcebergTarget, FileTarget, JdbcTarget, KafkaTarget)
+TARGETS = _with_registered(Target, IcebergTarget, FileTarget, JdbcTarget, KafkaTarget, DeltaTarget)
 
 if TYPE_CHECKING:
     SourceField: TypeAlias = Source

@@ -1,0 +1,100 @@
+"""The rows of a Delta table's files as a frame: with what its log says of them beside the files."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+from uuid import uuid4
+
+from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.engine.delta.features import lists_deletion_vectors
+from logdriven_dagster.engine.delta.schema import spark_schema
+from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
+from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.spark.query_plans import LOOKED_UP
+from logdriven_dagster.engine.storage.staging import read_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FILE, _ROW, _KNOWN = "_delta_file", "_delta_row", "_delta_known"
+"""The columns with the place of a row's file, its place in there, and whether the log names it."""
+
+_PLACE = (
+    "regexp_replace(url_decode(replace(_metadata.file_path, '+', '%2B')), '^[A-Za-z0-9]+:/*', '')"
+)
+"""The location of the file that a row is of, as `_place` spells it."""
+
+
+def frame_of(
+    spark: "SparkSession",
+    snapshot: Snapshot,
+    files: Sequence[DataFile],
+    options: Mapping[str, str] | None = None,
+) -> "DataFrame":
+    """Return the rows of these files that the table holds.
+
+    Where the log says more than the files do, a file that it does not know stops the query.
+    """
+    if not files:
+        return read_files(spark, "parquet", (), snapshot.schema)
+    partitions = snapshot.partition_columns
+    stored = [field for field in snapshot.fields if field["name"] not in partitions]
+    schema = spark_schema(stored, snapshot.name)
+    frame = read_files(spark, "parquet", [file.location for file in files], schema, options)
+    if not partitions and not lists_deletion_vectors(snapshot):
+        return frame
+    frame = frame.selectExpr("*", f"{_PLACE} AS {_FILE}", f"_metadata.row_index AS {_ROW}")
+    frame = _with_partitions(spark, snapshot, files, frame)
+    frame = _without_deleted(spark, snapshot, frame)
+    return frame.select([quoted(field.name) for field in snapshot.schema.fields])
+
+
+def _with_partitions(
+    spark: "SparkSession", snapshot: Snapshot, files: Sequence[DataFile], frame: "DataFrame"
+) -> "DataFrame":
+    """Add the columns whose values only the log has."""
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+
+    kinds = [snapshot.schema[name] for name in snapshot.partition_columns]
+    values = [snapshot.bounds(field.name) for field in kinds]
+    rows = [
+        (_place(file.location), True, *(column[file.number][0] for column in values))
+        for file in files
+    ]
+    fields = [StructField(_FILE, StringType()), StructField(_KNOWN, BooleanType()), *kinds]
+    known = _looked_up(spark.createDataFrame(rows, StructType(fields)))
+    problem = sf.concat(sf.lit(f"{snapshot.name}: its log does not name the file "), sf.col(_FILE))
+    there = sf.coalesce(sf.col(_KNOWN), sf.raise_error(problem).cast("boolean"))
+    return frame.join(sf.broadcast(known), _FILE, "left").where(there)
+
+
+def _without_deleted(spark: "SparkSession", snapshot: Snapshot, frame: "DataFrame") -> "DataFrame":
+    """Leave out the rows that deletion vectors name, by their numbers in the files."""
+    from pyspark.sql import functions as sf
+
+    vectors = snapshot.table.deletion_vectors() if lists_deletion_vectors(snapshot) else ()
+    gone = [
+        (_place(location_of(unquote(file))), row)
+        for batch in vectors
+        for file, keeps in zip(*(batch.column(n).to_pylist() for n in (0, 1)), strict=True)
+        for row, keep in enumerate(keeps)
+        if not keep
+    ]
+    if not gone:
+        return frame
+    rows = _looked_up(spark.createDataFrame(gone, f"{_FILE} STRING, {_ROW} BIGINT"))
+    return frame.join(sf.broadcast(rows), [_FILE, _ROW], "left_anti")
+
+
+def _looked_up(frame: "DataFrame") -> "DataFrame":
+    """Mark rows that are only compared with, so that nobody counts them as rows of a source."""
+    from pyspark.sql import functions as sf
+
+    # Two observations of one query must not have one name.
+    return frame.observe(f"{LOOKED_UP}_{uuid4().hex}", sf.count(sf.lit(1)))
+
+
+def _place(location: str) -> str:
+    return re.sub("^[A-Za-z0-9]+:/*", "", location)

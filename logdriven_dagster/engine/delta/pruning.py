@@ -1,0 +1,113 @@
+"""Which files of a Delta table can hold the rows of a window, as their statistics tell.
+
+Other engines cut times off at the millisecond, which is finer than any bound of a window.
+"""
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta, timezone
+from typing import Any
+
+from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
+from logdriven_dagster.engine.queries.instants import lies_within
+from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.windows import TimeWindow
+
+_OF_TIME = ("timestamp", "timestamp_ntz", "date")
+
+
+class Selection:
+    """The rows of a table whose column lies in one of some windows."""
+
+    def __init__(self, snapshot: Snapshot, column: str, windows: Sequence[TimeWindow]) -> None:
+        self._snapshot, self.column, self._windows = snapshot, column, windows
+        self._ranges = [_range(snapshot, column, each) for each in windows]
+
+    @property
+    def condition(self) -> str:
+        """SQL that is true of such rows, and not of others."""
+        return " OR ".join(f"({lies_within(quoted(self.column), w)})" for w in self._windows)
+
+    def possible(self) -> list[DataFile]:
+        """Return the files that may hold such a row."""
+        bounds, nulls = self._snapshot.bounds(self.column), self._snapshot.nulls(self.column)
+        return [
+            file
+            for file, (least, most), count in zip(self._snapshot.files, bounds, nulls, strict=True)
+            if (file.rows is None or count != file.rows)
+            and any(
+                (most is None or most >= low) and (least is None or least < end)
+                for low, end in self._ranges
+            )
+        ]
+
+    def unknown(self, files: Sequence[DataFile]) -> list[DataFile]:
+        """Return those of the files of which the log does not say what they hold."""
+        bounds = self._snapshot.bounds(self.column)
+        return [file for file in files if None in bounds[file.number]]
+
+    def holds_all_of(self, files: Sequence[DataFile]) -> bool:
+        """Whether every row of the files is such a row, as far as statistics tell."""
+        by_clock = _kind(self._snapshot, self.column) == "timestamp_ntz"
+        if by_clock and any(map(_clocks_change, self._windows)):
+            return not files
+        bounds, nulls = self._snapshot.bounds(self.column), self._snapshot.nulls(self.column)
+        return all(
+            None not in bounds[file.number]
+            and nulls[file.number] == 0
+            and self._hold(*bounds[file.number])
+            for file in files
+        )
+
+    def _hold(self, least: Any, most: Any) -> bool:
+        return any(low <= least and most < end for low, end in self._ranges)
+
+
+def within_keys(snapshot: Snapshot, column: str, low: Any, high: Any) -> set[int]:
+    """Return the numbers of the files that may hold a value in `[low, high]`."""
+    bounds = enumerate(snapshot.bounds(column))
+    apart = (
+        number
+        for number, (least, most) in bounds
+        if (most is not None and most < low) or (least is not None and least > high)
+    )
+    return {file.number for file in snapshot.files} - set(apart)
+
+
+def tells_time(snapshot: Snapshot, column: str) -> bool:
+    """Whether the values of a column can be compared with the bounds of windows."""
+    return _kind(snapshot, column) in _OF_TIME
+
+
+def _range(snapshot: Snapshot, column: str, window: TimeWindow) -> tuple[Any, Any]:
+    """A window's bounds as values of the column's type; TerminalStepError: it is not one of time.
+
+    A day counts as its first instant, so a bound within a day is that of the next day.
+    """
+    match _kind(snapshot, column):
+        case "timestamp":
+            return window.start.astimezone(timezone.utc), window.end.astimezone(timezone.utc)
+        case "timestamp_ntz":
+            start = window.start.replace(tzinfo=None)
+            # Longer than the wall clock shows where clocks go back within the window.
+            lasts = timedelta(seconds=window.span[1] - window.span[0])
+            return start, max(window.end.replace(tzinfo=None), start + lasts)
+        case "date":
+            return _first_day(window.start), _first_day(window.end)
+        case other:
+            raise TerminalStepError(
+                f"window_column {column} is {other}; it must be a timestamp or a date"
+            )
+
+
+def _kind(snapshot: Snapshot, column: str) -> Any:
+    return next(field["type"] for field in snapshot.fields if field["name"] == column)
+
+
+def _first_day(moment: datetime) -> date:
+    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    return moment.date() + timedelta(days=moment != midnight)
+
+
+def _clocks_change(window: TimeWindow) -> bool:
+    return window.start.utcoffset() != window.end.utcoffset()

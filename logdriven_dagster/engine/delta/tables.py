@@ -1,0 +1,162 @@
+"""A Delta table as its log describes it, by delta-rs; `deltalake` is loaded at first use."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from logdriven_dagster.config.locations import as_path, is_remote, same_place
+from logdriven_dagster.engine.delta.schema import spark_schema
+from logdriven_dagster.engine.delta.stores import store_options
+from logdriven_dagster.errors import TerminalStepError, TransientStepError, in_brief
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """An active file of a table."""
+
+    path: str
+    """Below the table's folder, as a commit names it; whole where it lies elsewhere."""
+    location: str
+    rows: int | None
+    bytes: int
+    number: int
+    """Its place among the files of the snapshot."""
+
+
+class Snapshot:
+    """A table at one version: nothing of it changes when others commit."""
+
+    def __init__(self, table: "DeltaTable", location: str) -> None:
+        self.table, self.location = table, location
+        self.version = table.version()
+        self._transactions: dict[str, int | None] = {}
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return as_path(self.location)
+
+    @cached_property
+    def fields(self) -> list[dict[str, Any]]:
+        """The columns as the log's JSON describes them."""
+        described: dict[str, Any] = json.loads(self.table.schema().to_json())
+        return described["fields"]  # type: ignore[no-any-return]
+
+    @cached_property
+    def schema(self) -> "StructType":
+        """The schema with which Spark reads the table's files."""
+        return spark_schema(self.fields, self.name)
+
+    @cached_property
+    def partition_columns(self) -> list[str]:
+        return self.table.metadata().partition_columns
+
+    @cached_property
+    def files(self) -> tuple[DataFile, ...]:
+        """The active files."""
+        paths = [unquote(path) for path in self._column("path") or ()]
+        rows = self._column("num_records") or [None] * len(paths)
+        sizes = self._column("size_bytes") or ()
+        return tuple(
+            DataFile(path, path if "://" in path else f"{self.location}/{path}", count, size, n)
+            for n, (path, count, size) in enumerate(zip(paths, rows, sizes, strict=True))
+        )
+
+    @property
+    def rows(self) -> int | None:
+        """The rows of the table; None if a file does not say how many it has."""
+        counts = [file.rows for file in self.files]
+        return None if None in counts else sum(filter(None, counts))
+
+    def bounds(self, column: str) -> Sequence[tuple[Any, Any]]:
+        """The least and the greatest value that each file may hold; None where it is not known."""
+        partition = self._column(f"partition.{column}")
+        if partition is not None:
+            return [(value, value) for value in partition]
+        unknown = [None] * len(self.files)
+        low, high = (self._column(f"{end}.{column}") or unknown for end in ("min", "max"))
+        return list(zip(low, high, strict=True))
+
+    def nulls(self, column: str) -> Sequence[int | None]:
+        """How many NULLs each file holds in a column; None where it is not known."""
+        return self._column(f"null_count.{column}") or [None] * len(self.files)
+
+    def named_files(self) -> set[str]:
+        """Return the locations of active files, and of those that were removed not long ago."""
+        return self.removed_files(0) | {file.location for file in self.files}
+
+    def removed_files(self, hours: int, *, keep: int = 1) -> set[str]:
+        """Return the locations of files that were removed so many hours ago, there or not.
+
+        Those of the newest versions to `keep` are left out.
+        """
+        first = max(0, self.version - keep + 1)
+        versions = list(range(first, self.version + 1)) if keep > 1 else None
+        found = self.table.vacuum(  # a dry run, which only lists them
+            hours, enforce_retention_duration=False, keep_versions=versions
+        )
+        return {f"{self.location}/{path}" for path in found}
+
+    def transaction(self, application: str) -> int | None:
+        """Return the version of an application's last transaction, which checkpoints keep."""
+        if application not in self._transactions:
+            self._transactions[application] = self.table.transaction_version(application)
+        return self._transactions[application]
+
+    def column_name(self, name: str) -> str | None:
+        """Return the table's spelling of a column; None if it has none."""
+        spelled = (field["name"] for field in self.fields)
+        return next((each for each in spelled if each.lower() == name.lower()), None)
+
+    @cached_property
+    def _actions(self) -> Any:
+        import pyarrow as pa
+
+        return pa.table(self.table.get_add_actions(flatten=True))
+
+    def _column(self, name: str) -> "list[Any] | None":
+        known = name in self._actions.column_names
+        return self._actions.column(name).to_pylist() if known else None
+
+
+def delta_rs() -> Any:
+    """The package `deltalake`; TerminalStepError: it is not installed."""
+    try:
+        import deltalake
+    except ImportError:
+        raise TerminalStepError(
+            "type delta needs the package deltalake; run `pip install 'logdriven_dagster[delta]'`"
+        ) from None
+    return deltalake
+
+
+def place_of(location: str, properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return what tells delta-rs where a table is, and how its store is reached."""
+    if not is_remote(location):
+        return {"table_uri": as_path(location)}
+    return {"table_uri": same_place(location), "storage_options": store_options(properties)}
+
+
+def open_table(location: str, properties: Mapping[str, str]) -> Snapshot | None:
+    """Return the table as it is now; None where there is none.
+
+    `properties` are those by which a project reaches object stores.
+    """
+    deltalake = delta_rs()
+    try:
+        return Snapshot(deltalake.DeltaTable(**place_of(location, properties)), location)
+    except deltalake.exceptions.TableNotFoundError:
+        return None
+    except deltalake.exceptions.DeltaError as error:
+        problem = f"the Delta table {as_path(location)} cannot be read: {in_brief(str(error))}"
+        raise TerminalStepError(problem) from None
+    except OSError as error:
+        problem = f"{as_path(location)} does not answer: {in_brief(str(error))}"
+        raise TransientStepError(problem) from None

@@ -1,0 +1,43 @@
+"""Reading Delta tables, whoever writes them: exactly the rows of one version of their log."""
+
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.config.models.types.delta import DeltaSource
+from logdriven_dagster.engine.delta.features import refuse_unreadable
+from logdriven_dagster.engine.delta.frames import frame_of
+from logdriven_dagster.engine.delta.pruning import Selection, tells_time
+from logdriven_dagster.engine.delta.tables import Snapshot, open_table
+from logdriven_dagster.engine.queries.rendering import render_path
+from logdriven_dagster.engine.sources.known_sources import Fingerprint
+from logdriven_dagster.engine.sources.readers import Reader, Reading
+from logdriven_dagster.engine.spark.settings import option_texts
+from logdriven_dagster.errors import TerminalStepError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class DeltaReader(Reader):
+    """Reads Delta tables; of a window only the files that can hold its rows."""
+
+    def whole(self, reading: Reading, source: DeltaSource) -> "DataFrame":
+        snapshot = _opened(reading, source)
+        files = snapshot.files
+        column = snapshot.column_name(source.window_column or "")
+        if column is not None and tells_time(snapshot, column):
+            files = tuple(Selection(snapshot, column, [reading.run.window]).possible())
+        return frame_of(reading.spark, snapshot, files, option_texts(source.options))
+
+    def fingerprint(self, reading: Reading, source: DeltaSource) -> Fingerprint:
+        snapshot = _opened(reading, source)
+        return frozenset([(snapshot.location, snapshot.version, 0)])
+
+
+def _opened(reading: Reading, source: DeltaSource) -> Snapshot:
+    location = location_of(render_path(source.path, reading.run, reading.project))
+    snapshot = open_table(location, reading.project.storage)
+    if snapshot is None:
+        raise TerminalStepError(f"{source.path}: there is no Delta table")
+    refuse_unreadable(snapshot)
+    return snapshot

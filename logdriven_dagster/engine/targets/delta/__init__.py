@@ -1,0 +1,1 @@
+"""Targets of type delta: Spark writes Parquet files, delta-rs commits them."""

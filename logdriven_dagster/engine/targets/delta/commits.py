@@ -1,0 +1,134 @@
+"""Commits to Delta tables: files come and go in one compare-and-swap, or nothing happens."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from logdriven_dagster.engine.delta.schema import delta_fields, schema_text
+from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, delta_rs, open_table, place_of
+from logdriven_dagster.engine.targets.delta.statistics import Statistics
+from logdriven_dagster.errors import TerminalStepError
+
+PROPERTIES = {
+    # Statistics of all columns: the one of windows is the last.
+    "delta.dataSkippingNumIndexedCols": "-1",
+    # Whoever opens the table reads the commits since the last checkpoint.
+    "delta.checkpointInterval": "10",
+    # Two transactions of each window would be kept for ever.
+    "delta.setTransactionRetentionDuration": "interval 365 days",
+}
+"""Properties of every new table."""
+
+
+def create_table(location: str, properties: Mapping[str, str], schema: Any) -> None:
+    """Make an empty table, unless somebody else just has."""
+    deltalake = delta_rs()
+    wanted = deltalake.Schema.from_json(schema_text(delta_fields(schema)))
+    try:
+        deltalake.DeltaTable.create(
+            **place_of(location, properties),
+            schema=wanted,
+            mode="ignore",
+            configuration=PROPERTIES,
+            commit_properties=_once({}, {}),
+        )
+    except deltalake.exceptions.CommitFailedError:
+        if open_table(location, properties) is None:
+            raise
+
+
+def commit_files(
+    snapshot: Snapshot,
+    removed: Iterable[DataFile],
+    added: Mapping[str, Statistics],
+    transactions: Mapping[str, int],
+    said: Mapping[str, Any],
+    *,
+    changes_rows: bool = True,
+) -> bool:
+    """Put Parquet files in the place of others; False if another writer was faster.
+
+    The commit gets the number after the snapshot's, or fails.
+    """
+    from deltalake.exceptions import CommitFailedError
+    from deltalake.transaction import AddAction, RemoveAction
+
+    now = int(time.time() * 1000)
+    actions: list[Any] = [
+        RemoveAction(file.path, changes_rows, now, file.bytes, {}) for file in removed
+    ]
+    for path, told in added.items():
+        inside = path.removeprefix(f"{snapshot.location}/")
+        actions.append(AddAction(inside, told.bytes, {}, now, changes_rows, told.text))
+    try:
+        snapshot.table.create_write_transaction(
+            actions,
+            mode="append",
+            schema=snapshot.table.schema(),
+            commit_properties=_once(transactions, said),
+        )
+    except (CommitFailedError, OSError) as error:
+        _refuse_unless_lost(snapshot, error)
+        return False
+    return True
+
+
+def evolve(snapshot: Snapshot, schema: Any) -> bool:
+    """Give the table the columns that the new files have; False if another writer was faster."""
+    from deltalake import Field, Schema
+    from deltalake.exceptions import CommitFailedError
+
+    new = schema_text(new_columns(snapshot, schema))
+    fields: list[Field] = list(Schema.from_json(new).fields)
+    try:
+        snapshot.table.alter.add_columns(fields, commit_properties=_once({}, {}))
+    except (CommitFailedError, OSError) as error:
+        _refuse_unless_lost(snapshot, error)
+        return False
+    return True
+
+
+def _refuse_unless_lost(snapshot: Snapshot, error: Exception) -> None:
+    """Raise the error of a commit that no other one was faster than.
+
+    Where a store's answer got lost nobody knows it: then the table says what the commit did.
+    """
+    if isinstance(error, OSError):
+        return
+    newest = snapshot.table
+    newest.update_incremental()
+    if newest.version() == snapshot.version:
+        raise TerminalStepError(f"{snapshot.name}: the commit is refused: {error}") from error
+
+
+def new_columns(snapshot: Snapshot, schema: Any) -> list[dict[str, Any]]:
+    """Return the fields that only the new files have.
+
+    TerminalStepError for a column that would have to become wider: Delta's types cannot.
+    """
+    known = {field["name"].lower(): field for field in delta_fields(snapshot.schema)}
+    new = []
+    for field, kind in zip(delta_fields(schema), schema.fields, strict=True):
+        old = known.get(field["name"].lower())
+        if old is None:
+            new.append(field)
+        elif old["type"] != field["type"]:
+            was = snapshot.schema[old["name"]].dataType.simpleString()
+            raise TerminalStepError(
+                f"{snapshot.name}: column {kind.name} is {was} in the Delta table, which cannot "
+                f"become {kind.dataType.simpleString()}; write CAST({kind.name} AS {was}) in the "
+                "step's SQL, or load a new table"
+            )
+    return new
+
+
+def _once(transactions: Mapping[str, int], said: Mapping[str, Any]) -> Any:
+    """Properties of a commit that is not tried again on what has happened meanwhile."""
+    from deltalake.transaction import CommitProperties, Transaction
+
+    now = int(time.time() * 1000)
+    return CommitProperties(
+        custom_metadata=dict(said) or None,
+        max_commit_retries=0,
+        app_transactions=[Transaction(name, value, now) for name, value in transactions.items()],
+    )

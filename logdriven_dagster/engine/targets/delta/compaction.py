@@ -1,0 +1,79 @@
+"""The files of a Delta table by their windows, for compaction."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.delta import DeltaTarget
+from logdriven_dagster.engine.delta.pruning import Selection
+from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
+from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
+from logdriven_dagster.engine.storage.staging import read_files
+from logdriven_dagster.engine.storage.storage import Storage
+from logdriven_dagster.engine.targets.compaction import WindowFile
+from logdriven_dagster.engine.targets.delta.commits import commit_files
+from logdriven_dagster.engine.targets.delta.statistics import statistics
+from logdriven_dagster.model.windows import on_clock
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class DeltaNow:
+    """See `compaction.TableNow`."""
+
+    def __init__(
+        self, snapshot: Snapshot, config: TableConfig, target: DeltaTarget, storage: Storage
+    ) -> None:
+        self._snapshot, self._config, self._target = snapshot, config, target
+        self._storage = storage
+
+    @property
+    def name(self) -> str:
+        return self._snapshot.name
+
+    @cached_property
+    def files(self) -> Sequence[WindowFile]:
+        """The active files; one that does not say how many rows it has is of no window."""
+        return [
+            WindowFile(file.location, file.rows or 0, file.bytes, window)
+            for file in self._snapshot.files
+            for window in (None if file.rows is None else self._window(file),)
+        ]
+
+    def rows(self, spark: "SparkSession", paths: Collection[str]) -> "DataFrame":
+        return read_files(spark, "parquet", sorted(paths), self._snapshot.schema)
+
+    def swap(self, removed: Collection[str], added: Sequence[str]) -> bool:
+        """Commit files that change no row."""
+        gone = [file for file in self._snapshot.files if file.location in removed]
+        new = {path: statistics(path, self._storage) for path in added}
+        said = {"upkeep": "compact_files"}
+        return commit_files(self._snapshot, gone, new, {}, said, changes_rows=False)
+
+    def _window(self, file: DataFile) -> Any:
+        """To which window a file belongs, as something that sorts; None: to no single one."""
+        if self._target.mode == "upsert":
+            return 0  # its rows lie in no order of windows
+        column = self._snapshot.column_name(window_column(self._target))
+        if column is None:
+            return None
+        least, most = self._snapshot.bounds(column)[file.number]
+        if least is None:
+            return None
+        if column == WINDOW_START:
+            full = self._snapshot.nulls(column)[file.number] == 0
+            return least if least == most and full else None
+        if self._config.is_sliced:
+            return None
+        number = self._config.grid.index(self._moment(least))
+        wanted = Selection(self._snapshot, column, [self._config.grid.window(number)])
+        return number if wanted.holds_all_of([file]) else None
+
+    def _moment(self, value: Any) -> datetime:
+        zone = self._config.grid.zone
+        if not isinstance(value, datetime):
+            value = datetime.combine(value, datetime.min.time())
+        return value.astimezone(zone) if value.tzinfo else on_clock(value, zone)

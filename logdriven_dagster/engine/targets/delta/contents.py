@@ -1,0 +1,32 @@
+"""What Delta tables hold, read from their logs."""
+
+from collections.abc import Iterator, Sequence
+
+from logdriven_dagster.config.models.types.delta import DeltaTarget
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.queries.schemas import columns_of
+from logdriven_dagster.engine.storage.garbage import Garbage, Search
+from logdriven_dagster.engine.targets.contents import Contents, Holdings
+from logdriven_dagster.engine.targets.delta.first_contact import unknown_files
+from logdriven_dagster.engine.targets.delta.garbage import leftovers
+from logdriven_dagster.engine.targets.delta.table import open_target
+from logdriven_dagster.engine.targets.first_contact import what_becomes
+
+
+class DeltaContents(Contents):
+    """Answers what targets of type delta hold."""
+
+    def holdings(self, project: Project, table: str, target: DeltaTarget) -> Holdings:
+        found = open_target(project, table, target)
+        return Holdings() if found is None else Holdings(columns_of(found.schema), found.rows)
+
+    def rows_of_others(
+        self, project: Project, targets: Sequence[tuple[str, DeltaTarget]]
+    ) -> Iterator[str | None]:
+        for table, target in targets:
+            found = open_target(project, table, target)
+            holds = found is not None and bool(unknown_files(found))
+            yield what_becomes(target.path or table, target) if holds else None
+
+    def leftovers(self, search: Search, table: str, target: DeltaTarget) -> Iterator[Garbage]:
+        return leftovers(search, table, target)

@@ -1,0 +1,30 @@
+"""The first window of a Delta table that others filled."""
+
+from logdriven_dagster.config.models.types.delta import DeltaTarget
+from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
+from logdriven_dagster.engine.queries.schemas import WINDOW_START
+from logdriven_dagster.engine.targets.delta.history import was_published_to
+from logdriven_dagster.engine.targets.first_contact import refusal, stay_beside
+
+
+def files_of_others(snapshot: Snapshot, target: DeltaTarget) -> tuple[DataFile, ...]:
+    """The files that the first window of a table replaces; TerminalStepError: refused."""
+    others = unknown_files(snapshot) if stay_beside(target) else ()
+    if others and target.existing_rows == "refuse":
+        raise refusal(snapshot.name)
+    return others
+
+
+def unknown_files(snapshot: Snapshot) -> tuple[DataFile, ...]:
+    """The files of a table whose rows are all others'; none once a window wrote one.
+
+    Engines that write files anew need not say what they hold: then the log says whether a window
+    was ever published.
+    """
+    if snapshot.column_name(WINDOW_START) is not None:
+        bounds, nulls = snapshot.bounds(WINDOW_START), snapshot.nulls(WINDOW_START)
+        if any(least is not None for least, _ in bounds):
+            return ()
+        if None in nulls and was_published_to(snapshot):
+            return ()
+    return snapshot.files

@@ -1,0 +1,41 @@
+"""Files of a Delta table that are written anew without some of their rows."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
+from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.storage.staging import (
+    ONLY_COMMITTED,
+    read_files,
+    rows_of_files,
+    staging_folder,
+)
+from logdriven_dagster.engine.targets.staged_files import in_few_files
+from logdriven_dagster.model.runs import WindowRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def rows_but(
+    spark: "SparkSession",
+    snapshot: Snapshot,
+    files: Sequence[DataFile],
+    condition: str,
+    *,
+    run: WindowRun,
+    data: Folder,
+) -> tuple[str, ...]:
+    """Write the rows of the files of which a condition is not true into new ones, for a window."""
+    frame = read_files(spark, "parquet", [file.location for file in files], snapshot.schema)
+    kept = in_few_files(frame.where(f"NOT coalesce({condition}, false)"))
+    folder = staging_folder(data, run.job_id, f"{run.step_id}__kept")
+    writer = kept.write.mode("append").options(**ONLY_COMMITTED)
+    try:
+        run_action(spark, f"{run.label}: keep", lambda: writer.parquet(folder.location))
+    except BaseException:
+        folder.remove()
+        raise
+    return tuple(file for file, rows in rows_of_files(folder).items() if rows)

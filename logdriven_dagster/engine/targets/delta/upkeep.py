@@ -1,0 +1,57 @@
+"""Upkeep of Delta tables: files that were replaced long ago go, and old commits of the log."""
+
+from datetime import timedelta
+from math import ceil
+
+from logdriven_dagster.engine.delta.features import refuse_unwritable
+from logdriven_dagster.engine.delta.tables import Snapshot
+from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.targets.delta.compaction import DeltaNow
+from logdriven_dagster.engine.targets.delta.table import delta_folder, open_target
+from logdriven_dagster.engine.targets.upkeep import Expiring, Upkeep, remove_files, sizes_of
+from logdriven_dagster.model.upkeep import Upkept
+
+
+class DeltaUpkeep(Upkeep):
+    """See `Upkeep`.
+
+    Who published what, and fences, are transactions, which the log keeps whatever goes: so nobody
+    has to ask which attempts have not ended.
+    """
+
+    @property
+    def name(self) -> str:
+        return self.table.table
+
+    @property
+    def data(self) -> Folder:
+        return delta_folder(self.project, self.name, self.target).within("data")
+
+    def load(self) -> DeltaNow | None:
+        snapshot = self._now()
+        if snapshot is None:
+            return None
+        return DeltaNow(snapshot, self.table, self.target, self.data.storage)
+
+    def expire(self, rule: Expiring, *, really: bool) -> Upkept:
+        """Remove files that were replaced longer ago than asked for.
+
+        Commits go behind a checkpoint once they are older than `delta.logRetentionDuration` says.
+        """
+        snapshot = self._now()
+        assert snapshot is not None
+        hours = max(0, ceil(rule.older_than / timedelta(hours=1)))
+        sizes = sizes_of(self.project, snapshot.removed_files(hours, keep=rule.options.keep))
+        if really:
+            remove_files(self.project, sizes, snapshot.named_files() - set(sizes))
+            snapshot.table.create_checkpoint()
+            snapshot.table.cleanup_metadata()
+        verb = "removed" if really else "would be removed"
+        text = f"{len(sizes)} files of older versions {verb}" if sizes else "no old files"
+        return Upkept(text, 0, len(sizes), sum(sizes.values()), self.name)
+
+    def _now(self) -> Snapshot | None:
+        snapshot = open_target(self.project, self.name, self.target)
+        if snapshot is not None:
+            refuse_unwritable(snapshot)
+        return snapshot

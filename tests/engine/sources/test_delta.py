@@ -1,0 +1,200 @@
+"""Delta tables of others as sources: exactly the rows of one version of their log."""
+
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyarrow.parquet import read_table
+
+from logdriven_dagster.errors import TerminalStepError
+from tests.builders import day
+from tests.engine.laboratory import Lab
+
+
+def rows(*days: int, place: str = "x") -> pa.Table:
+    """A row for each of these days of January, in UTC."""
+    utc = [datetime(2022, 1, 1) + timedelta(days=n - 1) for n in days]
+    return pa.table(
+        {
+            "at": pa.array(utc, pa.timestamp("us", "UTC")),
+            "n": pa.array(days, pa.int64()),
+            "place": [place] * len(days),
+        }
+    )
+
+
+@pytest.fixture
+def shared(lab: Lab) -> Path:
+    """The folder of a table that others write: each day in a file of its own."""
+    lab.settings["timezone"] = "UTC"
+    folder = lab.root / "shared table"
+    for n in (1, 2, 3):
+        write_deltalake(folder, rows(n), mode="append")
+    return folder
+
+
+def make(lab: Lab, folder: Path, **source: Any) -> None:
+    described = {"type": "delta", "path": folder.name, **source}
+    lab.table("ods.t", {"source": described, "target": {"type": "parquet"}}, depends_on=[])
+
+
+def numbers(lab: Lab) -> list[int]:
+    return sorted(row.n for row in lab.engine.read("ods.t").collect())
+
+
+@pytest.mark.connect
+def test_the_rows_of_the_newest_version_are_read_and_counted(lab: Lab, shared: Path):
+    write_deltalake(shared, rows(7, 8), mode="overwrite")
+    make(lab, shared)
+    assert lab.run("ods.t", day(1)).counts.source == 2
+    assert numbers(lab) == [7, 8]
+
+
+def test_a_window_reads_its_own_rows_out_of_files_that_can_hold_them(lab: Lab, shared: Path):
+    DeltaTable(shared).optimize.compact()
+    write_deltalake(shared, rows(4), mode="append")
+    make(lab, shared, window_column="AT")
+    for n in (2, 4):
+        assert lab.run("ods.t", day(n)).counts.target == 1
+    assert numbers(lab) == [2, 4]
+
+
+def test_files_of_other_windows_are_not_opened(lab: Lab, shared: Path):
+    make(lab, shared, window_column="at")
+    for file in shared.glob("*.parquet"):
+        if read_table(file).column("n").to_pylist() == [3]:
+            file.unlink()
+    assert lab.run("ods.t", day(2)).counts.target == 1
+
+
+def test_values_of_partitions_come_from_the_log(lab: Lab):
+    """Whatever the paths say."""
+    lab.settings["timezone"] = "UTC"
+    folder = lab.root / "parted"
+    for place in ("a b", "ü+%/1", None):
+        write_deltalake(folder, rows(1, place=place), mode="append", partition_by=["place"])
+    make(lab, folder, window_column="at")
+    assert lab.run("ods.t", day(1)).counts.source == 3
+    found = lab.engine.read("ods.t").collect()
+    assert sorted((row.place for row in found), key=str) == [None, "a b", "ü+%/1"]
+    assert lab.engine.read("ods.t").columns == ["at", "n", "place"]
+
+
+def test_partitions_by_day_are_passed_over_by_window(lab: Lab):
+    lab.settings["timezone"] = "UTC"
+    folder = lab.root / "parted"
+    days = pa.array([date(2022, 1, n) for n in (1, 2)])
+    write_deltalake(folder, pa.table({"d": days, "n": [1, 2]}), partition_by=["d"])
+    make(lab, folder, window_column="d")
+    next(folder.glob("d=2022-01-01/*.parquet")).unlink()
+    lab.run("ods.t", day(2))
+    assert numbers(lab) == [2]
+
+
+def test_what_is_no_delta_table_is_told_by_its_path(lab: Lab):
+    make(lab, lab.root / "nothing")
+    with pytest.raises(TerminalStepError, match="nothing: there is no Delta table"):
+        lab.run("ods.t", day(1))
+
+
+def test_rows_that_deletion_vectors_name_are_left_out(lab: Lab):
+    lab.settings["timezone"] = "UTC"
+    folder = lab.root / "deleted"
+    write_deltalake(folder, rows(1, 2, 3, 4))
+
+    def delete(actions: list[Any]) -> None:
+        for action in actions:
+            if "protocol" in action:
+                features = {"readerFeatures": ["deletionVectors"]}
+                features |= {"writerFeatures": ["deletionVectors"]}
+                action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+            if "add" in action:
+                action["add"]["deletionVector"] = vector([0, 2])
+
+    edit(folder, delete)
+    make(lab, folder)
+    assert lab.run("ods.t", day(1)).counts.target == 2
+    assert numbers(lab) == [2, 4]
+
+
+def vector(deleted: list[int]) -> Mapping[str, Any]:
+    """Row numbers as a deletion vector within the log."""
+    roaring = struct.pack("<IIHHI", 12346, 1, 0, len(deleted) - 1, 16)
+    roaring += struct.pack(f"<{len(deleted)}H", *deleted)
+    data = struct.pack("<IQI", 1681511377, 1, 0) + roaring
+    padded = data + bytes(-len(data) % 4)
+    described = {"storageType": "i", "pathOrInlineDv": z85(padded), "sizeInBytes": len(data)}
+    return {**described, "cardinality": len(deleted)}
+
+
+def z85(data: bytes) -> str:
+    digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    words = struct.unpack(f">{len(data) // 4}I", data)
+    return "".join(digits[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0))
+
+
+def edit(folder: Path, change: Any) -> None:
+    """Change the actions of the first commit."""
+    path = folder / f"_delta_log/{0:020}.json"
+    actions = [json.loads(line) for line in path.read_text().splitlines()]
+    change(actions)
+    path.write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def test_a_column_whose_type_has_grown_is_read_from_files_of_before(lab: Lab):
+    folder = lab.root / "grown"
+    write_deltalake(folder, pa.table({"n": pa.array([7], pa.int32())}))
+
+    def grow(actions: Iterable[Any]) -> None:
+        for action in actions:
+            if "protocol" in action:
+                features = {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening"]}
+                action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+            if "metaData" in action:
+                text = action["metaData"]["schemaString"]
+                action["metaData"]["schemaString"] = text.replace("integer", "long")
+
+    edit(folder, grow)
+    make(lab, folder)
+    lab.run("ods.t", day(1))
+    assert lab.engine.read("ods.t").dtypes == [("n", "bigint")]
+    assert numbers(lab) == [7]
+
+
+NAMED = {"columnMapping": "column mapping by name", "catalogManaged": "(?i)catalog.managed"}
+
+
+@pytest.mark.parametrize("feature", ["columnMapping", "catalogManaged", "somethingNew"])
+def test_what_of_the_protocol_cannot_be_read_is_named(lab: Lab, shared: Path, feature: str):
+    def require(actions: Iterable[Any]) -> None:
+        for action in actions:
+            if "protocol" in action:
+                listed = {"readerFeatures": [feature], "writerFeatures": [feature]}
+                action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **listed}
+            if "metaData" in action and feature == "columnMapping":
+                action["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
+                schema = json.loads(action["metaData"]["schemaString"])
+                for number, field in enumerate(schema["fields"], 1):
+                    mapped = {"delta.columnMapping.id": number}
+                    mapped["delta.columnMapping.physicalName"] = f"col-{number}"
+                    field["metadata"] = mapped
+                action["metaData"]["schemaString"] = json.dumps(schema)
+
+    edit(shared, require)
+    make(lab, shared)
+    with pytest.raises(TerminalStepError, match=NAMED.get(feature, feature)):
+        lab.run("ods.t", day(1))
+
+
+def test_a_table_of_ours_is_a_source_like_any_other(lab: Lab):
+    lab.table("ods.first", {"sql": "SELECT 1L AS n", "target": {"type": "delta", "path": "first"}})
+    lab.run("ods.first", day(1))
+    make(lab, lab.root / "first")
+    lab.run("ods.t", day(1))
+    assert numbers(lab) == [1]

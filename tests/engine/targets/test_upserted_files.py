@@ -1,0 +1,125 @@
+"""Upserts: by key, once each, and never an older window over a newer one."""
+
+from typing import Any
+
+import pytest
+
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.runs import Merged
+from tests.builders import day
+from tests.engine.laboratory import Lab, held
+
+UPSERTS = {
+    "iceberg": {"type": "iceberg", "mode": "upsert", "key": ["id"]},
+    "delta": {"type": "delta", "mode": "upsert", "key": ["id"]},
+    "sqlite": {"type": "jdbc", "connection": "lite", "table": "t", "mode": "upsert", "key": ["id"]},
+}
+
+
+@pytest.fixture(params=UPSERTS)
+def target(request: pytest.FixtureRequest) -> Any:
+    return UPSERTS[request.param]
+
+
+def upsert(lab: Lab, n: int, values: str, target: Any) -> Merged | None:
+    """What the window's publication says that it did."""
+    lab.table("ods.t", {"sql": f"SELECT * FROM VALUES {values} AS t(id, v)", "target": target})
+    return lab.run("ods.t", day(n)).published[0].merged
+
+
+@pytest.mark.connect
+def test_new_keys_are_added_and_known_ones_replaced(lab: Lab, target: Any):
+    upsert(lab, 1, "(1, 'a'), (2, 'a')", target)
+    upsert(lab, 2, "(2, 'b'), (3, 'b')", target)
+    assert lab.rows("ods.t") == [(1, "a"), (2, "b"), (3, "b")]
+    assert lab.rows("ods.t", day(1)) == [(1, "a")]
+
+
+def test_an_older_window_never_replaces_a_newer_ones_row(lab: Lab, target: Any):
+    upsert(lab, 3, "(1, 'new')", target)
+    upsert(lab, 2, "(1, 'old'), (2, 'old')", target)
+    assert lab.rows("ods.t") == [(1, "new"), (2, "old")]
+
+
+def test_the_same_window_replaces_its_own_rows(lab: Lab, target: Any):
+    for value in "ab":
+        upsert(lab, 1, f"(1, '{value}')", target)
+    assert lab.rows("ods.t") == [(1, "b")]
+
+
+def test_an_empty_window_changes_nothing(lab: Lab, target: Any):
+    upsert(lab, 1, "(1, 'a')", target)
+    lab.table("ods.t", {"sql": "SELECT 1 AS id, 'b' AS v WHERE 1 = 0", "target": target})
+    lab.run("ods.t", day(2))
+    assert lab.rows("ods.t") == [(1, "a")]
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ("(1, 'a'), (1, 'b')", "2 rows have one key: id=1"),
+        ("(1, 'a'), (CAST(NULL AS INT), 'b')", "a key must not be null: id=None"),
+    ],
+)
+def test_keys_that_do_not_identify_a_row_are_refused(lab: Lab, target: Any, values: str, text: str):
+    with pytest.raises(TerminalStepError, match=text):
+        upsert(lab, 1, values, target)
+
+
+def test_an_upsert_says_what_it_inserted_and_what_it_updated(lab: Lab, target: Any):
+    assert upsert(lab, 1, "(1, 'a'), (2, 'a')", target) == Merged(inserted=2, updated=0)
+    assert upsert(lab, 3, "(2, 'c'), (3, 'c')", target) == Merged(inserted=1, updated=1)
+    assert upsert(lab, 3, "(2, 'd')", target) == Merged(inserted=0, updated=1)
+    older = upsert(lab, 2, "(1, 'b'), (2, 'b'), (4, 'b')", target)
+    assert older == Merged(inserted=1, updated=1)  # a newer window wrote 2
+
+
+def test_a_published_upsert_that_is_published_again_says_the_same(lab: Lab, target: Any):
+    upsert(lab, 1, "(1, 'a')", target)
+    lab.table("ods.t", {"sql": "SELECT explode(array(1, 2)) AS id, 'b' AS v", "target": target})
+    with lab.session("ods.t", day(2)) as session:
+        session.stage(lab.project.table("ods.t").steps[0])
+        keeper, staged = session._staged["step_1"]
+        told = [keeper.publish(staged, held)[0].merged for _ in range(2)]
+    assert told == [Merged(inserted=1, updated=1)] * 2
+
+
+def test_columns_that_the_result_lacks_keep_their_values(lab: Lab, target: Any):
+    upsert(lab, 1, "(1, 'a'), (2, 'a')", target)
+    step = {"sql": "SELECT explode(array(2, 3)) AS id, 9 AS n", "target": target}
+    lab.table("ods.t", step, missing_columns="allow")
+    lab.run("ods.t", day(2))
+    assert lab.rows("ods.t") == [(1, "a", None), (2, "a", 9), (3, None, 9)]
+
+
+def test_rows_of_others_in_an_iceberg_table_are_older_than_any_window(lab: Lab):
+    pyarrow = pytest.importorskip("pyarrow")
+    catalog = lab.engine._open_catalog()
+    others = pyarrow.table({"id": [1, 2, 2], "v": ["old", "old", "twice"]})
+    catalog.create_namespace("ods")
+    catalog.create_table("ods.t", others.schema).append(others)
+    done = upsert(lab, 1, "(2, 'new'), (3, 'new')", UPSERTS["iceberg"])
+    assert done == Merged(inserted=1, updated=1)
+    assert lab.rows("ods.t") == [(1, "old"), (2, "new"), (3, "new")]
+
+
+def test_only_files_with_a_matching_key_are_written_anew(lab: Lab):
+    target = UPSERTS["iceberg"]
+    for n in (1, 2, 3):
+        upsert(lab, n, f"({n}, 'a')", target)
+    before = files(lab)
+    upsert(lab, 4, "(2, 'b'), (9, 'b')", target)
+    assert len(before & files(lab)) == 2
+    assert lab.rows("ods.t") == [(1, "a"), (2, "b"), (3, "a"), (9, "b")]
+
+
+def test_several_columns_make_a_key(lab: Lab):
+    target = {**UPSERTS["iceberg"], "key": ["id", "v"]}
+    upsert(lab, 1, "(1, 'a'), (1, 'b')", target)
+    upsert(lab, 2, "(1, 'b'), (1, 'c')", target)
+    assert lab.rows("ods.t") == [(1, "a"), (1, "b"), (1, "c")]
+
+
+def files(lab: Lab) -> set[str]:
+    table = lab.engine._catalog.load_table("ods.t")
+    return {task.file.file_path for task in table.scan().plan_files()}
