@@ -65,7 +65,14 @@ def test_it_needs_what_the_package_needs_but_for_spark_and_the_web_server():
 EXTRAS = ("java", "postgres", "mysql", "kafka", "delta", "connect", "s3", "gs", "abfs", "notify")
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
+def extras() -> list[str]:
+    """The extras of the package but for that of its demo."""
+    section = (ROOT / "pyproject.toml").read_text().partition("optional-dependencies]\n")[2]
+    found = re.findall(r"^(\w+) = ", section.partition("\n[")[0], re.MULTILINE)
+    return [each for each in found if each != "demo"]
+
+
+@pytest.mark.parametrize("extra", extras())
 def test_its_extras_are_those_of_the_package(extra: str):
     assert requirements("core/pyproject.toml", extra) == requirements("pyproject.toml", extra)
 
