@@ -14,14 +14,14 @@ _PATIENCE_SECONDS = 120
 
 
 @contextmanager
-def foreign_server(folder: Path, settings: Mapping[str, str] = {}) -> Iterator[str]:
+def foreign_server(
+    folder: Path, settings: Mapping[str, str] = {}, port: int | None = None
+) -> Iterator[str]:
     """A server that is ready for work, its files below a folder; the URL."""
     package = find_spec("pyspark")
     assert package is not None
     home = Path(str(package.origin)).parent
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = port or free_port()
     configured = {
         "spark.connect.grpc.binding.port": str(port),
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -47,6 +47,12 @@ def foreign_server(folder: Path, settings: Mapping[str, str] = {}) -> Iterator[s
     finally:
         server.terminate()
         server.wait(30)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def _wait_for(port: int, server: "subprocess.Popen[bytes]", log: Path) -> None:

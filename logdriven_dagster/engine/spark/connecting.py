@@ -12,6 +12,7 @@ from logdriven_dagster.config.locations import as_path, is_remote, location_of
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact, resolve
+from logdriven_dagster.engine.spark import dead_sessions
 from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.server import state as server_state
 from logdriven_dagster.engine.spark.settings import given_settings
@@ -121,6 +122,7 @@ def connect(project: Project, url: str) -> "SparkSession":
         # A server keeps what its clients leave behind for hours.
         atexit.register(session.stop)
         if not is_ours(session):
+            dead_sessions.served_by_others(session)
             _tell_what_stays(session, project)
         refuse_other_zone(session, project)
     except UsageError:

@@ -8,8 +8,13 @@ from subprocess import TimeoutExpired
 from typing import Any
 
 from logdriven_dagster.engine.spark.classic import internals
+from logdriven_dagster.engine.spark.connect.errors import session_is_lost
 
 _forgotten: list[Any] = []
+_served: list[Any] = []
+"""The process's session on a server of others."""
+_lost: list[Any] = []
+"""That session, once its server does not know it any more."""
 _PATIENCE_SECONDS = 5.0
 """How long a JVM that does not answer any more may take to be gone."""
 
@@ -18,7 +23,7 @@ def cause_of_death(error: Exception) -> str | None:
     """Why the JVM is gone, if it is; one that does not answer may take a moment until it is."""
     process = _process()
     if process is None:
-        return None
+        return _loss_of_a_server(error)
     try:
         code = process.wait(_PATIENCE_SECONDS if _is_silence(error) else 0)
     except TimeoutExpired:
@@ -27,13 +32,19 @@ def cause_of_death(error: Exception) -> str | None:
 
 
 def is_dead() -> bool:
-    """Whether this process has started a JVM for Spark that is gone."""
+    """Whether this process has started a JVM for Spark that is gone, or has lost its server."""
     process = _process()
-    return process is not None and process.poll() is not None
+    return bool(_lost) or (process is not None and process.poll() is not None)
 
 
 def forget() -> None:
-    """Make PySpark start another JVM when a session is asked for next."""
+    """Make PySpark start another JVM, or connect anew, when a session is asked for next."""
+    if _lost:
+        session = _lost.pop()
+        _forgotten.append(session)
+        session.release_session_on_close = False  # nobody is there to release it
+        session.stop()
+        return
     gateway: Any = internals.gateway()
     with suppress(Exception):
         gateway.shutdown()
@@ -41,9 +52,23 @@ def forget() -> None:
     _forgotten.append(gateway)
 
 
+def served_by_others(session: Any) -> None:
+    """Remember the process's session on a server that this project has not started."""
+    _served[:], _lost[:] = [session], []
+
+
 def number() -> int:
-    """How many JVMs of this process were forgotten: sessions from before the last are of no use."""
+    """How many Sparks of this process were forgotten: sessions from before the last are useless."""
     return len(_forgotten)
+
+
+def _loss_of_a_server(error: Exception) -> str | None:
+    """Say so if the server of others does not know the process's session any more."""
+    if not any(map(session_is_lost, _links(error))) or not (_served or _lost):
+        return None
+    _lost.extend(_served)
+    _served.clear()
+    return "its server does not answer, or was started anew"
 
 
 def _cause(code: int) -> str:

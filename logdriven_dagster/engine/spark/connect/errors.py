@@ -7,8 +7,11 @@ from logdriven_dagster.engine.spark.jvm_exception import JvmException
 _LOST = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED"})
 """States of gRPC in which the server, or the way to it, is gone."""
 
-_FORGOTTEN = ("INVALID_HANDLE.", "INVALID_CURSOR.")
+_FORGOTTEN = ("INVALID_HANDLE.", "INVALID_CURSOR.", "NO_ACTIVE_SESSION")
 """Conditions of a server that was started anew, or that gave up waiting for us."""
+
+_SESSION_GONE = ("INVALID_HANDLE.SESSION_", "NO_ACTIVE_SESSION")
+"""Those of a session that is of no use any more: PySpark's client closes it then."""
 
 
 def causes(error: BaseException) -> tuple[JvmException, ...]:
@@ -41,6 +44,15 @@ def _chain(details: Any) -> tuple[JvmException, ...]:
             break
         index = entry.cause_idx
     return tuple(chain)
+
+
+def session_is_lost(error: BaseException) -> bool:
+    """Whether the server does not answer any more, or was started anew and forgot the session."""
+    untyped: Any = error
+    unanswered = hasattr(error, "getGrpcStatusCode") and untyped.getGrpcStatusCode() is not None
+    if unanswered and untyped.getGrpcStatusCode().name == "UNAVAILABLE":
+        return True
+    return (_condition(error) or "").startswith(_SESSION_GONE)
 
 
 def _of_grpc(error: Any) -> JvmException:
