@@ -89,13 +89,13 @@ def _in_counts(project: Project, jobs: list[Any], steps: list[Any]) -> Iterator[
 
 def _in_rows(project: Project, source: Path) -> Iterator[str]:
     """Every flight of the source is in both tables of flights, once."""
-    end = project.table("ods.flights").end
-    assert end is not None
+    table = project.table("ods.flights")
+    assert table.default_start is not None
+    assert table.end is not None
+    first, end = ((day.year, day.month, day.day) for day in (table.default_start, table.end))
     with source.open(newline="") as file:
         flights = [tuple(row[name] for name in _FLIGHT) for row in csv.DictReader(file)]
-    wanted = Counter(
-        flight for flight in flights if tuple(map(int, flight[:3])) < (end.year, end.month, end.day)
-    )
+    wanted = Counter(flight for flight in flights if first <= tuple(map(int, flight[:3])) < end)
     for name in ("ods.flights", "dwd.flights"):
         rows = _rows(project, name)
         there = Counter(tuple(str(row[name]) for name in _FLIGHT if name in row) for row in rows)
