@@ -103,11 +103,12 @@ test-core: $(VENV)/.installed-dev ## a host of logdriven_dagster-core[client], w
 N ?= 200
 SEED ?= 1
 LOG ?= sqlite
+STORAGE ?= local
 WINDOWS ?=
 RATE ?= 0.03
-faults: $(VENV)/.installed-dev ## kill and freeze runners N times, or in RATE of WINDOWS; LOG=postgresql: see docs/reliability.md
+faults: $(VENV)/.installed-dev ## kill and freeze runners N times, or in RATE of WINDOWS; LOG=postgresql STORAGE=s3: see docs/reliability.md
 	scripts/test_packages.sh
-	$(BIN)/python -m tests.faults $(if $(WINDOWS),--windows $(WINDOWS) --rate $(RATE),$(N)) --seed $(SEED) --log $(LOG)
+	$(BIN)/python -m tests.faults $(if $(WINDOWS),--windows $(WINDOWS) --rate $(RATE),$(N)) --seed $(SEED) --log $(LOG) --storage $(STORAGE)
 
 test-hosts: $(VENV)/.installed-dev ## run projects on hosts that share nothing, cut them off, kill them; as root
 	scripts/test_packages.sh postgresql

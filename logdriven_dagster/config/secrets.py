@@ -26,7 +26,7 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_SECRETS = re.compile(
-    r"(provider|location|endpoint|url|uri|file|path|class|type|length|enabled|column)$",
+    r"(provider|location|endpoint|url|uri|file|path|class|type|length|enabled|column|key.?id)$",
     re.IGNORECASE,
 )
 _REFERENCE = re.compile(r"\$\{(?:env:([A-Za-z_][A-Za-z0-9_]*)|file:([^}\s]+))\}")

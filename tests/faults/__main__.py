@@ -10,13 +10,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 from tests.faults.driver import OFTEN, driving
 from tests.faults.peers import STARTS, URL_VARIABLE, Peer, new_peer, private_server
 from tests.faults.projects import Scenario, make_scenario
 from tests.faults.report import Report, markdown
+from tests.faults.stores import Stores, failing_stores
 
 _DAYS = 14
 _TABLES = 5
@@ -25,22 +27,26 @@ _TABLES = 5
 
 @contextmanager
 def scenarios(
-    log: str, folder: Path, windows: int | None
+    log: str, folder: Path, windows: int | None, stores: Stores | None
 ) -> Iterator[Iterator[tuple[Scenario, Peer | None]]]:
     """One project after the other; run log, catalog and target are of the named kind."""
     names = itertools.cycle(["lake", "database"])
     days = windows // _TABLES if windows else _DAYS
     turns = enumerate(itertools.islice(names, 2 if windows else None))
     if log == "sqlite":
-        yield ((make_scenario(name, folder / str(turn), days), None) for turn, name in turns)
+        make = partial(make_scenario, stores=stores)
+        yield ((make(name, folder / str(turn), days), None) for turn, name in turns)
         return
     with private_server(log) as root:
-        yield (_on_server(root, name, folder / str(turn), days) for turn, name in turns)
+        make = partial(_on_server, root, stores)
+        yield (make(name, folder / str(turn), days) for turn, name in turns)
 
 
-def _on_server(root: Path, name: str, folder: Path, days: int) -> tuple[Scenario, Peer]:
-    peer = new_peer(root, f"faults_{folder.name}")
-    return make_scenario(name, folder, days, f"${{env:{URL_VARIABLE}}}"), peer
+def _on_server(
+    root: Path, stores: Stores | None, name: str, folder: Path, days: int
+) -> tuple[Scenario, Peer]:
+    peer, url = new_peer(root, f"faults_{folder.name}"), f"${{env:{URL_VARIABLE}}}"
+    return make_scenario(name, folder, days, url, stores=stores), peer
 
 
 def rounds(
@@ -49,17 +55,23 @@ def rounds(
     rate: float,
     until: float,
     given: Iterator[tuple[Scenario, Peer | None]],
+    *,
+    stores: Stores | None = None,
 ) -> Iterator[tuple[str, Report]]:
     """Scenario after scenario, each hurt until it is done, until there were enough faults."""
     left = number
     for turn, (scenario, peer) in enumerate(given):
         with driving(scenario, seed * 1000 + turn, peer, rate) as driver:
+            if stores is not None:
+                stores.trouble()
             while (
                 driver.pending
                 and sum(driver.report.faults.values()) < left
                 and time.monotonic() < until
             ):
                 driver.hurt_at_random()
+            if stores is not None:
+                driver.report.faults += stores.calm()
             driver.finish()
         left -= sum(driver.report.faults.values())
         yield scenario.name, driver.report
@@ -74,6 +86,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=240, help="hurt nothing later")
     parser.add_argument("--log", choices=["sqlite", *STARTS], default="sqlite")
+    parser.add_argument(
+        "--storage", choices=["local", "s3"], default="local", help="s3: with a REST catalog"
+    )
     parser.add_argument("--windows", type=int, help="of two projects that are run to their end")
     parser.add_argument("--rate", type=float, default=OFTEN, help="share of windows to hurt")
     parser.add_argument("--out", type=Path, help="a file that holds the report so far")
@@ -85,10 +100,11 @@ def main() -> int:
     until = began + 60 * given.minutes
     with (
         tempfile.TemporaryDirectory() as folder,
-        scenarios(given.log, Path(folder), given.windows) as in_turn,
+        failing_stores(Path(folder)) if given.storage == "s3" else nullcontext() as stores,
+        scenarios(given.log, Path(folder), given.windows, stores) as in_turn,
     ):
         number = given.number or math.inf
-        for name, report in rounds(number, given.seed, given.rate, until, in_turn):
+        for name, report in rounds(number, given.seed, given.rate, until, in_turn, stores=stores):
             projects[name].add(report)
             total.add(report)
             done = sum(total.faults.values())
@@ -106,7 +122,8 @@ def told(
     """The report so far, with the command that makes it again."""
     minutes = (time.monotonic() - began) / 60
     asked = f"N={given.number}" if given.number else f"WINDOWS={given.windows} RATE={given.rate}"
-    heading = f"`make faults {asked} SEED={given.seed} LOG={given.log}`, {minutes:.0f} minutes"
+    places = f"LOG={given.log} STORAGE={given.storage}"
+    heading = f"`make faults {asked} SEED={given.seed} {places}`, {minutes:.0f} minutes"
     return markdown(heading, projects, total)
 
 

@@ -112,6 +112,8 @@ class Driver:
 
     def _random_point(self, fault: str, points: Iterable[str]) -> Fault:
         never = {"in the heartbeat", _CATALOG if self.scenario.name == "database" else _TARGET}
+        if not self.scenario.has_sql_catalog:
+            never.add(_CATALOG)
         tables = self._runner.plan(NOW).tables.values()
         if not any(table.log.open for table in tables):
             never.add("fenced")  # there is nothing to fence

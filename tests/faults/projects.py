@@ -17,6 +17,7 @@ from logdriven_dagster.engine.targets.files.table import files_folder
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
 from logdriven_dagster.engine.targets.iceberg.table import identifier
 from tests.builders import UTC
+from tests.faults.stores import Stores
 
 SETTINGS = """
     project: faults
@@ -93,6 +94,7 @@ class Scenario:
     name: str
     folder: Path
     days: int
+    has_sql_catalog: bool = True
 
     @property
     def project(self) -> Project:
@@ -174,20 +176,31 @@ def _pointed(folder: Folder, zone: ZoneInfo) -> Iterator[tuple[Any, ...]]:
 
 
 def make_scenario(
-    name: str, folder: Path, days: int, server: str = "", target: str = ""
+    name: str,
+    folder: Path,
+    days: int,
+    server: str = "",
+    target: str = "",
+    *,
+    stores: Stores | None = None,
 ) -> Scenario:
     """Write a project; its run log, catalog and target are SQLite files or one server's database.
 
     The target alone may be on a server. That may be `${env:FAULTS_URL}`, so that each runner has a
-    way of its own to it.
+    way of its own to it. With `stores` warehouse and catalog are theirs.
     """
-    scenario = Scenario(name, folder, days)
+    scenario = Scenario(name, folder, days, has_sql_catalog=stores is None)
+    catalog = f'catalog: "{server}"' if server else ""
     settings = SETTINGS.format(
         run_log=server or "sqlite:///run_log.db",
-        catalog=f'catalog: "{server}"' if server else "",
+        catalog=catalog if stores is None else "",
         database=target or server or "sqlite:///target.db",
         end=_FIRST + timedelta(days),
     )
+    settings = textwrap.dedent(settings).rstrip()
+    if stores is not None:
+        spark = "".join(f"\n    {name}: {value!r}" for name, value in stores.spark.items())
+        settings += f"{spark}\n{stores.settings(folder.name)}"
     _write(folder / "logdriven.yaml", settings)
     for table, text in (LAKE if name == "lake" else DATABASE).items():
         _write(folder / f"tables/{table}.yaml", text)
