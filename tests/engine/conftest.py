@@ -16,7 +16,7 @@ from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 from logdriven_dagster.engine.spark.settings import launch_settings
 from tests.engine.foreign import foreign_server
 from tests.engine.laboratory import Lab
-from tests.lake import STORAGE, Lake
+from tests.lake import CATALOG, STORAGE, CatalogOf, Lake
 
 # The first compiler alone starts fastest, and tests end before the second one pays off.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -61,6 +61,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, lake: Lake) -> Iterator[Any]
 
 
 @pytest.fixture
-def lab(spark: Any, tmp_path: Path, lake: Lake) -> Lab:
+def lab(spark: Any, tmp_path: Path, lake: Lake, catalog_of: CatalogOf) -> Lab:
     stored = lake.settings(tmp_path) if STORAGE == "s3" else {}
+    stored |= catalog_of(CATALOG)
     return Lab(tmp_path, spark, {"connections": {"lite": CONNECTIONS["lite"]}, **stored})
