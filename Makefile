@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo demo-orders demo-events ui picture check test test-spark test-core faults test-hosts bench clean
+.PHONY: help install demo demo-orders demo-events demo-lake ui picture check test test-spark test-core test-lake faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -52,6 +52,10 @@ demo-orders: $(VENV)/.installed ## run an order system in PostgreSQL: keys, chan
 demo-events: $(VENV)/.installed ## count page views from a Kafka topic by the hour, late ones too
 	scripts/test_packages.sh libxerial-sqlite-jdbc-java libxerial-sqlite-jdbc-jni
 	$(BIN)/python -m logdriven_dagster.examples.events --folder $(DEMO)-events
+
+demo-lake: $(VENV)/.installed-dev demo ## run the demo on S3, a REST catalog of Iceberg and PostgreSQL
+	scripts/test_packages.sh postgresql
+	$(BIN)/python -m scripts.lake.demo --folder $(DEMO)-lake --local $(DEMO)
 
 ui: $(VENV)/.installed ## open the example project in Dagster's web interface
 	test -f $(DEMO)/logdriven.yaml || $(BIN)/python -m logdriven_dagster.examples.demo --folder $(DEMO)
@@ -100,6 +104,14 @@ test-core: $(VENV)/.installed-dev ## a host of logdriven_dagster-core[client], w
 	VIRTUAL_ENV=$(CORE)/venv $(UV) "$$(ls $(CORE)/dist/*.whl)[client]"
 	LOGDRIVEN_TEST_CORE=$(CORE)/venv $(BIN)/python -m pytest tests/setup/test_core.py
 
+test-lake: $(VENV)/.installed-dev ## the engine's tests on S3, and Iceberg's over REST, Glue and Hive
+	scripts/test_packages.sh
+	LOGDRIVEN_TEST_STORAGE=s3 $(BIN)/python -m pytest $(TWO) tests/engine
+	for catalog in rest glue hive; do \
+		LOGDRIVEN_TEST_STORAGE=s3 LOGDRIVEN_TEST_CATALOG=$$catalog $(BIN)/python -m pytest $(TWO) \
+			tests/engine/targets tests/scripts/test_catalogs.py -k 'iceberg or catalog' || exit; \
+	done
+
 N ?= 200
 SEED ?= 1
 LOG ?= sqlite
@@ -122,4 +134,4 @@ bench: $(VENV)/.installed-dev ## compare with Spark, SQLMesh, dbt; ROUNDS=3 ONLY
 	$(BIN)/python -m benchmarks --scale $(SCALE) --only '$(ONLY)' $(if $(ROUNDS),--rounds $(ROUNDS))
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(VENV)-spark-* $(CORE) $(DEMO) $(DEMO)-orders $(DEMO)-events .servers .bench dist build *.egg-info
+	rm -rf $(VENV) $(VENV)-spark-* $(CORE) $(DEMO) $(DEMO)-orders $(DEMO)-events $(DEMO)-lake .servers .bench dist build *.egg-info
