@@ -41,10 +41,10 @@ def main() -> int:
         return 2
 
 
-def demonstrate(folder: Path) -> int:
+def demonstrate(folder: Path, example: Path = EXAMPLE) -> int:
     """Prepare the folder, run it, repair the bad day, run it again, compare with the source."""
     say(f"The project and 2013's flights go to {folder}; then Spark starts.")
-    prepare(folder)
+    prepare(folder, example)
     failed = logdriven(folder, "run")
     if failed and bad_day_failed(load_project(folder)):
         logdriven(folder, "status")
@@ -81,9 +81,9 @@ def say(text: str) -> None:
     console().print(f"\n{text}", style="bold", highlight=False)
 
 
-def prepare(folder: Path) -> None:
+def prepare(folder: Path, example: Path = EXAMPLE) -> None:
     """Copy project and data unless they are there; the first time one value is made unreadable."""
-    shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__*"))
+    shutil.copytree(example, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__*"))
     data = folder / "data"
     data.mkdir(exist_ok=True)
     source = _package_data()
