@@ -87,7 +87,7 @@ def catalog_of(lake: Lake, tmp_path: Path, request: pytest.FixtureRequest) -> It
 
         def settings(kind: str) -> dict[str, Any]:
             if kind == "sql":
-                return {}
+                return {"catalog": f"sqlite:///{tmp_path}/catalog.db"}
             if kind == "rest":
                 database = f"sqlite:///{tmp_path}/rest{next(_NUMBERS)}.db"
                 # Its own way to the bucket: the requests of the project are counted alone.

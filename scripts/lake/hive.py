@@ -81,7 +81,8 @@ def _make_lock_tables(folder: Path) -> None:
     )
     gateway: Any = JavaGateway(gateway_parameters=GatewayParameters(port=port))
     try:
-        gateway.jvm.org.apache.hadoop.hive.metastore.txn.TxnDbUtil.prepDb()
+        hive = gateway.jvm.org.apache.hadoop.hive
+        hive.metastore.txn.TxnDbUtil.prepDb(hive.conf.HiveConf())
     finally:
         gateway.shutdown()
         process.stdin.close()

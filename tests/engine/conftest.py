@@ -63,5 +63,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory, lake: Lake) -> Iterator[Any]
 @pytest.fixture
 def lab(spark: Any, tmp_path: Path, lake: Lake, catalog_of: CatalogOf) -> Lab:
     stored = lake.settings(tmp_path) if STORAGE == "s3" else {}
-    stored |= catalog_of(CATALOG)
+    if (STORAGE, CATALOG) != ("local", "sql"):
+        stored |= catalog_of(CATALOG)
     return Lab(tmp_path, spark, {"connections": {"lite": CONNECTIONS["lite"]}, **stored})
