@@ -1,0 +1,91 @@
+"""`logdriven validate --connect` tries every place that the project names."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scripts.lake import rest_catalog, s3
+from scripts.lake.faults import Fault
+from scripts.lake.serving import Server
+
+CHECK = ("validate", "--connect", "--json")
+
+
+@pytest.fixture
+def servers(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Server, Server]]:
+    folder = tmp_path_factory.mktemp("lake")
+    monkeypatch.setenv("LAKE_SECRET", s3.SECRET)
+    monkeypatch.setenv("CREDENTIAL", rest_catalog.CREDENTIAL)
+    with s3.start({"lake": folder / "bucket"}) as objects:
+        uri, reached = f"sqlite:///{folder / 'catalog.db'}", s3.properties(objects.url)
+        with rest_catalog.start(uri, "s3://lake/wh", reached) as catalog:
+            yield objects, catalog
+
+
+def written(shop: Path, servers: tuple[Server, Server], **changes: object) -> None:
+    objects, catalog = servers
+    given = {
+        "warehouse": "s3://lake/shop",
+        "storage": s3.properties(objects.url) | {"s3.secret-access-key": "${env:LAKE_SECRET}"},
+        "catalog": rest_catalog.properties(catalog.url) | {"credential": "${env:CREDENTIAL}"},
+    }
+    file = shop / "logdriven.yaml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | given | changes))
+
+
+def test_places_that_answer_are_reached_and_nothing_is_left_there(
+    shop: Path, servers: tuple[Server, Server], logdriven: Any
+):
+    written(shop, servers)
+    answer = logdriven(*CHECK)
+    assert answer.code == 0
+    assert answer.json["places"] == {"run log": None, "warehouse": None, "catalog": None}
+    assert servers[0].faults.requests["PutObject"] > 0
+    left = servers[0].service.buckets["lake"].folder
+    assert not [path for path in left.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("LAKE_SECRET", "warehouse", "SignatureDoesNotMatch"), ("CREDENTIAL", "catalog", "client")],
+)
+def test_what_is_refused_is_told_with_the_fields_to_check_and_without_the_secret(
+    shop: Path,
+    servers: tuple[Server, Server],
+    logdriven: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: tuple[str, str, str],
+):
+    variable, place, said = wrong
+    written(shop, servers)
+    monkeypatch.setenv(variable, "not:the-right-one-at-all")
+    answer = logdriven(*CHECK)
+    assert answer.code == 2
+    problem = answer.json["places"][place]
+    assert said in problem
+    assert "check " in problem
+    assert "storage in logdriven.yaml" in problem
+    assert "not:the-right-one-at-all" not in answer.out + answer.err
+
+
+def test_a_store_that_nobody_serves_is_told(
+    shop: Path, servers: tuple[Server, Server], logdriven: Any
+):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    storage = s3.properties(f"http://127.0.0.1:{port}")
+    storage["s3.secret-access-key"] = "${env:LAKE_SECRET}"
+    written(shop, servers, storage=storage)
+    assert f"127.0.0.1:{port}" in logdriven(*CHECK).json["places"]["warehouse"]
+
+
+def test_a_catalog_that_fails_is_told(shop: Path, servers: tuple[Server, Server], logdriven: Any):
+    written(shop, servers)
+    servers[1].faults.plan(Fault("503", times=None))
+    assert logdriven(*CHECK).json["places"]["catalog"]
