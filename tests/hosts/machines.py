@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -66,6 +66,7 @@ class Host:
         self._namespaces.kill()
         self._namespaces.wait()
         first.wait()
+        self.switch.unplug(self.name)
 
     def start(self, *command: str | Path, log: str, **variables: str) -> Process:
         """Start a program, which writes into a file on the host's disk."""
@@ -126,6 +127,11 @@ class Switch:
         self._ip("link", "add", name, "type", "veth", *there)
         self.mend(name)
         self._ip("link", "set", name, "up")
+
+    def unplug(self, name: str) -> None:
+        """Take the cable away, which otherwise goes with the host, but some time later."""
+        with suppress(subprocess.CalledProcessError):
+            self._ip("link", "delete", name)
 
     def cut(self, name: str) -> None:
         self._ip("link", "set", name, "nomaster")
