@@ -65,6 +65,11 @@ class Lab:
         return load_project(self.root)
 
     @property
+    def warehouse(self) -> Path:
+        """The folder of the warehouse, to look into it; a bucket is a folder as well."""
+        return self.root / ".logdriven" / "warehouse"
+
+    @property
     def engine(self) -> Engine:
         return Engine(self.project, self.spark)
 

@@ -18,7 +18,7 @@ from logdriven_dagster.engine.spark.settings import _drivers
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.windows import Slice
-from tests.builders import UTC, day, warehouse
+from tests.builders import UTC, day
 from tests.engine.laboratory import Lab
 from tests.kafka.peer import Peer, running_peer
 from tests.patience import within
@@ -93,7 +93,7 @@ def test_every_message_is_counted_once(lab: Lab, peer: Peer):
     window = slice_of(peer, topic)
     table(lab, topic)
     assert lab.run("ods.t", window).counts == Counts(100, 100, 100, 0)
-    assert len(list(warehouse(lab.project).glob("**/*.parquet"))) == 1
+    assert len(list(lab.warehouse.glob("**/*.parquet"))) == 1
     table(lab, topic, "SELECT count(*) AS n FROM source", maxRecordsPerPartition=7)
     assert lab.run("ods.t", window).counts == Counts(100, 1, 1, 0)
     table(lab, topic, "SELECT partition FROM source WHERE offset >= 40", maxRecordsPerPartition=7)

@@ -15,7 +15,7 @@ from logdriven_dagster.errors import (
     TransientStepError,
 )
 from logdriven_dagster.model.attempts import Counts
-from tests.builders import day, warehouse
+from tests.builders import day
 from tests.engine.laboratory import Lab, held
 from tests.kafka.peer import Peer, running_peer
 from tests.kafka.topics import messages
@@ -73,7 +73,7 @@ def test_a_window_is_one_transaction(lab: Lab, peer: Peer, topic: str):
     found = messages(peer, topic)
     assert [(m.key(), m.value()) for m in found] == [(b"0", b"v0"), (b"1", b"v1"), (b"2", b"v2")]
     assert end(peer, topic) == 4  # one record ends one transaction
-    assert not list((warehouse(lab.project) / "_staging" / "ods.t").iterdir())
+    assert not list((lab.warehouse / "_staging" / "ods.t").iterdir())
 
 
 def test_headers_say_what_sent_a_message(lab: Lab, peer: Peer, topic: str):

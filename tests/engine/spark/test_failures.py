@@ -283,7 +283,7 @@ def test_an_interruption_cancels_the_running_jobs_within_seconds(lab: Lab, monke
         lab.run("ods.t", day(1))
     monkeypatch.undo()
     assert jobs_at_work(lab.spark) == []
-    assert not list((lab.root / ".logdriven/warehouse/ods/t/data").iterdir())
+    assert not list((lab.warehouse / "ods/t/data").glob("*"))
 
 
 def test_a_huge_value_in_an_error_holds_nobody_up():

@@ -8,7 +8,6 @@ import pytest
 import sqlalchemy as sa
 from deltalake import DeltaTable, write_deltalake
 
-from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
@@ -46,7 +45,7 @@ def fill_iceberg(lab: Lab) -> None:
 
 def fill_delta(lab: Lab) -> None:
     rows = pa.table({"day": pa.array([0], pa.int32()), "v": ["old"]})
-    write_deltalake(as_path(f"{lab.project.warehouse}/ods/t"), rows)
+    write_deltalake(lab.warehouse / "ods/t", rows)
 
 
 def execute(lab: Lab, *statements: str) -> None:
@@ -102,7 +101,7 @@ def test_an_overwrite_replaces_everything_as_ever(lab: Lab, filled: Any):
 
 def test_an_empty_table_of_others_asks_nothing(lab: Lab, filled: Any):
     if filled is DELTA:
-        DeltaTable(as_path(f"{lab.project.warehouse}/ods/t")).delete()
+        DeltaTable(lab.warehouse / "ods/t").delete()
     elif filled is ICEBERG:
         lab.engine._open_catalog().load_table("ods.t").delete()
     else:

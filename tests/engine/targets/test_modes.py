@@ -306,7 +306,7 @@ def test_a_replaced_window_of_files_stays_readable_for_those_who_hold_it(lab: La
     held = lab.engine.read("ods.t")
     lab.run("ods.t", day(1))
     assert held.count() == 2
-    folders = lab.root / ".logdriven/warehouse/ods/t/data"
+    folders = lab.warehouse / "ods/t/data"
     for _ in range(3):
         lab.run("ods.t", day(1))
     assert len(list(folders.iterdir())) == 2

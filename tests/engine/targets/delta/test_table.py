@@ -14,14 +14,14 @@ from deltalake.exceptions import CommitFailedError
 
 from logdriven_dagster.engine.targets.delta import commits as delta_commits
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
-from tests.builders import day, days, warehouse
+from tests.builders import day, days
 from tests.engine.laboratory import Lab, held
 
 QUERY = "SELECT int(day(:data_range_start)) AS day, v FROM VALUES (1), (2) AS t(v)"
 
 
 def folder(lab: Lab) -> Path:
-    return warehouse(lab.project) / "ods/t"
+    return lab.warehouse / "ods/t"
 
 
 def log(lab: Lab) -> DeltaTable:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from logdriven_dagster.engine.storage.local import LocalStorage
+from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.targets import compaction, staged_files, upkeep
 from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
-from tests.builders import day, warehouse
+from tests.builders import day
 from tests.engine.laboratory import Lab, held
 
 NOW = timedelta(seconds=-60)
@@ -52,7 +52,7 @@ def who(lab: Lab) -> list[tuple[int, int, str]]:
 
 
 def folder(lab: Lab) -> Path:
-    return warehouse(lab.project) / "ods/t"
+    return lab.warehouse / "ods/t"
 
 
 def log(lab: Lab) -> DeltaTable:
@@ -134,7 +134,7 @@ def test_a_killed_compaction_loses_and_doubles_nothing(crowded: Lab, point: str,
         run(crowded, n)
     rows = everything(crowded)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalStorage, "remove", lambda *_: None)  # the dead do not tidy
+        patch.setattr(Folder, "remove", lambda _: None)  # the dead do not tidy
         patch.setattr(compaction, point, killed)
         with pytest.raises(KilledError):
             compact(crowded)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine.storage.local import LocalStorage
+from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.targets import compaction, staged_files, upkeep
 from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
-from tests.builders import day, days, warehouse
+from tests.builders import day, days
 from tests.engine.laboratory import Lab, held
 
 NOW = timedelta(seconds=-60)
@@ -192,7 +192,7 @@ def test_a_killed_compaction_loses_and_doubles_nothing(crowded: Lab, point: str)
     rows = everything(crowded)
     name, death = POINTS[point]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalStorage, "remove", lambda *_: None)  # the dead do not tidy
+        patch.setattr(Folder, "remove", lambda _: None)  # the dead do not tidy
         patch.setattr(compaction, name, death)
         with pytest.raises(KilledError):
             compact(crowded)
@@ -207,11 +207,11 @@ def test_what_a_dead_compaction_left_is_garbage_after_an_hour(crowded: Lab, monk
     make(crowded)
     run(crowded, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalStorage, "remove", lambda *_: None)
+        patch.setattr(Folder, "remove", lambda _: None)
         patch.setattr(compaction, "_commit", killed)
         with pytest.raises(KilledError):
             compact(crowded)
-    folder = warehouse(crowded.project) / "ods/t/data/0-compacted"
+    folder = crowded.warehouse / "ods/t/data/0-compacted"
     clean(crowded)
     assert folder.exists()
     monkeypatch.setattr("logdriven_dagster.engine.storage.garbage._REWRITTEN_WITHIN", NOW)
@@ -237,7 +237,7 @@ def test_a_window_published_beside_a_compaction_waits_for_the_next_one(
     assert ("1 windows changed meanwhile" in done.text) == (n != 3)
     assert {writer for d, _, writer in who(crowded) if d == n} == {"meanwhile"}
     assert len(who(crowded)) == (12 if n != 3 else 18)
-    folders = warehouse(crowded.project).glob("ods/t/data/0-*")
+    folders = crowded.warehouse.glob("ods/t/data/0-*")
     assert len(list(folders)) == (1 if n != 3 else 2)
 
 
@@ -303,14 +303,14 @@ def test_snapshots_go_with_the_files_that_only_they_name(lab: Lab):
     make(lab)
     for writer in ("first", "second", "third"):
         run(lab, 1, writer)
-    old = {path.name for path in warehouse(lab.project).glob("ods/t/data/*")}
+    old = {path.name for path in lab.warehouse.glob("ods/t/data/*")}
     options = Expiry()
     wanted = upkeep.expirable(lab.project, "ods.t", NOW, options, lambda: ())
     done = expire(lab)
     assert done.text == "2 of 3 snapshots removed"
     assert (wanted.files, wanted.bytes) == (done.files, done.bytes)
     assert len(table(lab).snapshots()) == 1
-    assert len(list(warehouse(lab.project).glob("ods/t/data/*"))) == len(old) - 2
+    assert len(list(lab.warehouse.glob("ods/t/data/*"))) == len(old) - 2
     assert {writer for *_, writer in who(lab)} == {"third"}
     assert expire(lab).text == "no old snapshots"
     assert list(find_garbage(lab.project, lambda *_: False, NOW)) == []
