@@ -69,6 +69,10 @@ class Lab:
         """The folder of the warehouse, to look into it; a bucket is a folder as well."""
         return self.root / ".logdriven" / "warehouse"
 
+    def path(self, location: str) -> Path:
+        """Where a location of the warehouse lies."""
+        return self.warehouse / location.removeprefix(f"{self.project.warehouse}/")
+
     @property
     def engine(self) -> Engine:
         return Engine(self.project, self.spark)

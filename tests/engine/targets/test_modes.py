@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.engine.targets.iceberg import catalog as iceberg_catalog
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day, days, hours
@@ -328,7 +326,7 @@ def test_raw_rows_lie_under_the_number_of_the_attempt_until_the_base_has_them_b3
         for n in (1, 2):
             with lab.session(name, day(n)) as session:
                 (staged,) = session.stage(lab.project.table(name).steps[0])
-                raw = Path(as_path(str(staged.location)))
+                raw = lab.path(str(staged.location))
                 assert raw.name.partition("-")[0] == str(session._whole.job_id)
                 assert raw.is_dir()
                 session.publish("step_1", held)
@@ -336,5 +334,5 @@ def test_raw_rows_lie_under_the_number_of_the_attempt_until_the_base_has_them_b3
         with lab.session(name, day(2)) as session:
             (staged,) = session.stage(lab.project.table(name).steps[0])
             session.discard()
-        assert not Path(as_path(str(staged.location))).exists()
+        assert not lab.path(str(staged.location)).exists()
         assert len(lab.rows(name)) == kept
