@@ -77,9 +77,9 @@ def test_a_commit_on_a_version_that_is_not_the_newest_fails(lab: Lab):
 
 def test_of_several_who_make_a_table_at_once_one_does(lab: Lab):
     schema = lab.spark.createDataFrame([], "v INT").schema
-    location = f"{lab.project.warehouse}/ods/t"
+    table = f"{lab.project.warehouse}/ods/t", lab.project.storage, schema
     with ThreadPoolExecutor(6) as pool:
-        makers = [pool.submit(delta_commits.create_table, location, {}, schema) for _ in range(6)]
+        makers = [pool.submit(delta_commits.create_table, *table) for _ in range(6)]
         for made in makers:
             made.result()
     assert log(lab).version() == 0
