@@ -52,16 +52,31 @@ def table_uses(
 
 
 def reads_whole(sql: str, tables: Collection[str]) -> bool:
-    """Whether a query reads these tables, all of their rows, and nothing else.
+    """Whether a query reads these tables, each row once where it names a table, and nothing else.
 
-    A LIMIT makes it an accident how many rows are looked at.
+    A LIMIT makes it an accident how many rows are looked at. Spark reads what it sorts twice, and
+    may read the sides of a join without an equation many times.
     """
     from sqlglot import exp
 
     tree = parse_query(sql)
     functions = [node for node in tree.find_all(exp.Table) if isinstance(node.this, exp.Func)]
     names = {name for name, _ in named_tables(tree)}
-    return not functions and tree.find(exp.Limit, exp.Fetch) is None and names <= set(tables)
+    is_sorted = any(isinstance(node.parent, exp.Query) for node in tree.find_all(exp.Order))
+    is_sorted |= "REPARTITION_BY_RANGE" in sql.upper()
+    joined = all(map(_has_equation, tree.find_all(exp.Join)))
+    ends_early = tree.find(exp.Limit, exp.Fetch) is not None
+    return joined and not (functions or is_sorted or ends_early) and names <= set(tables)
+
+
+def _has_equation(join) -> bool:  # type: ignore[no-untyped-def]
+    """Whether a join has one, or joins with rows of the query's own text."""
+    from sqlglot import exp
+
+    if join.args.get("using") or join.method == "NATURAL" or not join.this.find(exp.Table):
+        return True
+    condition = join.args.get("on")
+    return condition is not None and condition.find(exp.EQ, exp.NullSafeEQ) is not None
 
 
 def _own(sql, node, table, columns) -> Iterator[str]:  # type: ignore[no-untyped-def]

@@ -30,9 +30,6 @@ _PACKAGES = {
 }
 _BRINGS_JARS = {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"}
 
-_ONE_JVM = re.compile(r"local(\[.*\])?")
-"""The masters that are not clusters."""
-
 _REDACTED = "(?i)secret|passw(or)?d|token|credential|(access|account)[.]?key|jaas"
 """Names of settings whose values Spark's own pages do not show: its default, and some more."""
 
@@ -134,7 +131,7 @@ def _defaults(project: Project) -> dict[str, str]:
         "spark.sql.ui.retainedExecutions": "50",
         "spark.sql.warehouse.dir": _spark_warehouse(project),
         "spark.sql.catalogImplementation": "in-memory",
-        **(_closed_doors() if _ONE_JVM.fullmatch(project.config.spark.master) else {}),
+        **(_closed_doors() if is_one_jvm(project.config.spark.master) else {}),
     }
 
 
@@ -152,6 +149,11 @@ def _hidden(project: Project) -> dict[str, str]:
     own = [name.removeprefix("spark.hadoop.") for name, value in given if has_reference(str(value))]
     names = [rf"\Q{name}\E" for name in own]
     return {"spark.redaction.regex": "|".join([_REDACTED, *names])}
+
+
+def is_one_jvm(master: str) -> bool:
+    """Whether a master is no cluster: the driver does all the work."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
 def _closed_doors() -> dict[str, str]:

@@ -82,6 +82,37 @@ def test_a_limit_hides_how_many_rows_were_read(hours_lab: Lab):
     assert counts(hours_lab, "SELECT * FROM source LIMIT 5") == Counts(None, 5, 5, 0)
 
 
+def once(rows: int) -> int | None:
+    """What is known of rows that Spark reads twice: a server of others tells nobody that it did."""
+    return None if MODE == "foreign" else rows
+
+
+@pytest.mark.parametrize("target", ["iceberg", "csv", "jdbc"])
+def test_rows_that_spark_reads_twice_to_sort_them_count_once(hours_lab: Lab, target: str):
+    sql = f"SELECT * FROM source WHERE {WINDOW} ORDER BY origin, time_hour"
+    assert counts(hours_lab, sql, target) == Counts(once(24), 24, 24, 0)
+
+
+def test_a_sorted_join_counts_each_source_once(hours_lab: Lab):
+    pairs = "SELECT a.origin, a.time_hour FROM source a JOIN source b USING (time_hour)"
+    for hint in ("BROADCAST(b)", "MERGE(b)"):
+        sql = pairs.replace("SELECT", f"SELECT /*+ {hint} */") + f" WHERE {WINDOW} ORDER BY 1"
+        assert counts(hours_lab, sql) == Counts(once(48), 24, 24, 0)
+
+
+def test_an_aggregate_that_is_sorted_counts_its_source_once(hours_lab: Lab):
+    sql = f"SELECT origin, count(*) n FROM source WHERE {WINDOW} GROUP BY origin ORDER BY n, origin"
+    assert counts(hours_lab, sql) == Counts(once(24), 2, 2, 0)
+
+
+def test_of_a_product_that_reads_each_side_again_and_again_nobody_knows_the_count(hours_lab: Lab):
+    sides = "(SELECT origin, explode(sequence(1, 2)) AS x FROM source WHERE {}) {}"
+    a, b = sides.format(WINDOW, "a"), sides.format(WINDOW, "b")
+    hint = "SELECT /*+ SHUFFLE_REPLICATE_NL(a, b) */ a.origin"
+    found = counts(hours_lab, f"{hint} FROM {a} CROSS JOIN {b}")
+    assert found == Counts(None, 48 * 48, 48 * 48, 0)
+
+
 def test_rows_of_the_querys_own_text_are_no_source(lab: Lab):
     lab.table("ods.t", {"sql": "SELECT * FROM VALUES (1), (2)", "target": {"type": "parquet"}})
     assert lab.run("ods.t", day(1)).counts == Counts(0, 2, 2, 0)

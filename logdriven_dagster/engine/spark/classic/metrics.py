@@ -3,11 +3,20 @@
 Spark keeps it in the driver whether there is a user interface or not.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.classic.java_values import python_value
-from logdriven_dagster.engine.spark.query_plans import ROWS, PlanNode, QueryPlan, number
+from logdriven_dagster.engine.spark.query_plans import (
+    ROWS,
+    PlanNode,
+    QueryPlan,
+    StageRun,
+    number,
+)
+from logdriven_dagster.engine.spark.settings import is_one_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +41,19 @@ def query_plan(spark: "SparkSession", mark: "Mark") -> QueryPlan | None:
         PlanNode(node["id"], node["name"].strip(), node["desc"], _rows(node["metrics"], values))
         for node in graph["allNodes"]
     ]
-    return QueryPlan.of(nodes, [(edge["fromId"], edge["toId"]) for edge in graph["edges"]])
+    plan = QueryPlan.of(nodes, [(edge["fromId"], edge["toId"]) for edge in graph["edges"]])
+    if plan.is_sampled or not is_one_jvm(str(session.sparkContext().master())):
+        plan = replace(plan, runs=list(_runs(session, executions)))
+    return plan
+
+
+def _runs(session: Any, executions: list[int]) -> Iterator[StageRun]:
+    """The runs of the stages of these executions."""
+    plans, stages = session.sharedState().statusStore(), session.sparkContext().statusStore()
+    defaults = [getattr(stages, f"stageData$default${place}")() for place in range(2, 6)]
+    for execution in executions:
+        for stage in python_value(plans.execution(execution).get().stages()):
+            yield from map(StageRun.of, python_value(stages.stageData(stage, *defaults)))
 
 
 def _executions(store: Any, mark: "Mark") -> list[int]:

@@ -10,8 +10,8 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
@@ -20,11 +20,14 @@ from logdriven_dagster.config.secrets import redact, remember
 from logdriven_dagster.engine.spark.query_plans import (
     LOOKED_UP,
     ROWS,
+    SAMPLED,
     PlanNode,
     QueryPlan,
+    StageRun,
     is_write,
     number,
 )
+from logdriven_dagster.engine.spark.settings import is_one_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +46,8 @@ _PATIENCE_SECONDS = 20.0
 _POLL_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 0.5
 _ALL = 10_000
+_TELLING = ("CollectMetrics", "Exchange")
+"""Nodes whose descriptions matter to the counts of scans below them."""
 
 Json = Mapping[str, Any]
 
@@ -55,6 +60,8 @@ class StatusPages:
 
     address: str
     bearer: str
+    is_one_jvm: bool = True
+    """Whether the server has no executors that could be lost."""
 
     def ask(self, path: str) -> Any:
         """Request a page below the application's address and parse its JSON."""
@@ -103,7 +110,7 @@ def query_plan(spark: "SparkSession", tag: str) -> QueryPlan | None:
         try:
             if found := _finished(pages, tag):
                 plans = [pages.ask(f"/sql/{id_}?planDescription=false") for id_ in found]
-                return None if _hides_what_is_looked_up(pages, plans[-1]) else _plan(plans)
+                return None if _hides_what_matters(pages, plans[-1]) else _plan(pages, plans)
         except OSError as error:
             # The pages answer 404 to a list, too, if a query is forgotten while they make it.
             problem = error
@@ -117,10 +124,13 @@ def _pages_of(spark: "SparkSession") -> StatusPages | None:
     client: Any = spark.client
     server = (client.host, client.token)  # a token is one server's
     if server not in _known_pages:
-        wanted = (SETTINGS_DIGEST, PAGES_PORT, "spark.app.id")
+        wanted = (SETTINGS_DIGEST, PAGES_PORT, "spark.app.id", "spark.master")
         answers = client.get_config_with_defaults(*((name, None) for name in wanted))
-        known = answers[0] is not None and client.token is not None
-        _known_pages[server] = status_pages(answers[1], answers[2], client.token) if known else None
+        digest, port, application, master = answers
+        _known_pages[server] = None
+        if digest is not None and client.token is not None:
+            pages = status_pages(port, application, client.token)
+            _known_pages[server] = replace(pages, is_one_jvm=is_one_jvm(master or ""))
     return _known_pages[server]
 
 
@@ -143,12 +153,16 @@ def _finished(pages: StatusPages, tag: str) -> list[int]:
     return sorted(each["id"] for each in found)
 
 
-def _hides_what_is_looked_up(pages: StatusPages, execution: Json) -> bool:
-    """Whether a plan has scans that are no source, and Spark, before 4.2, does not say which."""
-    collected = [node for node in execution["nodes"] if node["nodeName"] == "CollectMetrics"]
-    if not collected or "desc" in collected[0]:
+def _hides_what_matters(pages: StatusPages, execution: Json) -> bool:
+    """Whether a plan has scans that are no source, or are read twice: Spark tells it from 4.2 on.
+
+    Before, nobody knows which scans they are.
+    """
+    nodes = [node for node in execution["nodes"] if node["nodeName"] in _TELLING]
+    if not nodes or "desc" in nodes[0]:
         return False
-    return LOOKED_UP in str(pages.ask(f"/sql/{execution['id']}?details=false"))
+    text = str(pages.ask(f"/sql/{execution['id']}?details=false"))
+    return LOOKED_UP in text or SAMPLED in text
 
 
 def _root(execution: Json) -> int:
@@ -160,7 +174,7 @@ def _jobs(execution: Json) -> set[int]:
     return {*execution["successJobIds"], *execution["runningJobIds"], *execution["failedJobIds"]}
 
 
-def _plan(executions: Sequence[Json]) -> QueryPlan:
+def _plan(pages: StatusPages, executions: Sequence[Json]) -> QueryPlan:
     """Return the plan of the last execution; a row count is that of whichever ran the node."""
     rows: dict[int, list[int]] = {}
     for execution in executions:
@@ -178,7 +192,18 @@ def _plan(executions: Sequence[Json]) -> QueryPlan:
         )
         for node in latest["nodes"]
     ]
-    return QueryPlan.of(nodes, [(edge["fromId"], edge["toId"]) for edge in latest["edges"]])
+    plan = QueryPlan.of(nodes, [(edge["fromId"], edge["toId"]) for edge in latest["edges"]])
+    if plan.is_sampled or not pages.is_one_jvm:
+        plan = replace(plan, runs=list(_runs(pages, executions)))
+    return plan
+
+
+def _runs(pages: StatusPages, executions: Sequence[Json]) -> Iterator[StageRun]:
+    """The runs of the stages of these executions."""
+    jobs = set().union(*map(_jobs, executions))
+    stages = {stage for job in jobs for stage in pages.ask(f"/jobs/{job}")["stageIds"]}
+    for stage in stages:
+        yield from map(StageRun.of, pages.ask(f"/stages/{stage}?details=false"))
 
 
 def _key(token: str) -> bytes:

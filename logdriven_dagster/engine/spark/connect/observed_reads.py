@@ -99,9 +99,18 @@ class ObservedReads:
         if kind == "sql":
             return reads_whole(inside.query, ())
         below = _below(inside)
-        if not below or kind in _STOP_EARLY:
+        if not below or kind in _STOP_EARLY or _reads_again(kind, inside):
             return kind in _OF_THE_CLIENT
         return all(map(self._is_counted, below))
+
+
+def _reads_again(kind: str, inside: Any) -> bool:
+    """Whether Spark may read what is below more than once: for a sample, or for each of others."""
+    if kind == "sort":
+        return bool(inside.is_global)
+    if kind == "repartition_by_expression":
+        return any(each.HasField("sort_order") for each in inside.partition_exprs)
+    return kind == "join" and not (inside.HasField("join_condition") or inside.using_columns)
 
 
 def _below(message: Any) -> list[Any]:
