@@ -75,6 +75,13 @@ def test_below_an_outer_join_only_the_preserved_side_is_filtered_first(join, fou
         ("SELECT * FROM (SELECT * FROM source LIMIT 5) x", False),
         ("SELECT * FROM source JOIN other", False),
         ("SELECT * FROM range(9)", False),
+        ("SELECT * FROM source ORDER BY 1", False),
+        ("SELECT max(x) OVER (ORDER BY y) FROM source", True),
+        ("SELECT /*+ repartition_by_range(x) */ * FROM source", False),
+        ("SELECT * FROM source a JOIN source b ON a.x = b.x", True),
+        ("SELECT * FROM source a JOIN source b USING (x)", True),
+        ("SELECT * FROM source a JOIN source b ON a.x < b.x", False),
+        ("SELECT * FROM source a CROSS JOIN source b", False),
     ],
 )
 def test_a_limit_and_what_else_is_read_are_seen(sql, whole):
