@@ -5,6 +5,7 @@ there is no `sparkContext`, no `_jvm`, no static configuration. Everything else 
 either, and asks `mode_of` for the few things that need to know.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -116,3 +117,8 @@ class SparkMode(Protocol):
 def is_connect(thing: object) -> bool:
     """Whether a session, frame or error is one of Spark Connect."""
     return type(thing).__module__.startswith((_CONNECT, "pyspark.errors.exceptions.connect"))
+
+
+def is_one_jvm(master: str) -> bool:
+    """Whether a master is no cluster: the driver does all the work."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None

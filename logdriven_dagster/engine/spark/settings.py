@@ -1,7 +1,6 @@
 """Settings of Spark: what a JVM is started with, and what every session gets."""
 
 import os
-import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +11,7 @@ from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import has_reference, resolve
 from logdriven_dagster.engine.spark.classic.class_sharing import archive_options
+from logdriven_dagster.engine.spark.mode import is_one_jvm
 from logdriven_dagster.engine.spark.object_stores import hadoop_settings
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.private_files import private_folder
@@ -149,11 +149,6 @@ def _hidden(project: Project) -> dict[str, str]:
     own = [name.removeprefix("spark.hadoop.") for name, value in given if has_reference(str(value))]
     names = [rf"\Q{name}\E" for name in own]
     return {"spark.redaction.regex": "|".join([_REDACTED, *names])}
-
-
-def is_one_jvm(master: str) -> bool:
-    """Whether a master is no cluster: the driver does all the work."""
-    return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
 def _closed_doors() -> dict[str, str]:

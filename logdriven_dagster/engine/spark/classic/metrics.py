@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.classic.java_values import python_value
+from logdriven_dagster.engine.spark.mode import is_one_jvm
 from logdriven_dagster.engine.spark.query_plans import (
     ROWS,
     PlanNode,
@@ -16,7 +17,6 @@ from logdriven_dagster.engine.spark.query_plans import (
     StageRun,
     number,
 )
-from logdriven_dagster.engine.spark.settings import is_one_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

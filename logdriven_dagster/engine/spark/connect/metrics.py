@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 from logdriven_dagster.config.secrets import redact, remember
+from logdriven_dagster.engine.spark.mode import is_one_jvm
 from logdriven_dagster.engine.spark.query_plans import (
     LOOKED_UP,
     ROWS,
@@ -27,7 +28,6 @@ from logdriven_dagster.engine.spark.query_plans import (
     is_write,
     number,
 )
-from logdriven_dagster.engine.spark.settings import is_one_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
