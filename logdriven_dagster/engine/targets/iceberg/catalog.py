@@ -159,9 +159,17 @@ def forget_old_snapshots(table: "Table") -> None:
 
 def remove_snapshots(table: "Table", snapshot_ids: Iterable[int]) -> bool:
     """Remove snapshots from a table's history; False if somebody else changed it meanwhile."""
+    from pyiceberg.exceptions import BadRequestError
+
+    wanted = set(snapshot_ids)
     try:
-        table.maintenance.expire_snapshots().by_ids(list(snapshot_ids)).commit()
+        table.maintenance.expire_snapshots().by_ids(list(wanted)).commit()
     except ValueError:  # one of them is gone already
+        return False
+    except BadRequestError:  # so says a REST catalog, also of other mistakes
+        now = table.catalog.load_table(table.name()).metadata.snapshots
+        if wanted <= {snapshot.snapshot_id for snapshot in now}:
+            raise
         return False
     except lost_commits():
         return False

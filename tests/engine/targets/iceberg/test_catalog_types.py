@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine.targets.iceberg.catalog import load_existing, open_catalog
+from logdriven_dagster.engine.targets.iceberg.catalog import (
+    load_existing,
+    open_catalog,
+    remove_snapshots,
+)
 from logdriven_dagster.engine.targets.iceberg.commits import commit_files
 from scripts.lake import s3
 from scripts.lake.faults import Fault
@@ -59,6 +63,18 @@ def test_a_stale_commit_is_refused_and_not_tried_again(shop: Lab):
     assert commit_files(first, [], [], {})
     assert not commit_files(stale, [], [], {})
     assert len(open_catalog(shop.project).load_table("ods.t").metadata.snapshots) == 2
+
+
+def test_a_snapshot_that_somebody_else_has_removed_is_no_error(shop: Lab):
+    for window in (day(1), day(2), day(3)):
+        shop.run("ods.t", window)
+    catalog = open_catalog(shop.project)
+    first, stale = (load_existing(catalog, ("ods", "t")) for _ in range(2))
+    assert first is not None
+    assert stale is not None
+    oldest = first.metadata.snapshots[0].snapshot_id
+    assert remove_snapshots(first, [oldest])
+    assert not remove_snapshots(stale, [oldest])
 
 
 @pytest.mark.parametrize("kind", KINDS)
