@@ -26,6 +26,6 @@ def properties(url: str) -> dict[str, str]:
         "type": "glue",
         "glue.endpoint": url,
         "glue.region": "eu-central-1",
-        "glue.access-key-id": "any",
-        "glue.secret-access-key": "any",
+        "glue.access-key-id": "glue-access-key",
+        "glue.secret-access-key": "glue-secret-access-key",
     }
