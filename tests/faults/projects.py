@@ -11,11 +11,11 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.targets.files.pointers import Pointers
 from logdriven_dagster.engine.targets.files.table import files_folder
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
-from logdriven_dagster.engine.targets.iceberg.table import identifier
 from tests.builders import UTC
 from tests.faults.stores import Stores
 

@@ -16,8 +16,8 @@ from typing import Any
 from sqlalchemy import select
 
 from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
-from logdriven_dagster.engine.targets.iceberg.table import identifier
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from logdriven_dagster.config import load_project
+from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
-from logdriven_dagster.engine.targets.iceberg.table import identifier
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.runlog.history import logs as history
 from tests.faults.projects import NOW

@@ -44,11 +44,11 @@ def needs_of(project: Project, table: TableConfig) -> list[Need]:
     """All that the windows of a table need, what is looked at fastest first."""
     upstreams = [d.table for d in table.managed_dependencies if d.read != "none"]
     read = [project.tables[name].output for name in upstreams if name in project.tables]
-    targets = [*(step.target for step in table.steps), *read]
+    parts = [part for step in table.steps for part in (step.source, step.target)] + read
     used = [*table.steps, *read]
     connections = [name for part in used for name in _connections(part.model_dump())]
     configured = project.config.connections
-    catalog = any(target is not None and target.in_catalog for target in targets)
+    catalog = any(part is not None and part.in_catalog for part in parts)
     known = table.table in project.files  # not one that somebody's own code writes
     return [
         *([Need("table", table.table)] if known else []),

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from logdriven_dagster.engine.sources.files.records import Malformed
 
 
+def _no_catalog() -> Any:
+    raise TerminalStepError("the Iceberg catalog is not asked how far a source goes")
+
+
 @dataclass(frozen=True)
 class Reading:
     """What a reader needs to know beside its source."""
@@ -37,6 +41,8 @@ class Reading:
     """The windows that the run reads in one pass; none where it is one by itself."""
     malformed: "list[Malformed]" = field(default_factory=list)
     """What was found by those sources of the reading that let malformed records through."""
+    catalog: Callable[[], Any] = _no_catalog
+    """The project's Iceberg catalog, opened at first use."""
 
     @property
     def table(self) -> TableConfig:

@@ -25,6 +25,11 @@ LOOKED_UP = "logdriven_looked_up"
 """The name of an `observe` over rows that are only compared with: their scans are no source."""
 
 
+SURVIVING = "logdriven_surviving"
+"""The beginning of the name of a column by which rows of a source leave out others that its files
+still hold: what is left is what was read."""
+
+
 def number(text: str) -> int:
     """Return a count as Spark's status store writes it."""
     return int(text.replace(",", ""))
@@ -148,6 +153,8 @@ class QueryPlan:
         node = self.nodes[id_]
         if node.name == "CollectMetrics" and LOOKED_UP in node.description:
             return []
+        if "LeftAnti" in node.description and SURVIVING in node.description:
+            return [node.rows]
         if not self.inputs.get(id_):
             rows = None if limited else _scanned(node, filtered)
             return [None if rows is None or rows % times else rows // times]

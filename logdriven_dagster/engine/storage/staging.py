@@ -76,8 +76,16 @@ def staging_name(folder: str) -> str:
 
 
 def data_files(folder: Folder) -> list[str]:
-    """The files that Spark wrote into a folder; the names of others begin with `_` or `.`."""
-    return [f"{folder.location}/{name}" for name in folder.names() if name[0] not in "._"]
+    """The files that Spark wrote into a folder; the names of others begin with `_` or `.`.
+
+    Files of rows that Spark divided by a column's values are in folders `column=value` in there.
+    """
+    found = []
+    for name in folder.names():
+        if name[0] not in "._":
+            place = folder.within(name)
+            found += data_files(place) if "=" in name else [place.location]
+    return found
 
 
 def rows_of_files(folder: Folder, form: str = "parquet") -> dict[str, int]:

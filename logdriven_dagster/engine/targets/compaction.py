@@ -10,15 +10,13 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from logdriven_dagster.config.models.types.targets import TableTarget
-from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.staging import (
-    ONLY_COMMITTED,
     UPKEEP,
-    rows_of_files,
     staging_folder,
 )
+from logdriven_dagster.engine.targets.staged_files import write_anew
 from logdriven_dagster.errors import TransientStepError
 from logdriven_dagster.model.upkeep import Compaction
 
@@ -54,6 +52,10 @@ class TableNow(Protocol):
 
     def rows(self, spark: "SparkSession", paths: Collection[str]) -> "DataFrame":
         """Return the rows of some of its files, of which no engine has deleted any."""
+        ...
+
+    def divided(self, frame: "DataFrame") -> "DataFrame":
+        """Return rows with the column that divides them among files, if the table wants one."""
         ...
 
     def swap(self, removed: Collection[str], added: Sequence[str]) -> bool:
@@ -160,14 +162,12 @@ def _written(
     folder: Folder,
 ) -> tuple[str, ...]:
     frame = table.rows(spark, group.paths)
-    options = option_texts(target.options) | ONLY_COMMITTED
-    writer = _in_files(frame, group.wanted, target).write.mode("append").options(**options)
     label = f"{table.name}: compact {len(group.files)} files"
-    run_action(spark, label, lambda: writer.parquet(folder.location))
-    rows = rows_of_files(folder)
+    divided = table.divided(_in_files(frame, group.wanted, target))
+    rows = write_anew(divided, folder, label, option_texts(target.options))
     if sum(rows.values()) != group.rows:
         raise TransientStepError(f"{label}: {sum(rows.values())} of {group.rows} rows were written")
-    return tuple(file for file, count in rows.items() if count)
+    return tuple(rows)
 
 
 def _in_files(frame: "DataFrame", number: int, target: TableTarget) -> "DataFrame":

@@ -6,7 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.iceberg.partitions import PARTITION
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
+from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.metrics import QueryCounts, counted
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.storage.locations import Folder
@@ -55,7 +57,7 @@ def stage_files(
     No folder is left if anything fails.
     """
     several = len(runs) > 1
-    schema = (frame.drop(WINDOW_INDEX) if several else frame).schema
+    schema = frame.drop(WINDOW_INDEX, PARTITION).schema
     whole = whole_run(runs).at(runs[0].step_id + STRETCH) if several else runs[0]
     folder = staging_folder(parent, whole.job_id, whole.step_id)
     folders = [folder_in_stretch(folder, run.job_id) for run in runs] if several else [folder]
@@ -63,7 +65,8 @@ def stage_files(
     divided = _by_job(frame, runs) if several else frame
     given = {**(options or {}), **ONLY_COMMITTED}
     writer = divided.write.format(form).mode("append").options(**given)
-    writer = writer.partitionBy(JOB) if several else writer
+    by = [name for name in (JOB, PARTITION) if name in divided.columns]
+    writer = writer.partitionBy(*by) if by else writer
     try:
         counts = counted(frame.sparkSession, whole.label, partial(writer.save, folder.location))
         counts = in_whole(counts)
@@ -121,6 +124,25 @@ def _staged(
         staged_by=run.fencing_token,
         query=counts,
     )
+
+
+def write_anew(
+    frame: "DataFrame", folder: Folder, label: str, options: Mapping[str, str] | None = None
+) -> dict[str, int]:
+    """Write rows into an empty folder, divided by PARTITION if they have one; file → rows, if any.
+
+    Nothing is left of the folder if that fails.
+    """
+    writer = frame.write.mode("append").options(**{**(options or {}), **ONLY_COMMITTED})
+    if PARTITION in frame.columns:
+        writer = writer.partitionBy(PARTITION)
+    try:
+        run_action(frame.sparkSession, label, lambda: writer.parquet(folder.location))
+        found = rows_of_files(folder)
+    except BaseException:
+        folder.remove()
+        raise
+    return {file: rows for file, rows in found.items() if rows}
 
 
 def staged_frame(

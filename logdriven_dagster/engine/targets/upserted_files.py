@@ -5,25 +5,20 @@ Rows that others put there have no `_window_start`: any window is newer than the
 the result lacks keep their values.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Protocol, TypeAlias
-from urllib.parse import unquote
 
-from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.engine.iceberg.rows import FILE, spark_path
 from logdriven_dagster.engine.queries.instants import instant
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
-from logdriven_dagster.engine.storage.staging import (
-    ONLY_COMMITTED,
-    read_files,
-    rows_of_files,
-    staging_folder,
-)
+from logdriven_dagster.engine.storage.staging import read_files, staging_folder
+from logdriven_dagster.engine.targets.staged_files import write_anew
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged
@@ -46,6 +41,14 @@ class KeyedFiles(Protocol):
     @property
     def schema(self) -> "StructType":
         """What Spark reads them with."""
+        ...
+
+    def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":
+        """Return the rows of some of its files, and in FILE the file of each."""
+        ...
+
+    def divided(self, frame: "DataFrame") -> "DataFrame":
+        """Return rows with the column that divides them among files, if the table wants one."""
         ...
 
     def with_keys(self, ranges: KeyRanges) -> list[str]:
@@ -95,8 +98,7 @@ def merge(
     done = Merged((staged.rows or 0) - hit.older - hit.newer, hit.older)
     if not hit.files:
         return [], staged.files, done
-    old = read_files(spark, "parquet", hit.files, table.schema)
-    old = conform(old, staged.schema, staged.run.table)
+    old = conform(table.rows(spark, hit.files).drop(FILE), staged.schema, staged.run.table)
     newer = _is_newer(f"old.{WINDOW_START}", staged)
     survivors = old.alias("old").join(new.alias("new"), _same_key(key) & ~newer, "left_anti")
     winners = new.alias("new").join(old.alias("old"), _same_key(key) & newer, "left_anti")
@@ -106,18 +108,8 @@ def merge(
     merged = survivors.unionByName(winners)
     run = staged.run
     folder = staging_folder(data, run.job_id, run.step_id)
-    writer = merged.write.mode("append").options(**ONLY_COMMITTED)
-    try:
-        run_action(
-            spark,
-            f"{run.label}: merge",
-            lambda: writer.parquet(folder.location),
-        )
-    except BaseException:
-        folder.remove()
-        raise
-    added = tuple(file for file, rows in rows_of_files(folder).items() if rows)
-    return hit.files, added, done
+    added = write_anew(table.divided(merged), folder, f"{run.label}: merge")
+    return hit.files, tuple(added), done
 
 
 def _hit(new: "DataFrame", table: KeyedFiles, key: tuple[str, ...], staged: StagedRows) -> Hit:
@@ -128,24 +120,30 @@ def _hit(new: "DataFrame", table: KeyedFiles, key: tuple[str, ...], staged: Stag
     candidates = table.with_keys(_key_ranges(new, table.schema, key, label))
     if not candidates:
         return Hit([])
-    old = read_files(spark, "parquet", candidates, table.schema)
+    old = table.rows(spark, candidates)
     if WINDOW_START not in old.columns:
         old = old.withColumn(WINDOW_START, sf.lit(None).cast("timestamp"))
-    named = old.select("*", "_metadata.file_path").alias("old")
-    matching = named.join(new.alias("new"), _same_key(key), "left_semi")
+    matching = old.alias("old").join(new.alias("new"), _same_key(key), "left_semi")
     # A table that others filled may hold a key in several rows, and files.
     keys = matching.groupBy(*key).agg(
-        sf.collect_set("file_path").alias("files"),
+        sf.collect_set(FILE).alias("files"),
         sf.bool_or(_is_newer(WINDOW_START, staged)).alias("newer"),
     )
     counts = keys.groupBy("files", "newer").count()
     rows = run_action(spark, label, counts.collect)
-    paths = {location_of(unquote(path)) for row in rows for path in row.files}
     return Hit(
-        [file for file in candidates if location_of(file) in paths],
+        files_named(candidates, {path for row in rows for path in row.files}),
         sum(row["count"] for row in rows if not row.newer),
         sum(row["count"] for row in rows if row.newer),
     )
+
+
+def files_named(files: Sequence[str], found: Collection[str]) -> list[str]:
+    """Return the files that a query found in FILE; TerminalStepError if one is not among them."""
+    hit = [file for file in files if spark_path(file) in found]
+    if len(hit) != len(found):
+        raise TerminalStepError(f"Spark names files as the table does not: {sorted(found)[:3]}")
+    return hit
 
 
 def _key_ranges(

@@ -9,6 +9,7 @@ left out, with a note.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from logdriven_dagster.config.checking.quality import condition_query, rule_queries, rule_texts
@@ -24,6 +25,7 @@ from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.sources.readers import Reading, reader_of
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.session import fresh_session
+from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
 from logdriven_dagster.errors import (
     LogdrivenError,
     TerminalStepError,
@@ -131,7 +133,8 @@ class _TableAnalysis:
         return frame, found
 
     def _frame(self, source: Source) -> "DataFrame":
-        reading = Reading(self._project, self._spark, self._run)
+        catalog = partial(open_catalog, self._project)
+        reading = Reading(self._project, self._spark, self._run, catalog=catalog)
         return reader_of(source).without_rows(reading, source)
 
     def _of_rules(self) -> Iterator[Analysed]:

@@ -88,7 +88,7 @@ class Engine:
     ) -> SourceRows:
         """All rows of a step's source; `done` are the ranges, or the last key, that were read."""
         with step_errors(), fresh_session(self._spark, self._project) as spark:
-            reading = Reading(self._project, spark, run, self._sources)
+            reading = Reading(self._project, spark, run, self._sources, catalog=self._open_catalog)
             return count_rows(reading, step, now, done)
 
     def _read(self, context: StoreContext, name: str, windows: Reads) -> "DataFrame":

@@ -171,7 +171,14 @@ class StepResults:
     @property
     def _reading(self) -> Reading:
         context = self._context
-        return Reading(context.project, context.spark, self._run, context.sources, self._windows)
+        return Reading(
+            context.project,
+            context.spark,
+            self._run,
+            context.sources,
+            self._windows,
+            catalog=context.catalog,
+        )
 
     def _transformed(
         self, step: StepConfig, source: "DataFrame | None", sql: str | None

@@ -1,4 +1,4 @@
-"""Tables of the project's Iceberg catalog."""
+"""Tables of the project's Iceberg catalog, whoever made them."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -6,7 +6,29 @@ from typing import Literal
 from pydantic import Field
 
 from logdriven_dagster.config.models.fields import TableName
+from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import REJECTED, TableTarget
+
+
+class IcebergSource(Source):
+    """A source: a table of the project's Iceberg catalog that others fill."""
+
+    reader = "logdriven_dagster.engine.sources.iceberg:IcebergReader"
+    in_catalog = True
+
+    type: Literal["iceberg"]
+    name: TableName = Field(description="the table's name in the catalog, as in sales.eu.orders")
+
+    @property
+    def place(self) -> str:
+        return f"iceberg {self.name.lower()}"
+
+    def uses(self) -> Iterator[tuple[str, str]]:
+        yield "source", self.name
+
+    def slicing_mistakes(self) -> Iterator[str]:
+        if self.key_column is not None:
+            yield "key_column: slices of iceberg sources are not read; use a window_column"
 
 
 class IcebergTarget(TableTarget):

@@ -27,6 +27,8 @@ class Part(Model):
 
     group: ClassVar[str]
     """The group of entry points in which packages register such types."""
+    in_catalog: ClassVar[bool] = False
+    """Whether it needs the project's Iceberg catalog."""
 
     if TYPE_CHECKING:
         type: str

@@ -21,7 +21,7 @@ from logdriven_dagster.config.models.types.files import (
     JsonSource,
     TextSource,
 )
-from logdriven_dagster.config.models.types.iceberg import IcebergTarget
+from logdriven_dagster.config.models.types.iceberg import IcebergSource, IcebergTarget
 from logdriven_dagster.config.models.types.jdbc import JdbcSource, JdbcTarget
 from logdriven_dagster.config.models.types.kafka import KafkaSource, KafkaTarget
 from logdriven_dagster.config.models.types.parts import Part
@@ -70,6 +70,7 @@ SOURCES = _with_registered(
     JsonSource,
     JdbcSource,
     CatalogSource,
+    IcebergSource,
     KafkaSource,
     DeltaSource,
 )

@@ -26,8 +26,6 @@ class Target(Part):
     """What tells without Spark what such targets hold, as text."""
     upkeep: ClassVar[str | None] = None
     """What removes its old versions and makes few files of many, as text; None: it has none."""
-    in_catalog: ClassVar[bool] = False
-    """Whether it needs the project's Iceberg catalog."""
     is_counted_slowly: ClassVar[bool] = False
     """Whether somebody has to count its rows to know how many there are."""
 

@@ -1,14 +1,17 @@
 """The files of a Delta table for an upsert, by the statistics of their keys."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.delta.pruning import within_keys
 from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
+from logdriven_dagster.engine.iceberg.rows import FILE
+from logdriven_dagster.engine.storage.staging import read_files
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -21,6 +24,15 @@ class DeltaFiles:
     @property
     def schema(self) -> "StructType":
         return self._snapshot.schema
+
+    def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":
+        from pyspark.sql import functions as sf
+
+        frame = read_files(spark, "parquet", files, self.schema)
+        return frame.withColumn(FILE, sf.col("_metadata.file_path"))
+
+    def divided(self, frame: "DataFrame") -> "DataFrame":
+        return frame
 
     def with_keys(self, ranges: KeyRanges) -> list[str]:
         """Return the files that may hold rows with keys in all these ranges."""

@@ -9,20 +9,23 @@ from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.engine.databases.connections import is_missing_file
 from logdriven_dagster.engine.databases.creation import create
 from logdriven_dagster.engine.failures import database_named, name_database
-from logdriven_dagster.engine.storage.locations import PATIENT, storage_of
+from logdriven_dagster.engine.iceberg.schema import iceberg_schema, spark_schema
+from logdriven_dagster.engine.storage.locations import PATIENT, name_of, storage_of
 from logdriven_dagster.engine.targets.iceberg.commits import lost_commits
 from logdriven_dagster.engine.targets.iceberg.history import indispensable
-from logdriven_dagster.engine.targets.iceberg.schema import iceberg_schema, spark_schema
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table, Transaction
     from pyspark.sql.types import StructType
     from sqlalchemy import URL
 
 _NAME = "logdriven"
 _BY_FSSPEC = "pyiceberg.io.fsspec.FsspecFileIO"
+_OURS = {"created-by": "logdriven_dagster"}
 PROPERTIES = {
+    **_OURS,
     "format-version": "2",
     # Thousands of windows are thousands of commits: without merging each one adds a manifest that
     # every reader opens.
@@ -102,7 +105,9 @@ def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
 
 
 def _refuse_elsewhere(table: "Table", warehouse: str) -> None:
-    place = table.location()
+    place, ours = table.location(), "/".join(["", name_of(warehouse), *table.name()])
+    if not place.endswith(ours):
+        return  # nobody makes a table there here: it is others' who share the catalog
     if place.startswith(f"{warehouse}/") or storage_of(place, {}).is_below(place, warehouse):
         return
     raise TerminalStepError(
@@ -137,11 +142,14 @@ def is_listed(project: Project, identifier: tuple[str, ...]) -> bool:
 
 
 def total_rows(table: "Table") -> int | None:
-    """Return the row count of the current snapshot's summary; None if it has none."""
+    """Return the row count of the current snapshot's summary; None if it does not tell."""
     snapshot = table.current_snapshot()
     if snapshot is None:
         return 0
-    total = snapshot.summary["total-records"] if snapshot.summary else None
+    summary = snapshot.summary
+    if summary is None or int(summary["total-delete-files"] or 0):
+        return None  # rows that other engines deleted are in files that still count them
+    total = summary["total-records"]
     return None if total is None else int(total)
 
 
@@ -151,7 +159,8 @@ def forget_old_snapshots(table: "Table") -> None:
     A commit of its own: one that also publishes would fail if a snapshot was gone before it.
     """
     snapshots = table.metadata.snapshots
-    if len(snapshots) > _MOST_SNAPSHOTS:
+    # Of tables that others made, nobody asked us to forget anything.
+    if len(snapshots) > _MOST_SNAPSHOTS and table.properties.items() >= _OURS.items():
         kept = indispensable(table)
         old = (snapshot.snapshot_id for snapshot in snapshots[:-_KEPT_SNAPSHOTS])
         remove_snapshots(table, [number for number in old if number not in kept])
@@ -185,4 +194,17 @@ def evolve(transaction: "Transaction", schema: "StructType") -> None:
         transaction.set_properties({"schema.name-mapping.default": mapping})
     if spark_schema(metadata.schema()) != spark_schema(iceberg_schema(schema)):
         with transaction.update_schema(case_sensitive=False) as update:
-            update.union_by_name(iceberg_schema(schema))
+            update.union_by_name(_requiring(metadata.schema(), iceberg_schema(schema)))
+
+
+def _requiring(known: "Schema", given: "Schema") -> "Schema":
+    """The given columns, required where the table's are; those of Spark never are by themselves."""
+    from pyiceberg.schema import Schema
+
+    required = {field.name.lower() for field in known.fields if field.required}
+    return Schema(
+        *(
+            field.model_copy(update={"required": field.name.lower() in required})
+            for field in given.fields
+        )
+    )

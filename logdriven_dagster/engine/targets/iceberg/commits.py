@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.iceberg.added_files import data_file
+
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
@@ -24,7 +26,6 @@ def commit_files(
     `before` makes further changes in the same transaction.
     """
     from pyiceberg.exceptions import ValidationException
-    from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
     gone = list(removed)
     try:
@@ -36,7 +37,7 @@ def commit_files(
                 for file in gone:
                     snapshot.delete_data_file(file)
                 for path in added:
-                    new = parquet_file_to_data_file(table.io, transaction.table_metadata, path)
+                    new = data_file(table.io, transaction.table_metadata, path)
                     snapshot.append_data_file(new)
     except ValidationException:
         return False

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
-from logdriven_dagster.engine.queries.schemas import window_column
-from logdriven_dagster.engine.storage.staging import read_files
-from logdriven_dagster.engine.targets.compaction import WindowFile
-from logdriven_dagster.engine.targets.iceberg.commits import commit_files
-from logdriven_dagster.engine.targets.iceberg.files import (
+from logdriven_dagster.engine.iceberg.files import (
     all_within,
     is_partitioned_by,
-    matching_files,
     within,
 )
-from logdriven_dagster.engine.targets.iceberg.schema import spark_schema
+from logdriven_dagster.engine.iceberg.partitions import with_partition
+from logdriven_dagster.engine.iceberg.rows import rows_of
+from logdriven_dagster.engine.iceberg.scan import plan
+from logdriven_dagster.engine.queries.schemas import window_column
+from logdriven_dagster.engine.targets.compaction import WindowFile
+from logdriven_dagster.engine.targets.iceberg.commits import commit_files
 from logdriven_dagster.model.windows import on_clock
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table
+    from pyiceberg.table import FileScanTask, Table
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -38,29 +38,34 @@ class IcebergNow:
 
     @cached_property
     def files(self) -> Sequence[WindowFile]:
-        """The files of the current snapshot; those of another partition spec are of no window."""
+        """The files of the current snapshot; those of another partition spec are of no window.
+
+        So are files of which another engine deleted rows. A window has a part for each partition.
+        """
         window_of = _windows(self._table, self._config, self._target)
-        spec = self._table.spec().spec_id
-        return [
-            WindowFile(
-                file.file_path,
-                file.record_count,
-                file.file_size_in_bytes,
-                window_of(file) if file.spec_id == spec else None,
+        spec, found = self._table.spec().spec_id, []
+        for task in self._tasks:
+            file = task.file
+            window = None if task.delete_files or file.spec_id != spec else window_of(file)
+            place = None if window is None else (window, repr(file.partition))
+            found.append(
+                WindowFile(file.file_path, file.record_count, file.file_size_in_bytes, place)
             )
-            for file in self._files
-        ]
+        return found
 
     @cached_property
-    def _files(self) -> "list[DataFile]":
-        return matching_files(self._table)
+    def _tasks(self) -> "list[FileScanTask]":
+        return plan(self._table)
 
     def rows(self, spark: "SparkSession", paths: Collection[str]) -> "DataFrame":
-        return read_files(spark, "parquet", sorted(paths), spark_schema(self._table.schema()))
+        return rows_of(spark, self._table, [t for t in self._tasks if t.file.file_path in paths])
+
+    def divided(self, frame: "DataFrame") -> "DataFrame":
+        return with_partition(frame, self._table)
 
     def swap(self, removed: Collection[str], added: Sequence[str]) -> bool:
         """Commit by compare-and-swap; False if another writer was faster."""
-        gone = [file for file in self._files if file.file_path in removed]
+        gone = [task.file for task in self._tasks if task.file.file_path in removed]
         return commit_files(self._table, gone, added, {"upkeep": "compact_files"})
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.iceberg.names import identifier
+from logdriven_dagster.engine.iceberg.schema import spark_schema
 from logdriven_dagster.engine.queries.schemas import columns_of
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.targets.contents import Contents, Holdings
@@ -16,8 +18,6 @@ from logdriven_dagster.engine.targets.iceberg.catalog import (
 )
 from logdriven_dagster.engine.targets.iceberg.first_contact import unknown_files
 from logdriven_dagster.engine.targets.iceberg.garbage import leftovers
-from logdriven_dagster.engine.targets.iceberg.schema import spark_schema
-from logdriven_dagster.engine.targets.iceberg.table import identifier
 
 
 class IcebergContents(Contents):

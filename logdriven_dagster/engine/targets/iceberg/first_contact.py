@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
-from logdriven_dagster.engine.queries.schemas import WINDOW_START
-from logdriven_dagster.engine.targets.first_contact import refusal, stay_beside
-from logdriven_dagster.engine.targets.iceberg.files import (
+from logdriven_dagster.engine.iceberg.files import (
     is_partitioned_by,
-    matching_files,
     not_null,
 )
+from logdriven_dagster.engine.iceberg.scan import matching_files
+from logdriven_dagster.engine.queries.schemas import WINDOW_START
+from logdriven_dagster.engine.targets.first_contact import refusal, stay_beside
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile

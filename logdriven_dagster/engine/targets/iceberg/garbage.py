@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.locations import same_place
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
+from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
-from logdriven_dagster.engine.storage.locations import Folder, folder_of
+from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.storage.staging import data_files
 from logdriven_dagster.engine.targets.iceberg.catalog import load_existing, open_catalog
-from logdriven_dagster.engine.targets.iceberg.table import identifier, table_folder
+from logdriven_dagster.engine.targets.iceberg.table import table_folder
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -21,14 +23,15 @@ def leftovers(search: Search, table: str, target: IcebergTarget) -> Iterator[Gar
     name = target.name or table
     folder = table_folder(search.project, name)
     idle, known = search.idle(folder.within("data")), _files(folder.within("metadata"))
-    files = {s: _files(Folder(folder.storage, s), ".parquet") for s in idle}
+    files = {staged: data_files(Folder(folder.storage, staged)) for staged in idle}
     found = load_existing(open_catalog(search.project), identifier(name))
     named = Named(set(), set(map(same_place, known)))
     if found:
         named = named_files(found, found.metadata.snapshots)
-    needed = {folder_of(location) for location in named.data}
     for staged in idle:
-        for location in files[staged] if same_place(staged) in needed else [staged]:
+        inside = f"{same_place(staged)}/"
+        needed = any(location.startswith(inside) for location in named.data)
+        for location in files[staged] if needed else [staged]:
             if same_place(location) not in named.data:
                 yield from search.old(table, "rows", location)
     for location in known:

@@ -1,16 +1,20 @@
 """The files of an Iceberg table for an upsert, by the statistics of their keys."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.targets.iceberg.files import between, matching_files
-from logdriven_dagster.engine.targets.iceberg.schema import spark_schema
+from logdriven_dagster.engine.iceberg.files import between
+from logdriven_dagster.engine.iceberg.partitions import with_partition
+from logdriven_dagster.engine.iceberg.rows import rows_of
+from logdriven_dagster.engine.iceberg.scan import matching_files, plan
+from logdriven_dagster.engine.iceberg.schema import spark_schema
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table
+    from pyiceberg.table import FileScanTask, Table
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -25,8 +29,15 @@ class IcebergFiles:
         return spark_schema(self._table.schema())
 
     @cached_property
-    def _all(self) -> "dict[str, DataFile]":
-        return {file.file_path: file for file in matching_files(self._table)}
+    def _all(self) -> "dict[str, FileScanTask]":
+        return {task.file.file_path: task for task in plan(self._table)}
+
+    def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":
+        tasks = [self._all[path] for path in files]
+        return rows_of(spark, self._table, tasks, with_files=True)
+
+    def divided(self, frame: "DataFrame") -> "DataFrame":
+        return with_partition(frame, self._table)
 
     def with_keys(self, ranges: KeyRanges) -> list[str]:
         """Return the files that may hold rows with keys in all these ranges."""
@@ -39,4 +50,4 @@ class IcebergFiles:
 
     def named(self, paths: "Iterable[str]") -> "list[DataFile]":
         """Return the table's files at these places."""
-        return [self._all[path] for path in paths]
+        return [self._all[path].file for path in paths]

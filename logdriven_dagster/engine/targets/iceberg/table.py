@@ -14,7 +14,24 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.creation import create
-from logdriven_dagster.engine.queries.instants import lies_within
+from logdriven_dagster.engine.iceberg.added_files import (
+    data_location,
+    refuse_nulls,
+    refuse_unwritable,
+)
+from logdriven_dagster.engine.iceberg.files import (
+    all_within,
+    bound_text,
+    is_partitioned_by,
+    one_of,
+    within,
+)
+from logdriven_dagster.engine.iceberg.names import identifier
+from logdriven_dagster.engine.iceberg.partitions import with_partition
+from logdriven_dagster.engine.iceberg.rows import rows_of
+from logdriven_dagster.engine.iceberg.scan import matching_files, plan, refuse_unreadable
+from logdriven_dagster.engine.iceberg.schema import iceberg_schema, spark_schema
+from logdriven_dagster.engine.queries.instants import instant_text, lies_within
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.schemas import (
     WINDOW_START,
@@ -24,7 +41,6 @@ from logdriven_dagster.engine.queries.schemas import (
 )
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import Folder, folder_at
-from logdriven_dagster.engine.storage.staging import read_files
 from logdriven_dagster.engine.targets.iceberg.catalog import (
     PROPERTIES,
     evolve,
@@ -33,14 +49,6 @@ from logdriven_dagster.engine.targets.iceberg.catalog import (
     total_rows,
 )
 from logdriven_dagster.engine.targets.iceberg.commits import commit_files, lost_commits
-from logdriven_dagster.engine.targets.iceberg.files import (
-    all_within,
-    bound_text,
-    is_partitioned_by,
-    matching_files,
-    one_of,
-    within,
-)
 from logdriven_dagster.engine.targets.iceberg.first_contact import files_of_others
 from logdriven_dagster.engine.targets.iceberg.history import (
     identities,
@@ -51,7 +59,7 @@ from logdriven_dagster.engine.targets.iceberg.history import (
     snapshots_of,
 )
 from logdriven_dagster.engine.targets.iceberg.keyed_files import IcebergFiles
-from logdriven_dagster.engine.targets.iceberg.schema import iceberg_schema, spark_schema
+from logdriven_dagster.engine.targets.iceberg.rewriting import without
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.engine.targets.upserted_files import merge, refuse_duplicate_keys
@@ -60,7 +68,6 @@ from logdriven_dagster.model.runs import Merged, Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
-    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
     from pyspark.sql import DataFrame
@@ -75,16 +82,8 @@ class FileChange:
 
     removed: "list[DataFile]"
     added: tuple[str, ...]
-    cut: "BooleanExpression | None" = None
-    """Rows to delete from files that otherwise stay."""
     merged: Merged | None = None
     """What an upsert does with the staged rows; None for other modes."""
-
-
-def identifier(name: str) -> tuple[str, ...]:
-    """Return the catalog's identifier of a table."""
-    parts = tuple(name.split("."))
-    return parts if len(parts) > 1 else ("default", *parts)
 
 
 def table_folder(project: Project, name: str) -> Folder:
@@ -102,11 +101,16 @@ class IcebergTable:
         self._name = target.name or table
         self._identifier = identifier(self._name)
         self._folder = table_folder(context.project, self._name)
-        self._data = self._folder.within("data")
 
     @property
     def takes_stretches(self) -> bool:
         return self._target.mode in ("overwrite_window", "append")
+
+    def _data(self, table: "Table | None") -> Folder:
+        """Return the folder for new files, which for a table of others is where theirs are."""
+        if table is None:
+            return self._folder.within("data")
+        return folder_at(data_location(table), self._context.project.storage)
 
     @property
     def _catalog(self) -> Any:
@@ -115,16 +119,21 @@ class IcebergTable:
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write Parquet files below the table's folder that no snapshot names yet."""
         if (known := self._existing()) is not None:
+            refuse_unreadable(known)
+            refuse_unwritable(known)
             files_of_others(known, self._target)
         schema = spark_schema(known.schema()) if known else None
         missing = self._context.missing_columns(runs[0].table)
         fitting = conform(frame, schema, self._name, missing=missing)
         frame = given_columns(fitting, frame) if self._target.mode == "upsert" else fitting
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
-        options, check = option_texts(self._target.options), self._refuse_duplicates
-        return stage_files(frame, self._data, runs, options=options, check=check)
+        options, check = option_texts(self._target.options), partial(self._check, known)
+        frame = with_partition(frame, known)
+        return stage_files(frame, self._data(known), runs, options=options, check=check)
 
-    def _refuse_duplicates(self, staged: Sequence[StagedRows]) -> None:
+    def _check(self, known: "Table | None", staged: Sequence[StagedRows]) -> None:
+        if known is not None:
+            refuse_nulls(known, [path for rows in staged for path in rows.files])
         if self._target.mode == "upsert":
             refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
 
@@ -134,7 +143,7 @@ class IcebergTable:
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether all staged files are there and whole."""
-        return are_whole(staged, self._data)
+        return are_whole(staged, self._data(self._existing()))
 
     def publish(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
@@ -212,6 +221,7 @@ class IcebergTable:
                 self._create(schema)
                 table = self._existing()
             if table is not None:
+                refuse_unwritable(table)
                 yield table
 
     def _commit(self, table: "Table", staged: Sequence[StagedRows], change: FileChange) -> bool:
@@ -220,8 +230,6 @@ class IcebergTable:
 
         def prepare(transaction: "Transaction") -> None:
             evolve(transaction, staged[0].schema)
-            if change.cut is not None:
-                transaction.delete(change.cut, snapshot_properties=properties)
 
         if not commit_files(table, change.removed, change.added, properties, prepare):
             return False
@@ -237,25 +245,21 @@ class IcebergTable:
             named = {file.file_path for file in matching_files(table)}
         for rows in staged:
             if not named & set(rows.files):
-                self._data.storage.remove(rows.location)
+                self._folder.storage.remove(rows.location)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Read the current snapshot; for a `window`, open only the files that can hold its rows."""
         table = self._existing()
         if table is None:
             raise NotPublishedError(f"{self._name} was never published, so it cannot be read")
-        schema = spark_schema(table.schema())
+        spark, column = self._context.spark, self._window_column
         if window is None:
-            return self._frame(matching_files(table), schema)
-        column = self._window_column
-        frame = self._frame(matching_files(table, within(table.schema(), column, window)), schema)
-        if is_partitioned_by(table, column):
+            return rows_of(spark, table, plan(table))
+        tasks = plan(table, within(table.schema(), column, window))
+        frame = rows_of(spark, table, tasks)
+        if is_partitioned_by(table, column, [task.file for task in tasks]):
             return frame  # each file lies in one window as a whole
         return frame.where(lies_within(quoted(column), window))
-
-    def _frame(self, files: "list[DataFile]", schema: "StructType") -> "DataFrame":
-        paths = [file.file_path for file in files]
-        return read_files(self._context.spark, "parquet", paths, schema)
 
     @property
     def _window_column(self) -> str:
@@ -276,16 +280,24 @@ class IcebergTable:
         else:
             whole = TimeWindow(windows[0].start, windows[-1].end)
             condition = within(schema, column, whole)
-        files = matching_files(table, condition)
-        if is_partitioned_by(table, column) or all_within(table, condition, files):
+        tasks = plan(table, condition)
+        files = [task.file for task in tasks]
+        if is_partitioned_by(table, column, files) or all_within(table, condition, files):
             return FileChange(files, added)
         # A file of a larger window, of another mode, or of others keeps its other rows.
-        return FileChange([], added, cut=condition)
+        replaced = " OR ".join(f"({lies_within(quoted(column), each)})" for each in windows)
+        if self._target.mode == "append":
+            starts = (instant_text(each.start) for each in windows)
+            replaced = f"{quoted(column)} IN ({', '.join(starts)})"
+        cut, kept = without(
+            self._context.spark, table, tasks, replaced, staged[0], data=self._data(table)
+        )
+        return FileChange(cut, (*added, *kept))
 
     def _merged(self, table: "Table", staged: StagedRows) -> FileChange:
         files = IcebergFiles(table)
         removed, added, merged = merge(
-            self._context.spark, files, self._target.key, staged, self._data
+            self._context.spark, files, self._target.key, staged, self._data(table)
         )
         return FileChange(files.named(removed), added, merged=merged)
 

@@ -6,7 +6,9 @@ from functools import cached_property
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.iceberg.added_files import data_location, refuse_unwritable
+from logdriven_dagster.engine.iceberg.names import identifier
+from logdriven_dagster.engine.storage.locations import Folder, folder_at
 from logdriven_dagster.engine.targets.iceberg.catalog import (
     load_existing,
     open_catalog,
@@ -16,7 +18,6 @@ from logdriven_dagster.engine.targets.iceberg.commits import tries
 from logdriven_dagster.engine.targets.iceberg.compaction import IcebergNow
 from logdriven_dagster.engine.targets.iceberg.garbage import named_files
 from logdriven_dagster.engine.targets.iceberg.history import indispensable, of_windows
-from logdriven_dagster.engine.targets.iceberg.table import identifier, table_folder
 from logdriven_dagster.engine.targets.upkeep import Expiring, Upkeep, remove_files, sizes_of
 from logdriven_dagster.model.upkeep import Upkept
 
@@ -37,7 +38,10 @@ class IcebergUpkeep(Upkeep):
 
     @property
     def data(self) -> Folder:
-        return table_folder(self.project, self.name).within("data")
+        table = self._now()
+        assert table is not None
+        refuse_unwritable(table)
+        return folder_at(data_location(table), self.project.storage)
 
     def load(self) -> IcebergNow | None:
         table = self._now()

@@ -135,7 +135,8 @@ def test_a_killed_compaction_loses_and_doubles_nothing(crowded: Lab, point: str,
     rows = everything(crowded)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Folder, "remove", lambda _: None)  # the dead do not tidy
-        patch.setattr(compaction, point, killed)
+        module = compaction if point == "_commit" else staged_files
+        patch.setattr(module, point, killed)
         with pytest.raises(KilledError):
             compact(crowded)
     assert everything(crowded) == rows

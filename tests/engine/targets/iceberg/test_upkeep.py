@@ -177,10 +177,10 @@ def after(work: Callable[..., Any]) -> Callable[..., Any]:
 
 
 POINTS = {
-    "before it writes": ("run_action", killed),
-    "when all is written": ("rows_of_files", killed),
-    "before it commits": ("_commit", killed),
-    "when it has committed": ("_commit", after(compaction._commit)),
+    "before it writes": (staged_files, "run_action", killed),
+    "when all is written": (staged_files, "rows_of_files", killed),
+    "before it commits": (compaction, "_commit", killed),
+    "when it has committed": (compaction, "_commit", after(compaction._commit)),
 }
 
 
@@ -190,10 +190,10 @@ def test_a_killed_compaction_loses_and_doubles_nothing(crowded: Lab, point: str)
     for n in (1, 2):
         run(crowded, n)
     rows = everything(crowded)
-    name, death = POINTS[point]
+    module, name, death = POINTS[point]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Folder, "remove", lambda _: None)  # the dead do not tidy
-        patch.setattr(compaction, name, death)
+        patch.setattr(module, name, death)
         with pytest.raises(KilledError):
             compact(crowded)
     assert everything(crowded) == rows
@@ -245,7 +245,7 @@ def test_files_that_expire_while_they_are_rewritten_are_left_out(crowded: Lab, m
     make(crowded)
     for n in (1, 2):
         run(crowded, n)
-    action = compaction.run_action
+    action = staged_files.run_action
 
     def late(*arguments: Any) -> Any:
         if not again:
@@ -254,7 +254,7 @@ def test_files_that_expire_while_they_are_rewritten_are_left_out(crowded: Lab, m
         return action(*arguments)
 
     again: list[Any] = []
-    monkeypatch.setattr(compaction, "run_action", late)
+    monkeypatch.setattr(staged_files, "run_action", late)
     done = compact(crowded)
     assert (done.files, files(crowded)) == (6, 7)
     assert {(n, writer) for n, _, writer in who(crowded)} == {(1, "again"), (2, "first")}

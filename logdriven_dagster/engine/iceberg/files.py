@@ -10,28 +10,26 @@ from logdriven_dagster.model.windows import TimeWindow
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.manifest import DataFile
+    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
 
-def matching_files(
-    table: "Table", condition: "BooleanExpression | None" = None
-) -> "list[DataFile]":
-    """The data files of the current snapshot that can hold such rows; all without a condition."""
-    from pyiceberg.expressions import AlwaysTrue
-
-    tasks = list(table.scan(row_filter=condition or AlwaysTrue()).plan_files())
-    if any(task.delete_files for task in tasks):
-        name = ".".join(table.name())
-        raise TerminalStepError(
-            f"{name}: another engine deleted rows without rewriting their files; compact it first"
-        )
-    return [task.file for task in tasks]
+def is_partitioned_by(table: "Table", column: str, files: "Sequence[DataFile]" = ()) -> bool:
+    """Whether all rows of each new file, and of each of these, have one value in this column."""
+    specs = table.specs()
+    used = {table.spec().spec_id, *(file.spec_id for file in files)}
+    known = (map(str.lower, _identities(table, specs[number])) for number in used)
+    return all(column.lower() in names for names in known)
 
 
-def is_partitioned_by(table: "Table", column: str) -> bool:
-    """Whether all rows of a file have one value in this column."""
-    return any(field.name == column for field in table.spec().fields)
+def _identities(table: "Table", spec: "PartitionSpec") -> list[str]:
+    """The columns whose values are the same in all rows of a file of this spec."""
+    from pyiceberg.transforms import IdentityTransform
+
+    schema = table.schema()
+    found = [f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)]
+    return [name for each in found if (name := schema.find_column_name(each)) is not None]
 
 
 def all_within(table: "Table", condition: "BooleanExpression", files: "list[DataFile]") -> bool:

@@ -96,23 +96,23 @@ def spark_schema(schema: "Schema") -> "StructType":
     from pyspark.sql.types import StructField, StructType
 
     return StructType(
-        [StructField(field.name, _to_spark(field.field_type)) for field in schema.fields]
+        [StructField(field.name, spark_type(field.field_type)) for field in schema.fields]
     )
 
 
-def _to_spark(kind: "IcebergType") -> "DataType":
+def spark_type(kind: "IcebergType") -> "DataType":
     from pyiceberg import types as iceberg
     from pyspark.sql import types as spark
 
     if isinstance(kind, iceberg.DecimalType):
         return spark.DecimalType(kind.precision, kind.scale)
     if isinstance(kind, iceberg.ListType):
-        return spark.ArrayType(_to_spark(kind.element_type))
+        return spark.ArrayType(spark_type(kind.element_type))
     if isinstance(kind, iceberg.MapType):
-        return spark.MapType(_to_spark(kind.key_type), _to_spark(kind.value_type))
+        return spark.MapType(spark_type(kind.key_type), spark_type(kind.value_type))
     if isinstance(kind, iceberg.StructType):
         return spark.StructType(
-            [spark.StructField(part.name, _to_spark(part.field_type)) for part in kind.fields]
+            [spark.StructField(part.name, spark_type(part.field_type)) for part in kind.fields]
         )
     name = _TO_SPARK.get(str(kind))
     if name is None:

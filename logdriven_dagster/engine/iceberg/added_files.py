@@ -1,0 +1,128 @@
+"""Files that Spark wrote, described as an Iceberg table wants them."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.engine.iceberg.names import name_of_table
+from logdriven_dagster.engine.iceberg.partitions import partition_of
+from logdriven_dagster.errors import TerminalStepError
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+_DESCRIBED = (
+    *("content", "file_path", "file_format", "record_count", "file_size_in_bytes"),
+    *("column_sizes", "value_counts", "null_value_counts", "nan_value_counts"),
+    *("lower_bounds", "upper_bounds", "split_offsets"),
+)
+
+_REQUIRED = "column {} is required in the table, and {} rows have none"
+
+_WRITTEN_DIFFERENTLY = ("uuid", "fixed")
+"""Types that Spark reads, but writes as others."""
+
+
+def data_file(io: Any, metadata: "TableMetadata", path: str) -> "DataFile":
+    """Describe a Parquet file; TerminalStepError if it lacks a value that the table requires.
+
+    PyIceberg concludes partitions from the smallest and largest values in a file, which says
+    nothing of buckets, and nothing of NULLs beside them: a file that was divided knows its own.
+    """
+    from pyiceberg.io.pyarrow import parquet_file_to_data_file
+    from pyiceberg.manifest import DataFile
+
+    partition = partition_of(metadata, path)
+    known = parquet_file_to_data_file(
+        io, _as_written(metadata, divided=partition is not None), path
+    )
+    _refuse_nulls(metadata.schema(), known)
+    if partition is None:
+        return known
+    described: dict[str, Any] = {name: getattr(known, name) for name in _DESCRIBED}
+    made = DataFile.from_args(**described, partition=partition)
+    made.spec_id = metadata.default_spec_id
+    return made
+
+
+def _as_written(metadata: "TableMetadata", *, divided: bool) -> "TableMetadata":
+    """The table as Spark's files are: every column may be NULL there, and folders are divided."""
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+
+    schema = metadata.schema()
+    changed: dict[str, Any] = {}
+    if any(field.required for field in schema.fields):
+        fields = [field.model_copy(update={"required": False}) for field in schema.fields]
+        changed["schemas"] = [Schema(*fields, schema_id=schema.schema_id)]
+    if divided:
+        changed["partition_specs"] = [PartitionSpec(spec_id=metadata.default_spec_id)]
+    return metadata.model_copy(update=changed) if changed else metadata
+
+
+def _refuse_nulls(schema: "Schema", file: "DataFile") -> None:
+    for field in schema.fields:
+        if not field.required or file.null_value_counts.get(field.field_id) == 0:
+            continue
+        missing = file.null_value_counts.get(field.field_id, file.record_count)
+        raise TerminalStepError(_REQUIRED.format(field.name, missing))
+
+
+def data_location(table: "Table") -> str:
+    """Return the folder for new files: where others put those of a table of theirs."""
+    return location_of(
+        table.properties.get("write.data.path", f"{table.location()}/data").rstrip("/")
+    )
+
+
+def refuse_nulls(table: "Table", paths: Iterable[str]) -> None:
+    """TerminalStepError if a file lacks a value that the table requires, as its footer tells."""
+    from pyarrow.parquet import read_metadata
+
+    required = [field.name for field in table.schema().fields if field.required]
+    for path in paths if required else ():
+        with table.io.new_input(path).open() as file:
+            footer = read_metadata(file)
+        for name in required:
+            if missing := _nulls(footer, name):
+                raise TerminalStepError(_REQUIRED.format(name, missing))
+
+
+def _nulls(footer: Any, name: str) -> int:
+    """How many rows of a file have no value in a column; all of them if it is not there."""
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    columns = [group.column(n) for group in groups for n in range(group.num_columns)]
+    counts = [c.statistics.null_count for c in columns if c.path_in_schema == name]
+    return sum(counts) if counts else footer.num_rows
+
+
+def refuse_unwritable(table: "Table") -> None:
+    """TerminalStepError for a table that cannot be written right, before anything is."""
+    from pyiceberg.types import ListType, MapType, StructType
+
+    version = table.metadata.format_version
+    if version > 2:
+        raise TerminalStepError(
+            f"{name_of_table(table)} is a table of Iceberg's format {version}, which PyIceberg "
+            "reads, but cannot write yet; load a table of format 2"
+        )
+    schema = table.schema()
+    for name in schema.column_names:
+        field = schema.find_field(name)
+        nested = "." in name and schema.find_column_name(field.field_id) == name
+        inner = nested and field.field_id not in {each.field_id for each in schema.fields}
+        kinds = (ListType, MapType, StructType)
+        key = inner and name.endswith(".key")  # required always, and never NULL in Spark
+        if field.required and not key and (inner or isinstance(field.field_type, kinds)):
+            raise TerminalStepError(
+                f"{name_of_table(table)}: column {name} is required, which is only checked for "
+                "columns that are neither nested nor lists, maps or structs; make it optional"
+            )
+        if str(field.field_type).startswith(_WRITTEN_DIFFERENTLY):
+            raise TerminalStepError(
+                f"{name_of_table(table)}: column {name} is a {field.field_type}, "
+                "which Spark would write as another type"
+            )

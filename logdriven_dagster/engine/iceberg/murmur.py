@@ -1,0 +1,108 @@
+"""Iceberg's bucket numbers as columns of Spark: 32-bit Murmur3 with seed 0, over Iceberg's bytes.
+
+Spark's own `hash` has another seed, and other bytes for numbers and for the ends of texts.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_WORD = 0xFFFFFFFF
+_C1, _C2 = 0xCC9E2D51, 0x1B873593
+
+
+def bucket(hashed: "Column", number: int) -> "Column":
+    """Return the bucket of a hash value."""
+    return hashed.bitwiseAND(0x7FFFFFFF) % number
+
+
+def hash_of_long(value: "Column") -> "Column":
+    """Hash a bigint, as Iceberg hashes all integers, days and moments."""
+    from pyspark.sql import functions as sf
+
+    low = value.bitwiseAND(_WORD)
+    high = sf.shiftrightunsigned(value, 32)
+    first = _rounded(sf.lit(0).cast("bigint"), low)
+    return _let(first, lambda state: _finished(_rounded(state, high), sf.lit(8)))
+
+
+def hash_of_bytes(value: "Column") -> "Column":
+    """Hash a binary, as Iceberg hashes texts in UTF-8, too."""
+    from pyspark.sql import functions as sf
+
+    size, digits = sf.octet_length(value), sf.hex(value)
+    whole = sf.shiftright(size, 2)
+    indices = sf.when(whole > 0, sf.sequence(sf.lit(0), whole - 1))
+    words = sf.transform(indices, lambda each: _word(digits, each * 4, 4))
+    nothing = sf.array().cast("array<bigint>")
+    state = sf.aggregate(sf.coalesce(words, nothing), sf.lit(0).cast("bigint"), _rounded)
+    rest = _word(digits, whole * 4, 3)
+    ended = _let(state, lambda each: each.bitwiseXOR(_mixed(rest)))
+    return sf.when(value.isNotNull(), _finished(ended, size))
+
+
+def _word(digits: "Column", first: "Column", most: int) -> "Column":
+    """Up to four bytes from one place on as a number, whose least byte comes first."""
+    from pyspark.sql import functions as sf
+
+    pairs = [sf.substring(digits, (first + n) * 2 + 1, sf.lit(2)) for n in reversed(range(most))]
+    number = sf.conv(sf.concat(sf.lit("0"), *pairs), 16, 10)
+    return number.cast("bigint")
+
+
+def _let(value: "Column", then: "Callable[[Column], Column]") -> "Column":
+    """Compute a value once, whatever is made of it: Spark would copy it wherever it is named."""
+    from pyspark.sql import functions as sf
+
+    return sf.element_at(sf.transform(sf.array(value), then), 1)
+
+
+def _rounded(state: "Column", word: "Column") -> "Column":
+    """The state of the hash after one more word."""
+    from pyspark.sql import functions as sf
+
+    mixed = _let(_mixed(word), lambda each: each.bitwiseXOR(state))
+    turned = _let(mixed, lambda each: _turned(each, 13))
+    return (turned * 5 + sf.lit(0xE6546B64)).bitwiseAND(_WORD)
+
+
+def _mixed(word: "Column") -> "Column":
+    return _let(word, lambda each: _times(_let(_times(each, _C1), lambda it: _turned(it, 15)), _C2))
+
+
+def _finished(state: "Column", size: "Column") -> "Column":
+    from pyspark.sql import functions as sf
+
+    first = _let(state.bitwiseXOR(size.cast("bigint")), lambda each: _folded(each, 16))
+    second = _let(_times_once(first, 0x85EBCA6B), lambda each: _folded(each, 13))
+    third = _let(_times_once(second, 0xC2B2AE35), lambda each: _folded(each, 16))
+    return sf.when(state.isNotNull(), third)
+
+
+def _folded(word: "Column", by: int) -> "Column":
+    from pyspark.sql import functions as sf
+
+    return word.bitwiseXOR(sf.shiftright(word, by))
+
+
+def _turned(word: "Column", by: int) -> "Column":
+    """Rotate 32 bits to the left."""
+    from pyspark.sql import functions as sf
+
+    up = sf.shiftleft(word, by)
+    return up.bitwiseOR(sf.shiftright(word, 32 - by)).bitwiseAND(_WORD)
+
+
+def _times_once(word: "Column", factor: int) -> "Column":
+    return _let(word, lambda each: _times(each, factor))
+
+
+def _times(word: "Column", factor: int) -> "Column":
+    """Multiply modulo 2 to the 32nd, where no part is too large for a bigint."""
+    from pyspark.sql import functions as sf
+
+    low, high = factor & 0xFFFF, factor >> 16
+    upper = sf.shiftleft((word * high).bitwiseAND(0xFFFF), 16)
+    return (word * low + upper).bitwiseAND(_WORD)

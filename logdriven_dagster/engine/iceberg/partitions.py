@@ -1,0 +1,181 @@
+"""Rows divided by the partitions of a table that others made, exactly as Iceberg places them.
+
+Spark divides what it writes by one column, which holds the values of a row's partition as JSON; so
+each file has rows of one partition, and its folder's name says which.
+"""
+
+import json
+from base64 import b64decode
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from logdriven_dagster.engine.iceberg.murmur import bucket, hash_of_bytes, hash_of_long
+from logdriven_dagster.engine.queries.quoting import reference
+from logdriven_dagster.engine.queries.schemas import WINDOW_START
+from logdriven_dagster.errors import TerminalStepError, TransientStepError
+
+if TYPE_CHECKING:
+    from pyiceberg.partitioning import PartitionField
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.typedef import Record
+    from pyspark.sql import Column, DataFrame
+
+PARTITION = "logdriven_partition"
+"""The column that divides rows by partition."""
+
+_DAY = 86_400_000_000
+_INTEGERS = ("int", "long")
+_MOMENTS = ("timestamp", "timestamptz")
+
+
+def with_partition(frame: "DataFrame", table: "Table | None") -> "DataFrame":
+    """Add PARTITION where rows of one window may be of several partitions.
+
+    TerminalStepError for a partition that nobody can compute here.
+    """
+    from pyspark.sql import functions as sf
+
+    if table is None or all(field.name == WINDOW_START for field in table.spec().fields):
+        return frame
+    schema = table.schema()
+    values = [sf.lit(str(table.spec().spec_id))]
+    for field in table.spec().fields:
+        name = schema.find_column_name(field.source_id)
+        kind = str(schema.find_field(field.source_id).field_type)
+        if name is None or (value := _value(sf.col(reference(name)), kind, field)) is None:
+            raise TerminalStepError(
+                f"{'.'.join(table.name())} is partitioned by {field.transform}({name}), a {kind}, "
+                "which cannot be written here"
+            )
+        values.append(value.cast("string"))
+    divided = frame.withColumn(PARTITION, sf.to_json(sf.array(*values)))
+    # Otherwise each task would write a file of each partition; a large one still has several.
+    return divided.hint("rebalance", PARTITION)
+
+
+def _value(column: "Column", kind: str, field: "PartitionField") -> "Column | None":
+    """The value of a partition field as an integer or a text; None: not known how."""
+    from pyiceberg import transforms
+    from pyspark.sql import functions as sf
+
+    match field.transform:
+        case transforms.VoidTransform():
+            return sf.lit(None)
+        case transforms.IdentityTransform():
+            return _identity(column, kind)
+        case transforms.BucketTransform(num_buckets=number):
+            hashed = _hashed(column, kind)
+            return None if hashed is None else bucket(hashed, number)
+        case transforms.TruncateTransform(width=width):
+            return _truncated(column, kind, width)
+        case transforms.HourTransform() if kind in _MOMENTS:
+            return _whole(_micros(column, kind), _DAY // 24)
+        case transforms.DayTransform():
+            return _days(column, kind)
+        case transforms.MonthTransform():
+            days = sf.date_from_unix_date(_days(column, kind).cast("int"))
+            return (sf.year(days) - 1970) * 12 + sf.month(days) - 1
+        case transforms.YearTransform():
+            return sf.year(sf.date_from_unix_date(_days(column, kind).cast("int"))) - 1970
+        case _:
+            return None
+
+
+def _identity(column: "Column", kind: str) -> "Column | None":
+    from pyspark.sql import functions as sf
+
+    if kind in ("string", "boolean", *_INTEGERS) or kind.startswith("decimal"):
+        return column
+    if kind in _MOMENTS:
+        return _micros(column, kind)
+    if kind == "date":
+        return sf.unix_date(column)
+    return sf.base64(column) if kind == "binary" else None
+
+
+def _hashed(column: "Column", kind: str) -> "Column | None":
+    from pyspark.sql import functions as sf
+
+    if kind in ("string", "binary"):
+        return hash_of_bytes(column.cast("binary"))
+    if kind in _INTEGERS:
+        return hash_of_long(column.cast("bigint"))
+    if kind in _MOMENTS:
+        return hash_of_long(_micros(column, kind))
+    return hash_of_long(sf.unix_date(column).cast("bigint")) if kind == "date" else None
+
+
+def _truncated(column: "Column", kind: str, width: int) -> "Column | None":
+    from pyspark.sql import functions as sf
+
+    if kind in _INTEGERS:
+        return column.cast("bigint") - sf.pmod(column.cast("bigint"), sf.lit(width))
+    if kind == "string":
+        return sf.substring(column, 1, width)
+    if kind == "binary":
+        return sf.base64(sf.substring(column, 1, width))
+    if kind.startswith("decimal"):
+        scale = int(kind.rstrip(")").rpartition(",")[2])
+        return column - sf.pmod(column, sf.lit(Decimal(width).scaleb(-scale)))
+    return None
+
+
+def _micros(column: "Column", kind: str) -> "Column":
+    """Microseconds since 1970; of a time without a zone as if it were of UTC, whatever ours is."""
+    from pyspark.sql import functions as sf
+
+    if kind == "timestamptz":
+        return sf.unix_micros(column)
+    days = sf.unix_date(column.cast("date")).cast("bigint")
+    seconds = days * 86_400 + sf.hour(column) * 3_600 + sf.minute(column) * 60
+    fraction = sf.date_part(sf.lit("SECOND"), column) * 1_000_000
+    return seconds * 1_000_000 + fraction.cast("bigint")
+
+
+def _days(column: "Column", kind: str) -> "Column":
+    from pyspark.sql import functions as sf
+
+    if kind == "date":
+        return sf.unix_date(column).cast("bigint")
+    return _whole(_micros(column, kind), _DAY)
+
+
+def _whole(micros: "Column", unit: int) -> "Column":
+    """How many whole units there are, rounded down; division by `/` would be inexact."""
+    from pyspark.sql import functions as sf
+
+    return sf.call_function("div", micros - sf.pmod(micros, sf.lit(unit)), sf.lit(unit))
+
+
+def partition_of(metadata: "TableMetadata", path: str) -> "Record | None":
+    """Return the partition of a file that was divided by one; None of others.
+
+    TransientStepError if the table is not partitioned so any more: it must be divided anew.
+    """
+    from pyiceberg.typedef import Record
+
+    folder = path.rpartition("/")[0].rpartition("/")[2]
+    if not folder.startswith(f"{PARTITION}="):
+        return None
+    spec, *texts = json.loads(unquote(folder.removeprefix(f"{PARTITION}=")))
+    if int(spec) != metadata.default_spec_id:
+        raise TransientStepError(f"{path} was written for partitions that the table had before")
+    schema = metadata.schema()
+    values = []
+    for field, text in zip(metadata.spec().fields, texts, strict=True):
+        kind = field.transform.result_type(schema.find_field(field.source_id).field_type)
+        values.append(None if text is None else _parsed(str(kind), text))
+    return Record(*values)
+
+
+def _parsed(kind: str, text: str) -> Any:
+    """A value of a partition as manifests hold it."""
+    if kind == "string":
+        return text
+    if kind == "boolean":
+        return text == "true"
+    if kind == "binary":
+        return b64decode(text)
+    return Decimal(text) if kind.startswith("decimal") else int(text)

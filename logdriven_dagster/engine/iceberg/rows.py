@@ -1,0 +1,218 @@
+"""The rows of an Iceberg table as a frame of Spark, whoever wrote its files or deleted some rows.
+
+Most files are read as they are, as one list. Files of which rows were deleted, and those without
+the columns that they are partitioned by, meet by name what the table says of them; a file that
+meets nothing stops the query.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import count
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.engine.iceberg.columns import Columns, by_ids, by_names, without_ids
+from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
+from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
+from logdriven_dagster.engine.storage.staging import read_files
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import FileScanTask, Table
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+FILE = "logdriven_file"
+"""The column with the path of a row's file, in Spark's spelling; see `spark_path`."""
+
+_NAMED, _ROW = "logdriven_named", f"{SURVIVING}_row"
+"""The columns with the path of a row's file in the table's spelling, and its place in there."""
+
+_NUMBERS = count()
+"""Spark wants another name for each `observe` of a query."""
+
+_BY_ID = "spark.sql.parquet.fieldId.read.enabled"
+
+
+def rows_of(
+    spark: "SparkSession",
+    table: "Table",
+    tasks: "Sequence[FileScanTask]",
+    *,
+    with_files: bool = False,
+) -> "DataFrame":
+    """Return the rows of these files with the table's present columns, and FILE if asked for."""
+    if not tasks:
+        return read_files(spark, "parquet", [], spark_schema(table.schema()))
+    frames = list(_frames(spark, table, tasks, with_files=with_files))
+    return reduce(lambda one, other: one.union(other), frames)
+
+
+def _frames(
+    spark: "SparkSession", table: "Table", tasks: "Sequence[FileScanTask]", *, with_files: bool
+) -> "Iterator[DataFrame]":
+    """A frame for each way to read files."""
+    by_name = without_ids(table, (task.file.file_path for task in tasks))
+    if len(by_name) < len(tasks):
+        spark.conf.set(_BY_ID, "true")
+    for columns_of, named in ((by_names, True), (by_ids, False)):
+        group = [task for task in tasks if (task.file.file_path in by_name) is named]
+        special = [task for task in group if task.delete_files or any(_absent(table, task.file))]
+        left_out = set(map(id, special))
+        plain = [task for task in group if id(task) not in left_out]
+        for part, read in ((plain, _plain), (special, _looked_up)):
+            if part:
+                columns = columns_of(table)
+                frame = read_files(spark, "parquet", _paths(part), columns.schema)
+                if part is plain and columns.select is None and not with_files:
+                    yield frame
+                else:
+                    frame, select = read(frame, columns, part, table)
+                    yield frame.select(*select, *([FILE] if with_files else []))
+
+
+def _paths(tasks: "Sequence[FileScanTask]") -> list[str]:
+    return [task.file.file_path for task in tasks]
+
+
+def _plain(
+    frame: "DataFrame", columns: Columns, tasks: "Sequence[FileScanTask]", table: "Table"
+) -> "tuple[DataFrame, list[Column]]":
+    """The rows of files as they are, and what to select of them."""
+    from pyspark.sql import functions as sf
+
+    _ = tasks
+    frame = frame.withColumn(FILE, sf.col("_metadata.file_path"))
+    return frame, [columns.of(field).alias(field.name) for field in table.schema().fields]
+
+
+def _looked_up(
+    frame: "DataFrame", columns: Columns, tasks: "Sequence[FileScanTask]", table: "Table"
+) -> "tuple[DataFrame, list[Column]]":
+    """The rows of files of which the table says more than they do, and what to select of them."""
+    from pyspark.sql import functions as sf
+
+    spark = frame.sparkSession
+    paths = {FILE: sf.col("_metadata.file_path"), _ROW: sf.col("_metadata.row_index")}
+    frame = frame.withColumns(paths).join(sf.broadcast(_known(spark, tasks, table)), FILE, "left")
+    if any(task.delete_files for task in tasks):
+        frame = frame.withColumn(_NAMED, _there(sf.col(_NAMED), "string"))
+        frame = frame.join(_deleted(spark, tasks, table), [_NAMED, _ROW], "left_anti")
+    return frame, list(_completed(columns, table))
+
+
+def _there(column: "Column", kind: str) -> "Column":
+    """What the table says of a row's file; a file that it does not name stops the query."""
+    from pyspark.sql import functions as sf
+
+    problem = sf.concat(sf.lit("the Iceberg table does not name the file "), sf.col(FILE))
+    return sf.coalesce(column, sf.raise_error(problem).cast(kind))
+
+
+def _completed(columns: Columns, table: "Table") -> "Iterator[Column]":
+    """The table's columns; those that are not in a file have the values of its partition."""
+    from pyspark.sql import functions as sf
+
+    partitioned = _partition_sources(table)
+    for field in table.schema().fields:
+        found = columns.of(field)
+        if field.field_id in partitioned:
+            absent = _there(sf.col(f"_absent_{field.field_id}"), "boolean")
+            value = sf.col(f"_value_{field.field_id}")
+            typed = sf.unbase64(value) if str(field.field_type) == "binary" else value
+            found = sf.when(absent, typed.cast(spark_type(field.field_type))).otherwise(found)
+        yield found.alias(field.name)
+
+
+def _known(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table") -> "DataFrame":
+    """What the table says of files: their paths, and the values of columns that they lack."""
+    from pyspark.sql import functions as sf
+
+    sources = _partition_sources(table)
+    kinds = [f"_absent_{each} boolean, _value_{each} string" for each in sources]
+    rows: list[tuple[Any, ...]] = []
+    for task in tasks:
+        absent = dict(_absent(table, task.file))
+        values = [part for each in sources for part in (each in absent, absent.get(each))]
+        rows.append((spark_path(task.file.file_path), task.file.file_path, *values))
+    schema = ", ".join([f"{FILE} string", f"{_NAMED} string", *kinds])
+    return spark.createDataFrame(rows, schema).observe(
+        f"{LOOKED_UP}_{next(_NUMBERS)}", sf.count(sf.lit(1))
+    )
+
+
+def _partition_sources(table: "Table") -> list[int]:
+    """The columns whose values are also those of partitions."""
+    from pyiceberg.transforms import IdentityTransform
+
+    fields = [field for spec in table.specs().values() for field in spec.fields]
+    found = {f.source_id for f in fields if isinstance(f.transform, IdentityTransform)}
+    return sorted(found & {field.field_id for field in table.schema().fields})
+
+
+def _absent(table: "Table", file: "DataFile") -> Iterator[tuple[int, str | None]]:
+    """Columns that a file lacks, as Hive's files do, with the value that all its rows have."""
+    from pyiceberg.transforms import IdentityTransform
+
+    for number, field in enumerate(table.specs()[file.spec_id].fields):
+        if not isinstance(field.transform, IdentityTransform):
+            continue
+        if field.source_id in (file.column_sizes or {}):
+            continue
+        kept = [each for each in table.schema().fields if each.field_id == field.source_id]
+        value = file.partition[number]
+        for each in kept:
+            text = field.transform.to_human_string(each.field_type, value)
+            yield field.source_id, None if value is None else text
+
+
+def _deleted(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table") -> "DataFrame":
+    """File and position of each row that another engine deleted."""
+    from pyiceberg.manifest import FileFormat
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import LongType, StringType, StructType
+
+    schema = StructType().add("file_path", StringType()).add("pos", LongType())
+    files = {file.file_path: file for task in tasks for file in task.delete_files}
+    listed = [path for path, file in files.items() if file.file_format == FileFormat.PARQUET]
+    vectors = [path for path, file in files.items() if file.file_format == FileFormat.PUFFIN]
+    frame = read_files(spark, "parquet", listed, schema)
+    if vectors:
+        made = spark.createDataFrame(_positions(table, vectors))
+        frame = frame.union(made.select("file_path", "pos"))
+    named = frame.select(sf.col("file_path").alias(_NAMED), sf.col("pos").alias(_ROW))
+    return _uncounted(named)
+
+
+def _uncounted(frame: "DataFrame") -> "DataFrame":
+    """Rows that are only compared with: nobody counts them as rows of a source."""
+    from pyspark.sql import functions as sf
+
+    return frame.observe(f"{LOOKED_UP}_{next(_NUMBERS)}", sf.count(sf.lit(1)))
+
+
+def _positions(table: "Table", vectors: Sequence[str]) -> Any:
+    """The rows that deletion vectors name, as a table of Arrow."""
+    import pyarrow as pa
+    from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
+    from pyiceberg.table.puffin import PuffinFile
+
+    parts = []
+    for path in vectors:
+        with table.io.new_input(path).open() as file:
+            puffin = PuffinFile(file.read())
+        for vector in deletion_vectors_from_puffin_file(puffin):
+            rows = vector.to_vector().cast(pa.int64())
+            names = pa.array([vector.referenced_data_file] * len(rows), pa.string())
+            parts.append(pa.table({"file_path": names, "pos": rows}))
+    return pa.concat_tables(parts)
+
+
+def spark_path(path: str) -> str:
+    """Spell a path as `_metadata.file_path` does: escaped as a URI, and `file:/` for local ones."""
+    location = location_of(path)
+    scheme, _, rest = location.partition("://")
+    # Java's URIs keep letters of other alphabets as they are.
+    safe = "/-_.!~*'():@&=+$,;"
+    escaped = "".join(quote(sign, safe=safe) if sign.isascii() else sign for sign in rest)
+    return f"file:{escaped}" if scheme == "file" else f"{scheme}://{escaped}"

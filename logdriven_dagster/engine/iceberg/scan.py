@@ -1,0 +1,56 @@
+"""Which files of an Iceberg table a reader opens; what cannot be read right is refused by name."""
+
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.iceberg.names import name_of_table
+from logdriven_dagster.errors import TerminalStepError
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import FileScanTask, Table
+
+
+def plan(table: "Table", condition: "BooleanExpression | None" = None) -> "list[FileScanTask]":
+    """The files of the current snapshot that can hold such rows, with what deletes rows of them.
+
+    TerminalStepError if rows could be read wrongly; nothing has been computed then.
+    """
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.manifest import FileFormat
+
+    refuse_unreadable(table)
+    tasks = list(table.scan(row_filter=condition or AlwaysTrue()).plan_files())
+    for task in tasks:
+        forms = {FileFormat.PARQUET, FileFormat.PUFFIN}
+        for file in (task.file, *task.delete_files):
+            if file.file_format not in forms:
+                raise TerminalStepError(
+                    f"{name_of_table(table)}: {file.file_path} is an {file.file_format.value} "
+                    "file; only Parquet files of Iceberg tables are read here: rewrite them"
+                )
+    return tasks
+
+
+def matching_files(
+    table: "Table", condition: "BooleanExpression | None" = None
+) -> "list[DataFile]":
+    """The data files of the current snapshot that can hold such rows; all without a condition."""
+    return [task.file for task in plan(table, condition)]
+
+
+def refuse_unreadable(table: "Table") -> None:
+    """TerminalStepError for equality deletes: PyIceberg does not tell which rows they delete."""
+    from pyiceberg.manifest import DataFileContent, ManifestContent
+
+    snapshot = table.current_snapshot()
+    for manifest in snapshot.manifests(table.io) if snapshot else ():
+        if manifest.content != ManifestContent.DELETES:
+            continue
+        for entry in manifest.fetch_manifest_entry(table.io):
+            if entry.data_file.content == DataFileContent.EQUALITY_DELETES:
+                raise TerminalStepError(
+                    f"{name_of_table(table)}: another engine deleted rows by their values "
+                    f"(equality deletes: {entry.data_file.file_path}), which cannot be read here; "
+                    "compact the table with that engine first"
+                )

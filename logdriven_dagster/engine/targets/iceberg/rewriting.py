@@ -1,0 +1,52 @@
+"""Rows of an Iceberg table that are written anew, into files that no snapshot names yet."""
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.iceberg.partitions import with_partition
+from logdriven_dagster.engine.iceberg.rows import FILE, rows_of, spark_path
+from logdriven_dagster.engine.queries.schemas import conform
+from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.storage.staging import staging_folder
+from logdriven_dagster.engine.targets.staged_files import write_anew
+from logdriven_dagster.engine.targets.store import StagedRows
+from logdriven_dagster.errors import TerminalStepError
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import FileScanTask, Table
+    from pyspark.sql import SparkSession
+
+
+def without(
+    spark: "SparkSession",
+    table: "Table",
+    tasks: "Sequence[FileScanTask]",
+    condition: str,
+    staged: StagedRows,
+    *,
+    data: Folder,
+) -> "tuple[list[DataFile], tuple[str, ...]]":
+    """Return the files with rows that meet the condition, and new files with their other rows."""
+    from pyspark.sql import functions as sf
+
+    label, found = staged.run.label, rows_of(spark, table, tasks, with_files=True)
+    with_hits = found.where(condition).select(FILE).distinct()
+    paths = {row[0] for row in run_action(spark, f"{label}: match", with_hits.collect)}
+    hit = files_named(tasks, paths)
+    if not hit:
+        return [], ()
+    met = sf.coalesce(sf.expr(condition), sf.lit(False))  # noqa: FBT003 - a literal
+    kept = conform(rows_of(spark, table, hit).where(~met), staged.schema, staged.run.table)
+    folder = staging_folder(data, staged.run.job_id, staged.run.step_id)
+    added = write_anew(with_partition(kept, table), folder, f"{label}: rows of other windows")
+    return [task.file for task in hit], tuple(added)
+
+
+def files_named(tasks: "Sequence[FileScanTask]", paths: Collection[str]) -> "list[FileScanTask]":
+    """Return those of the files that a query found, in Spark's spelling."""
+    hit = [task for task in tasks if spark_path(task.file.file_path) in paths]
+    if len(hit) != len(paths):
+        raise TerminalStepError(f"Spark names files as the table does not: {sorted(paths)[:3]}")
+    return hit

@@ -1,0 +1,182 @@
+"""Iceberg tables as other engines leave them: renamed columns, delete files, older formats."""
+
+import json
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pyarrow as pa
+from pyarrow import parquet
+from pyiceberg.io.pyarrow import parquet_file_to_data_file
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestWriterV2,
+)
+from pyiceberg.table.update.snapshot import _FastAppendFiles
+from pyiceberg.typedef import Record
+from pyroaring import BitMap
+
+from tests.engine.laboratory import Lab
+
+EPOCH = date(1970, 1, 1)
+TARGET = {"type": "iceberg", "existing_rows": "keep"}
+
+
+def foreign_table(lab: Lab, schema: Any, *, name: str = "ods.t", **given: Any) -> Any:
+    """A new table of PyIceberg, which a table of the project has as its target."""
+    lab.table("ods.t", {"sql": "SELECT 1 AS v", "target": TARGET})
+    catalog = lab.engine._open_catalog()
+    parts = name.split(".")[:-1]
+    for number in range(len(parts)):
+        catalog.create_namespace_if_not_exists(".".join(parts[: number + 1]))
+    return catalog.create_table(name, schema, **given)
+
+
+def arrow_schema(table: Any) -> pa.Schema:
+    return table.schema().as_arrow()
+
+
+def append(table: Any, *rows: dict[str, Any]) -> None:
+    """Rows in a file of PyIceberg, which holds field ids."""
+    table.append(pa.Table.from_pylist(list(rows), arrow_schema(table)))
+
+
+def add_file(table: Any, rows: pa.Table, name: str) -> None:
+    """Rows in a file without field ids, as a migration from Hive adds it."""
+    folder = Path(table.location().removeprefix("file://")) / "hive"
+    folder.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(rows, folder / name)
+    table.add_files([f"file://{folder / name}"])
+
+
+def from_hive(table: Any, rows: dict[str, Any], *partition: Any) -> None:
+    """Rows in a file without field ids that lacks the columns which it is partitioned by."""
+    mapping = {"schema.name-mapping.default": table.schema().name_mapping.model_dump_json()}
+    path = _place(table, "hive x+y%.parquet")
+    parquet.write_table(pa.table(rows), path)
+    file = parquet_file_to_data_file(table.io, table.metadata, f"file://{path}")
+    days = [(each - EPOCH).days if isinstance(each, date) else each for each in partition]
+    file._data[3] = Record(*days)
+    with table.refresh().transaction() as transaction:
+        transaction.set_properties(mapping)
+        with transaction.update_snapshot().fast_append() as update:
+            update.append_data_file(file)
+
+
+def data_files(table: Any) -> list[DataFile]:
+    """The table's data files, in the order of their smallest row numbers where they have some."""
+    files = [task.file for task in table.refresh().scan().plan_files()]
+    return sorted(files, key=lambda file: (sorted(file.lower_bounds.items()), file.file_path))
+
+
+def deleted_rows(table: Any, file: DataFile, positions: Sequence[int]) -> None:
+    """Delete rows by a position delete file, as Spark's merge-on-read does."""
+    rows = pa.table({"file_path": [file.file_path] * len(positions), "pos": list(positions)})
+    path = _place(table, "deletes.parquet")
+    parquet.write_table(rows, path)
+    _commit(table, _deletes(path, file, rows=len(positions)))
+
+
+def deletion_vector(table: Any, file: DataFile, positions: Sequence[int]) -> None:
+    """Delete rows by a deletion vector in a Puffin file, as engines of format version 3 do."""
+    bitmap = BitMap(positions).serialize()
+    vector = bytes.fromhex("d1d33964") + (1).to_bytes(8, "little") + bytes(4) + bitmap
+    blob = len(vector).to_bytes(4, "big") + vector + crc32(vector).to_bytes(4, "big")
+    described = {
+        "type": "deletion-vector-v1",
+        "fields": [],
+        "snapshot-id": -1,
+        "sequence-number": -1,
+        "offset": 4,
+        "length": len(blob),
+        "properties": {"referenced-data-file": file.file_path, "cardinality": str(len(positions))},
+    }
+    footer = json.dumps({"blobs": [described], "properties": {}}).encode()
+    size = len(footer).to_bytes(4, "little")
+    path = _place(table, "vector.puffin")
+    path.write_bytes(b"PFA1" + blob + b"PFA1" + footer + size + bytes(4) + b"PFA1")
+    form = FileFormat.PUFFIN
+    _commit(table, _deletes(path, file, rows=len(positions), file_format=form))
+
+
+def deleted_values(table: Any, file: DataFile, values: pa.Table, ids: list[int]) -> None:
+    """Delete rows by their values, as Flink does."""
+    path = _place(table, "values.parquet")
+    parquet.write_table(values, path)
+    content = DataFileContent.EQUALITY_DELETES
+    _commit(table, _deletes(path, file, rows=len(values), content=content, equality_ids=ids))
+
+
+def _place(table: Any, name: str) -> Path:
+    folder = Path(table.location().removeprefix("file://")) / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{len(list(folder.iterdir()))}-{name}"
+
+
+class _Deletes(ManifestWriterV2):
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+class _AppendDeletes(_FastAppendFiles):
+    deletes: Sequence[DataFile] = ()
+
+    def _manifests(self) -> list[Any]:
+        spec = self.spec(self.deletes[0].spec_id)
+        output, codec = self.new_manifest_output(), self._compression
+        with _Deletes(spec, self.schema(), output, self._snapshot_id, codec) as writer:
+            for file in self.deletes:
+                added = ManifestEntryStatus.ADDED
+                writer.add(ManifestEntry.from_args(status=added, data_file=file))
+        return [*super()._manifests(), writer.to_manifest_file()]
+
+    def _summary(self, snapshot_properties: Any = None) -> Any:
+        summary = super()._summary(snapshot_properties or {})
+        summary["total-delete-files"] = str(int(summary["total-delete-files"] or 0) + 1)
+        return summary
+
+
+def _deletes(path: Path, file: DataFile, *, rows: int, **given: Any) -> DataFile:
+    kind = {"content": DataFileContent.POSITION_DELETES, "file_format": FileFormat.PARQUET}
+    made = DataFile.from_args(
+        file_path=f"file://{path}",
+        partition=Record(*file.partition._data),
+        record_count=rows,
+        file_size_in_bytes=path.stat().st_size,
+        **kind | given,
+    )
+    made.spec_id = file.spec_id
+    return made
+
+
+def _commit(table: Any, deletes: DataFile) -> None:
+    with table.refresh().transaction() as transaction:
+        update = transaction.update_snapshot().fast_append()
+        producer = _AppendDeletes(update._operation, transaction, table.io)
+        producer.deletes = [deletes]
+        producer.commit()
+    table.refresh()
+
+
+def edited(table: Any, **changed: Any) -> None:
+    """Change a table's metadata file, as a newer engine would have written it."""
+    path = Path(table.refresh().metadata_location.removeprefix("file://"))
+    metadata = json.loads(path.read_text()) | changed
+    path.write_text(json.dumps(metadata))
+
+
+def as_pyiceberg_reads(table: Any) -> list[tuple[Any, ...]]:
+    """All rows in order, read by an engine that is not ours."""
+    rows = table.refresh().scan().to_arrow().to_pylist()
+    return sorted((tuple(row.values()) for row in rows), key=repr)
