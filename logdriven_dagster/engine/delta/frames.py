@@ -12,7 +12,7 @@ from logdriven_dagster.engine.delta.schema import spark_schema
 from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP
-from logdriven_dagster.engine.storage.staging import read_files
+from logdriven_dagster.engine.storage.spark_files import read_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from logdriven_dagster.engine.iceberg.murmur import bucket, hash_of_bytes, hash_of_long
 from logdriven_dagster.engine.queries.quoting import reference
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
+from logdriven_dagster.engine.storage.staging import PARTITION
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.typedef import Record
     from pyspark.sql import Column, DataFrame
-
-PARTITION = "logdriven_partition"
-"""The column that divides rows by partition."""
 
 _DAY = 86_400_000_000
 _INTEGERS = ("int", "long")

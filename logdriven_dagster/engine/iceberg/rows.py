@@ -9,21 +9,16 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from logdriven_dagster.config.locations import location_of
 from logdriven_dagster.engine.iceberg.columns import Columns, by_ids, by_names, without_ids
 from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
-from logdriven_dagster.engine.storage.staging import read_files
+from logdriven_dagster.engine.storage.spark_files import FILE, read_files, spark_path
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import FileScanTask, Table
     from pyspark.sql import Column, DataFrame, SparkSession
-
-FILE = "logdriven_file"
-"""The column with the path of a row's file, in Spark's spelling; see `spark_path`."""
 
 _NAMED, _ROW = "logdriven_named", f"{SURVIVING}_row"
 """The columns with the path of a row's file in the table's spelling, and its place in there."""
@@ -206,13 +201,3 @@ def _positions(table: "Table", vectors: Sequence[str]) -> Any:
             names = pa.array([vector.referenced_data_file] * len(rows), pa.string())
             parts.append(pa.table({"file_path": names, "pos": rows}))
     return pa.concat_tables(parts)
-
-
-def spark_path(path: str) -> str:
-    """Spell a path as `_metadata.file_path` does: escaped as a URI, and `file:/` for local ones."""
-    location = location_of(path)
-    scheme, _, rest = location.partition("://")
-    # Java's URIs keep letters of other alphabets as they are.
-    safe = "/-_.!~*'():@&=+$,;"
-    escaped = "".join(quote(sign, safe=safe) if sign.isascii() else sign for sign in rest)
-    return f"file:{escaped}" if scheme == "file" else f"{scheme}://{escaped}"

@@ -1,15 +1,9 @@
-"""Folders that jobs stage rows in: their names, what Spark writes there, and how it is read."""
+"""Folders that jobs stage rows in: their names, and what Spark writes there."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.storage.locations import Folder, folder_at, name_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 UPKEEP = 0
 """The job that stages rows which are there already; the run log counts from 1."""
@@ -22,6 +16,9 @@ STRETCH = "__stretch"
 
 JOB = "_job"
 """The column by which Spark divides a stretch: the jobs of its windows, which no file holds."""
+
+PARTITION = "logdriven_partition"
+"""The column by which Spark divides rows among a table's own partitions; no file holds it."""
 
 _OF_A_JOB = re.compile(rf"{JOB}=(\d+)")
 
@@ -91,18 +88,3 @@ def data_files(folder: Folder) -> list[str]:
 def rows_of_files(folder: Folder, form: str = "parquet") -> dict[str, int]:
     """Return each file that Spark wrote into a folder with its rows, as its footer tells them."""
     return {file: folder.storage.rows(file, form) for file in data_files(folder)}
-
-
-def read_files(
-    spark: "SparkSession",
-    form: str,
-    files: Sequence[str],
-    schema: "StructType",
-    options: Mapping[str, str] | None = None,
-) -> "DataFrame":
-    """Return a frame over exactly these files; without any, an empty one that costs nothing."""
-    if not files:
-        return spark.createDataFrame([], schema).limit(0)
-    reader = spark.read.format(form).schema(schema).options(**(options or {}))
-    # The names are exact: `[1]` in a folder's name is no pattern.
-    return reader.option("__globPaths__", "false").load(list(files))

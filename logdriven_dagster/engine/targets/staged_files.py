@@ -6,19 +6,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.iceberg.partitions import PARTITION
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.metrics import QueryCounts, counted
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.storage.spark_files import read_files
 from logdriven_dagster.engine.storage.staging import (
     JOB,
     ONLY_COMMITTED,
+    PARTITION,
     STRETCH,
     data_files,
     folder_in_stretch,
-    read_files,
     rows_of_files,
     staging_folder,
 )

@@ -5,19 +5,19 @@ Rows that others put there have no `_window_start`: any window is newer than the
 the result lacks keep their values.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from logdriven_dagster.engine.iceberg.rows import FILE, spark_path
 from logdriven_dagster.engine.queries.instants import instant
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
-from logdriven_dagster.engine.storage.staging import read_files, staging_folder
+from logdriven_dagster.engine.storage.spark_files import FILE, files_named, read_files
+from logdriven_dagster.engine.storage.staging import staging_folder
 from logdriven_dagster.engine.targets.staged_files import write_anew
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.errors import TerminalStepError
@@ -136,14 +136,6 @@ def _hit(new: "DataFrame", table: KeyedFiles, key: tuple[str, ...], staged: Stag
         sum(row["count"] for row in rows if not row.newer),
         sum(row["count"] for row in rows if row.newer),
     )
-
-
-def files_named(files: Sequence[str], found: Collection[str]) -> list[str]:
-    """Return the files that a query found in FILE; TerminalStepError if one is not among them."""
-    hit = [file for file in files if spark_path(file) in found]
-    if len(hit) != len(found):
-        raise TerminalStepError(f"Spark names files as the table does not: {sorted(found)[:3]}")
-    return hit
 
 
 def _key_ranges(

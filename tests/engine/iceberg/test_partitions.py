@@ -14,8 +14,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import parse_transform
 from pyspark.sql.types import StructType
 
-from logdriven_dagster.engine.iceberg.partitions import PARTITION, partition_of, with_partition
+from logdriven_dagster.engine.iceberg.partitions import partition_of, with_partition
 from logdriven_dagster.engine.iceberg.schema import spark_type
+from logdriven_dagster.engine.storage.staging import PARTITION
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 
 RANDOM = random.Random(7)

@@ -274,6 +274,24 @@ def test_the_history_of_an_iceberg_table_stays_short(lab: Lab, monkeypatch):
     assert len(lab.rows("ods.t")) == 16
 
 
+def test_the_history_of_a_table_stays_short_that_was_made_before_we_signed_them(
+    lab: Lab, monkeypatch
+):
+    monkeypatch.setattr(iceberg_catalog, "_MOST_SNAPSHOTS", 4)
+    monkeypatch.setattr(iceberg_catalog, "_KEPT_SNAPSHOTS", 2)
+    monkeypatch.setattr(iceberg_catalog, "_OURS", {})
+    lab.table("ods.t", {"sql": QUERY, "target": {"type": "iceberg"}})
+    lab.run("ods.t", day(1))
+    monkeypatch.undo()
+    monkeypatch.setattr(iceberg_catalog, "_MOST_SNAPSHOTS", 4)
+    monkeypatch.setattr(iceberg_catalog, "_KEPT_SNAPSHOTS", 2)
+    for n in range(2, 9):
+        lab.run("ods.t", day(n))
+    table = lab.engine._catalog.load_table("ods.t")
+    assert "created-by" not in table.properties
+    assert len(table.snapshots()) <= 5
+
+
 def test_pyiceberg_reads_what_was_published(lab: Lab):
     lab.table("ods.t", {"sql": QUERY, "target": {"type": "iceberg"}})
     lab.run("ods.t", day(1))

@@ -10,7 +10,7 @@ from logdriven_dagster.config.models.types.delta import DeltaTarget
 from logdriven_dagster.engine.delta.pruning import Selection
 from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
-from logdriven_dagster.engine.storage.staging import read_files
+from logdriven_dagster.engine.storage.spark_files import read_files
 from logdriven_dagster.engine.storage.storage import Storage
 from logdriven_dagster.engine.targets.compaction import WindowFile
 from logdriven_dagster.engine.targets.delta.commits import commit_files

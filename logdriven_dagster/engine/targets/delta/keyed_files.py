@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.delta.pruning import within_keys
 from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
-from logdriven_dagster.engine.iceberg.rows import FILE
-from logdriven_dagster.engine.storage.staging import read_files
+from logdriven_dagster.engine.storage.spark_files import FILE, read_files
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
 
 if TYPE_CHECKING:

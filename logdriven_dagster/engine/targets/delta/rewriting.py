@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.storage.spark_files import read_files
 from logdriven_dagster.engine.storage.staging import (
     ONLY_COMMITTED,
-    read_files,
     rows_of_files,
     staging_folder,
 )

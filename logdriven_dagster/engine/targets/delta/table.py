@@ -24,7 +24,7 @@ from logdriven_dagster.engine.queries.schemas import (
 )
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import Folder, folder_at
-from logdriven_dagster.engine.storage.staging import read_files
+from logdriven_dagster.engine.storage.spark_files import read_files
 from logdriven_dagster.engine.targets.delta.commits import (
     commit_files,
     create_table,

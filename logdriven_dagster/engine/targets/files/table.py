@@ -19,7 +19,8 @@ from logdriven_dagster.engine.queries.schemas import conform, merged
 from logdriven_dagster.engine.sources.files.records import NOTHING
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import Folder, folder_at, name_of
-from logdriven_dagster.engine.storage.staging import read_files, staging_name
+from logdriven_dagster.engine.storage.spark_files import read_files
+from logdriven_dagster.engine.storage.staging import staging_name
 from logdriven_dagster.engine.storage.storage import FOOTERS
 from logdriven_dagster.engine.targets.files.limits import storable
 from logdriven_dagster.engine.targets.files.pointers import (

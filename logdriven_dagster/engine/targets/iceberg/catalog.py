@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 _NAME = "logdriven"
 _BY_FSSPEC = "pyiceberg.io.fsspec.FsspecFileIO"
 _OURS = {"created-by": "logdriven_dagster"}
-PROPERTIES = {
-    **_OURS,
-    "format-version": "2",
+_FEW_MANIFESTS = {
     # Thousands of windows are thousands of commits: without merging each one adds a manifest that
     # every reader opens.
     "commit.manifest-merge.enabled": "true",
     "commit.manifest.min-count-to-merge": "20",
+}
+_FEW_METADATA_FILES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
-"""Properties of every new table."""
+_OURS_BEFORE = {**_FEW_MANIFESTS, **_FEW_METADATA_FILES}
+"""What tells a table that we made before we wrote our name on them."""
 
 _MOST_SNAPSHOTS = 100
 _KEPT_SNAPSHOTS = 50
@@ -104,6 +105,24 @@ def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
     return table
 
 
+def properties_of_new_tables(catalog: Any) -> dict[str, str]:
+    """Return the properties that we give a new table of this catalog.
+
+    Of a catalog whose server writes the metadata files, how many it keeps is the server's affair;
+    Unity refuses a table that says so.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+
+    here = _FEW_METADATA_FILES if isinstance(catalog, MetastoreCatalog) else {}
+    return {"format-version": "2", **_OURS, **_FEW_MANIFESTS, **here}
+
+
+def is_ours(table: "Table") -> bool:
+    """Whether a target of ours made the table."""
+    known = table.properties.items()
+    return known >= _OURS.items() or known >= _OURS_BEFORE.items()
+
+
 def _refuse_elsewhere(table: "Table", warehouse: str) -> None:
     place, ours = table.location(), "/".join(["", name_of(warehouse), *table.name()])
     if not place.endswith(ours):
@@ -160,7 +179,7 @@ def forget_old_snapshots(table: "Table") -> None:
     """
     snapshots = table.metadata.snapshots
     # Of tables that others made, nobody asked us to forget anything.
-    if len(snapshots) > _MOST_SNAPSHOTS and table.properties.items() >= _OURS.items():
+    if len(snapshots) > _MOST_SNAPSHOTS and is_ours(table):
         kept = indispensable(table)
         old = (snapshot.snapshot_id for snapshot in snapshots[:-_KEPT_SNAPSHOTS])
         remove_snapshots(table, [number for number in old if number not in kept])

@@ -1,17 +1,17 @@
 """Rows of an Iceberg table that are written anew, into files that no snapshot names yet."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.iceberg.partitions import with_partition
-from logdriven_dagster.engine.iceberg.rows import FILE, rows_of, spark_path
+from logdriven_dagster.engine.iceberg.rows import rows_of
 from logdriven_dagster.engine.queries.schemas import conform
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.storage.spark_files import FILE, files_named
 from logdriven_dagster.engine.storage.staging import staging_folder
 from logdriven_dagster.engine.targets.staged_files import write_anew
 from logdriven_dagster.engine.targets.store import StagedRows
-from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -34,7 +34,8 @@ def without(
     label, found = staged.run.label, rows_of(spark, table, tasks, with_files=True)
     with_hits = found.where(condition).select(FILE).distinct()
     paths = {row[0] for row in run_action(spark, f"{label}: match", with_hits.collect)}
-    hit = files_named(tasks, paths)
+    by_path = {task.file.file_path: task for task in tasks}
+    hit = [by_path[path] for path in files_named(list(by_path), paths)]
     if not hit:
         return [], ()
     met = sf.coalesce(sf.expr(condition), sf.lit(False))  # noqa: FBT003 - a literal
@@ -42,11 +43,3 @@ def without(
     folder = staging_folder(data, staged.run.job_id, staged.run.step_id)
     added = write_anew(with_partition(kept, table), folder, f"{label}: rows of other windows")
     return [task.file for task in hit], tuple(added)
-
-
-def files_named(tasks: "Sequence[FileScanTask]", paths: Collection[str]) -> "list[FileScanTask]":
-    """Return those of the files that a query found, in Spark's spelling."""
-    hit = [task for task in tasks if spark_path(task.file.file_path) in paths]
-    if len(hit) != len(paths):
-        raise TerminalStepError(f"Spark names files as the table does not: {sorted(paths)[:3]}")
-    return hit

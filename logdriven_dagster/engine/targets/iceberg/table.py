@@ -42,10 +42,10 @@ from logdriven_dagster.engine.queries.schemas import (
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import Folder, folder_at
 from logdriven_dagster.engine.targets.iceberg.catalog import (
-    PROPERTIES,
     evolve,
     forget_old_snapshots,
     load_existing,
+    properties_of_new_tables,
     total_rows,
 )
 from logdriven_dagster.engine.targets.iceberg.commits import commit_files, lost_commits
@@ -317,7 +317,7 @@ class IcebergTable:
                 iceberg_schema(schema),
                 location=self._folder.location,
                 partition_spec=self._layout(schema),
-                properties=PROPERTIES,
+                properties=properties_of_new_tables(self._catalog),
             )
 
     def _layout(self, schema: "StructType") -> Any:

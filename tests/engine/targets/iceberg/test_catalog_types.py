@@ -77,6 +77,31 @@ def test_a_snapshot_that_somebody_else_has_removed_is_no_error(shop: Lab):
     assert not remove_snapshots(stale, [oldest])
 
 
+def test_how_many_metadata_files_stay_is_said_where_pyiceberg_writes_them(
+    shop: Lab, request: pytest.FixtureRequest
+):
+    by_a_server = request.node.callspec.params["shop"] == "rest"
+    assert says_how_many(shop) is not by_a_server
+
+
+def test_a_catalog_of_a_class_of_ones_own_is_not_told_how_many_metadata_files_stay(
+    rest_shop: Lab,
+):
+    block = rest_shop.settings["catalog"]
+    del block["type"]
+    block["py-catalog-impl"] = "pyiceberg.catalog.rest.RestCatalog"
+    assert not says_how_many(rest_shop)
+
+
+def says_how_many(shop: Lab) -> bool:
+    shop.run("ods.t", day(1))
+    properties = open_catalog(shop.project).load_table("ods.t").properties
+    assert properties["created-by"] == "logdriven_dagster"
+    told = "write.metadata.previous-versions-max", "write.metadata.delete-after-commit.enabled"
+    (said,) = {name in properties for name in told}
+    return said
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_commit_whose_answer_got_lost_is_neither_done_twice_nor_lost(
     rest_shop: Lab, rest: Server, kind: str
