@@ -53,7 +53,7 @@ def frame(lab: Lab, window: Any) -> Any:
     run = lab.window_run("ods.t", window)
     source = lab.project.table("ods.t").steps[0].source
     assert isinstance(source, KafkaSource)
-    return read_source(Reading(lab.project, lab.spark, run), source)
+    return read_source(Reading(lab.project, lab.spark, run, lambda: None), source)
 
 
 def values(lab: Lab, window: Slice) -> list[str]:

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 
+from logdriven_dagster.config import load_project
+from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from tests.slices.conftest import Shop, noon
@@ -247,6 +250,36 @@ def test_a_query_and_files_have_keys_too(shop: Shop):
     assert shop.errors() == []
     assert shop.ranges("ods.lines") == [("0", "40", DONE), ("40", "41", DONE)]
     assert shop.ids("ods.lines") == ["40", "41", "5"]
+
+
+def test_an_iceberg_table_of_others_has_keys_and_older_files_are_not_opened(shop: Shop):
+    table = theirs(shop, [1, 2], [5])
+    source = {"type": "iceberg", "name": "sales.orders", "key_column": "ID"}
+    step = {"step": "load", "source": source, "target": {"type": "parquet"}}
+    shop.table(steps=[step])
+    shop.run(1)
+    for task in table.scan().plan_files():
+        table.io.delete(task.file.file_path)
+    append(table, [9, 6])
+    shop.run(2)
+    shop.run(3)
+    assert shop.errors() == []
+    assert shop.ranges() == [("0", "5", DONE), ("5", "9", DONE), ("9", "9", DONE)]
+    assert shop.ids() == [1, 2, 5, 6, 9]
+
+
+def theirs(shop: Shop, *files: list[int]) -> Any:
+    """A table of another engine in the project's catalog, with a file for each list of keys."""
+    catalog = open_catalog(load_project(shop.root))
+    catalog.create_namespace("sales")
+    table = catalog.create_table("sales.orders", pa.schema([("id", pa.int64())]))
+    for keys in files:
+        append(table, keys)
+    return table
+
+
+def append(table: Any, keys: list[int]) -> None:
+    table.append(pa.table({"id": keys}))
 
 
 def test_the_range_is_bound_in_sql(shop: Shop):

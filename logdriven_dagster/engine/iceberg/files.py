@@ -68,6 +68,13 @@ def between(column: str, low: int | str, high: int | str) -> "BooleanExpression"
     )
 
 
+def after(column: str, low: int, high: int | None) -> "BooleanExpression":
+    """Select rows whose column lies behind `low`, and up to `high` where there is one."""
+    if high is not None:
+        return between(column, low + 1, high)
+    return _terms().GreaterThan(column, low)  # type: ignore[no-any-return]
+
+
 def _terms() -> Any:
     """PyIceberg's expressions, whose annotations do not describe how they are called."""
     from pyiceberg import expressions

@@ -3,21 +3,15 @@
 Spark is only started where nothing else can ask.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.failures import step_errors
-from logdriven_dagster.engine.sources.readers import Frontier, reader_of
+from logdriven_dagster.engine.sources.readers import Ask, Frontier, reader_of
 from logdriven_dagster.model.runs import WindowRun
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
-
-def frontier(project: Project, run: WindowRun, spark: "Callable[[], SparkSession]") -> Frontier:
+def frontier(project: Project, run: WindowRun, reading: Ask) -> Frontier:
     """Where the run's slice ends; StepError, without secrets, if the source cannot say."""
     source = project.table(run.table).sliced_step.source
     assert source is not None
     with step_errors():
-        return reader_of(source).frontier(project, run, source, spark)
+        return reader_of(source).frontier(project, run, source, reading)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.types.iceberg import IcebergSource
-from logdriven_dagster.engine.iceberg.files import within
+from logdriven_dagster.engine.iceberg.files import after, within
 from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.iceberg.rows import rows_of
 from logdriven_dagster.engine.iceberg.scan import plan
@@ -11,6 +11,7 @@ from logdriven_dagster.engine.sources.readers import Reader, Reading
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
     from pyspark.sql import DataFrame
 
 
@@ -19,10 +20,21 @@ class IcebergReader(Reader):
 
     def whole(self, reading: Reading, source: IcebergSource) -> "DataFrame":
         table = _loaded(reading, source)
-        condition, column = None, source.window_column
-        if column is not None and column.lower() in map(str.lower, table.schema().column_names):
-            condition = within(table.schema(), column, reading.run.window)
-        return rows_of(reading.spark, table, plan(table, condition))
+        return rows_of(reading.spark, table, plan(table, _condition(table, reading, source)))
+
+
+def _condition(table: "Table", reading: Reading, source: IcebergSource) -> Any:
+    """What the rows of the window meet, as far as files can tell; None: anything."""
+    schema, column = table.schema(), source.window_column or source.key_column
+    if column is None or column.lower() not in map(str.lower, schema.column_names):
+        return None
+    if source.window_column:
+        return within(schema, column, reading.run.window)
+    field, window = schema.find_field(column, case_sensitive=False), reading.slice
+    if str(field.field_type) not in ("int", "long"):
+        return None
+    low = int(window.low) - reading.table.overlap
+    return after(field.name, low, None if window.high is None else int(window.high))
 
 
 def _loaded(reading: Reading, source: IcebergSource) -> Any:

@@ -1,6 +1,5 @@
 """Reading databases: only what their queries ask for, and every value as it is there."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.jdbc import JdbcSource
@@ -9,13 +8,13 @@ from logdriven_dagster.engine.databases.connections import reader_options
 from logdriven_dagster.engine.databases.exact_columns import read_exactly
 from logdriven_dagster.engine.queries.rendering import render_for_database
 from logdriven_dagster.engine.sources.keys import keys_in_database, read_keys
-from logdriven_dagster.engine.sources.readers import Reader, Reading
+from logdriven_dagster.engine.sources.readers import Ask, Reader, Reading
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 class JdbcReader(Reader):
@@ -46,9 +45,9 @@ class JdbcReader(Reader):
         project: Project,
         run: WindowRun,
         source: JdbcSource,
-        spark: "Callable[[], SparkSession]",
+        reading: Ask,
     ) -> tuple[int | None, int | None]:
         """Ask the database, without Spark, for the least and the greatest key."""
-        _ = spark
+        _ = reading
         assert isinstance(run.window, Slice)
         return keys_in_database(project, run, source, int(run.window.low))

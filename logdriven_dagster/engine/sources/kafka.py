@@ -7,13 +7,13 @@ committed messages only, and both take the options that `_OPTIONS` names.
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.kafka import KafkaSource
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.kafka.offsets import bound, parse, ranges
-from logdriven_dagster.engine.sources.readers import Frontier, Reader, Reading
+from logdriven_dagster.engine.sources.readers import Ask, Frontier, Reader, Reading
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.errors import TerminalStepError
@@ -70,10 +70,10 @@ class KafkaReader(Reader):
         project: Project,
         run: WindowRun,
         source: KafkaSource,
-        spark: "Callable[[], SparkSession]",
+        reading: Ask,
     ) -> Frontier:
         """How far the topics go, asked without Spark."""
-        _ = spark
+        _ = reading
         assert isinstance(run.window, Slice)
         limit = project.table(run.table).max_offsets_per_window
         settings = project.kafka(source.connection)

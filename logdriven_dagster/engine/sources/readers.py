@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.sources import Source
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from logdriven_dagster.engine.sources.files.records import Malformed
 
 
-def _no_catalog() -> Any:
-    raise TerminalStepError("the Iceberg catalog is not asked how far a source goes")
-
-
 @dataclass(frozen=True)
 class Reading:
     """What a reader needs to know beside its source."""
@@ -36,13 +32,13 @@ class Reading:
     project: Project
     spark: "SparkSession"
     run: WindowRun
+    catalog: Callable[[], Any]
+    """The project's Iceberg catalog, opened at first use."""
     sources: KnownSources = field(default_factory=KnownSources)
     windows: tuple[TimeWindow, ...] = ()
     """The windows that the run reads in one pass; none where it is one by itself."""
     malformed: "list[Malformed]" = field(default_factory=list)
     """What was found by those sources of the reading that let malformed records through."""
-    catalog: Callable[[], Any] = _no_catalog
-    """The project's Iceberg catalog, opened at first use."""
 
     @property
     def table(self) -> TableConfig:
@@ -53,6 +49,10 @@ class Reading:
         """Return the window of this run, which is of a sliced table."""
         assert isinstance(self.run.window, Slice)
         return self.run.window
+
+
+Ask: TypeAlias = Callable[[], Reading]
+"""Returns the reading of a run, for which Spark starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +110,21 @@ class Reader(ABC):
         """Return an empty frame of the source's columns, for `logdriven validate --deep`."""
         return reading.spark.createDataFrame([], read_source(reading, source).schema)
 
-    def frontier(
-        self, project: Project, run: WindowRun, source: Any, spark: "Callable[[], SparkSession]"
-    ) -> Frontier:
+    def frontier(self, project: Project, run: WindowRun, source: Any, reading: Ask) -> Frontier:
         """How far the slice of a run goes; by default after the newest key that there is."""
         table, window = project.table(run.table), run.window
         assert isinstance(window, Slice)
-        first, last = self.keys_after(project, run, source, spark)
+        first, last = self.keys_after(project, run, source, reading)
         high, has_more = keys.cut(table, window, first, last)
         return Frontier(window.up_to(high), has_more)
 
     def keys_after(
-        self, project: Project, run: WindowRun, source: Any, spark: "Callable[[], SparkSession]"
+        self, project: Project, run: WindowRun, source: Any, reading: Ask
     ) -> tuple[int | None, int | None]:
         """Return the least and the greatest key after the low end of the run's slice."""
-        reading = Reading(project, spark(), run)
-        return keys.keys_in_frame(self.whole(reading, source), source, int(reading.slice.low))
+        _ = project, run
+        asked = reading()
+        return keys.keys_in_frame(self.whole(asked, source), source, int(asked.slice.low))
 
 
 def reader_of(source: Source) -> Reader:

@@ -83,13 +83,19 @@ class Engine:
             context = self._context(session or self._spark, self._project)
             return self._read(context, table, None if window is None else (window,))
 
+    def reading(self, run: WindowRun) -> Reading:
+        """Return what asks a source how far it goes, in the session that all windows share."""
+        return self._reading(self._spark, run)
+
     def count_source(
         self, run: WindowRun, step: StepConfig, now: datetime, done: Sequence[TimeWindow] | int
     ) -> SourceRows:
         """All rows of a step's source; `done` are the ranges, or the last key, that were read."""
         with step_errors(), fresh_session(self._spark, self._project) as spark:
-            reading = Reading(self._project, spark, run, self._sources, catalog=self._open_catalog)
-            return count_rows(reading, step, now, done)
+            return count_rows(self._reading(spark, run), step, now, done)
+
+    def _reading(self, spark: "SparkSession", run: WindowRun) -> Reading:
+        return Reading(self._project, spark, run, self._open_catalog, self._sources)
 
     def _read(self, context: StoreContext, name: str, windows: Reads) -> "DataFrame":
         target = context.project.table(name).output

@@ -175,9 +175,9 @@ class StepResults:
             context.project,
             context.spark,
             self._run,
+            context.catalog,
             context.sources,
             self._windows,
-            catalog=context.catalog,
         )
 
     def _transformed(

@@ -55,7 +55,7 @@ class SourceDiscovery:
     def _frontier(self, attempt: Attempt, run: WindowRun) -> Discovered:
         from logdriven_dagster.engine.sources.frontiers import frontier
 
-        found = frontier(self.project, run, lambda: self.engine().spark)
+        found = frontier(self.project, run, lambda: self.engine().reading(run))
 
         def work(conn: Connection) -> Attempt:
             return progress.bound(conn, attempt, found.window, has_more=found.has_more)

@@ -44,7 +44,7 @@ class Table:
         (step,) = project.table("ods.t").steps
         assert step.source is not None
         _ = self._lab.engine  # which sets the zone of Java
-        return read_source(Reading(project, self._lab.spark, run), step.source)
+        return read_source(Reading(project, self._lab.spark, run, lambda: None), step.source)
 
     def read(self, **source: Any) -> tuple[str, list[Any]]:
         """The type of the column, and its values, times as text."""

@@ -61,7 +61,7 @@ class Database:
         run = self.lab.window_run("ods.s", window)
         (step,) = project.table("ods.s").steps
         assert step.source is not None
-        frame = read_source(Reading(project, self.lab.spark, run), step.source)
+        frame = read_source(Reading(project, self.lab.spark, run, lambda: None), step.source)
         return sorted(row[0] for row in frame.selectExpr("CAST(at AS STRING)").collect())
 
 

@@ -48,6 +48,13 @@ def test_the_files_of_other_days_are_not_opened(lab: Lab, orders: Any):
     assert [row[0] for row in lab.rows("ods.t")] == [20, 21, 22]
 
 
+def test_rows_that_belong_to_no_window_are_found_in_files_of_other_days(lab: Lab, orders: Any):
+    append(orders, {"id": 1, "at": datetime(2021, 1, 1, tzinfo=timezone.utc)})
+    lab.table("ods.t", {"source": SOURCE, "target": PARQUET}, rows_outside="fail")
+    with pytest.raises(TerminalStepError, match="rows_outside: fail"):
+        lab.run("ods.t", day(2))
+
+
 def test_a_table_that_is_not_there_is_named(lab: Lab, orders: Any):
     lab.table("ods.t", {"source": {**SOURCE, "name": "sales.none"}, "target": PARQUET})
     with pytest.raises(TerminalStepError, match=r"the Iceberg catalog has no table sales\.none"):

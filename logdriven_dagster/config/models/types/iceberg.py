@@ -26,9 +26,9 @@ class IcebergSource(Source):
     def uses(self) -> Iterator[tuple[str, str]]:
         yield "source", self.name
 
-    def slicing_mistakes(self) -> Iterator[str]:
-        if self.key_column is not None:
-            yield "key_column: slices of iceberg sources are not read; use a window_column"
+    def whole(self) -> "IcebergSource":
+        """Without the columns by which files are passed over that hold no row of a window."""
+        return self.model_copy(update={"window_column": None, "key_column": None})
 
 
 class IcebergTarget(TableTarget):
