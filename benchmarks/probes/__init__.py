@@ -1,4 +1,4 @@
-"""What is no race between contestants: the parts of a window, clicks, ticks, code locations."""
+"""What is no race between contestants: parts of a window, clicks, ticks, code locations, files."""
 
 import json
 import shutil
@@ -15,6 +15,7 @@ PROBES = {
     "J": "benchmarks.probes.click",
     "K": "benchmarks.probes.ticks",
     "L": "benchmarks.probes.code_location",
+    "M": "benchmarks.probes.many_files",
 }
 
 

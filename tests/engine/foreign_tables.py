@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import date
-from pathlib import Path
+from itertools import count
 from typing import Any
 from zlib import crc32
 
@@ -50,18 +50,28 @@ def append(table: Any, *rows: dict[str, Any]) -> None:
 
 def add_file(table: Any, rows: pa.Table, name: str) -> None:
     """Rows in a file without field ids, as a migration from Hive adds it."""
-    folder = Path(table.location().removeprefix("file://")) / "hive"
-    folder.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(rows, folder / name)
-    table.add_files([f"file://{folder / name}"])
+    table.add_files([put(table, f"hive/{name}", in_parquet(rows))])
+
+
+def in_parquet(rows: pa.Table) -> bytes:
+    """A Parquet file without field ids."""
+    parquet.write_table(rows, file := pa.BufferOutputStream())
+    return file.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def put(table: Any, name: str, content: bytes) -> str:
+    """Put a file into the table's folder, wherever that is; its location."""
+    place = f"{table.location()}/{name}"
+    with table.io.new_output(place).create(overwrite=True) as file:
+        file.write(content)
+    return place
 
 
 def from_hive(table: Any, rows: dict[str, Any], *partition: Any) -> None:
     """Rows in a file without field ids that lacks the columns which it is partitioned by."""
     mapping = {"schema.name-mapping.default": table.schema().name_mapping.model_dump_json()}
-    path = _place(table, "hive x+y%.parquet")
-    parquet.write_table(pa.table(rows), path)
-    file = parquet_file_to_data_file(table.io, table.metadata, f"file://{path}")
+    path = put(table, _unique("hive x+y%.parquet"), in_parquet(pa.table(rows)))
+    file = parquet_file_to_data_file(table.io, table.metadata, path)
     days = [(each - EPOCH).days if isinstance(each, date) else each for each in partition]
     file._data[3] = Record(*days)
     with table.refresh().transaction() as transaction:
@@ -79,9 +89,7 @@ def data_files(table: Any) -> list[DataFile]:
 def deleted_rows(table: Any, file: DataFile, positions: Sequence[int]) -> None:
     """Delete rows by a position delete file, as Spark's merge-on-read does."""
     rows = pa.table({"file_path": [file.file_path] * len(positions), "pos": list(positions)})
-    path = _place(table, "deletes.parquet")
-    parquet.write_table(rows, path)
-    _commit(table, _deletes(path, file, rows=len(positions)))
+    _commit(table, _deletes(table, file, in_parquet(rows), rows=len(positions)))
 
 
 def deletion_vector(table: Any, file: DataFile, positions: Sequence[int]) -> None:
@@ -100,24 +108,22 @@ def deletion_vector(table: Any, file: DataFile, positions: Sequence[int]) -> Non
     }
     footer = json.dumps({"blobs": [described], "properties": {}}).encode()
     size = len(footer).to_bytes(4, "little")
-    path = _place(table, "vector.puffin")
-    path.write_bytes(b"PFA1" + blob + b"PFA1" + footer + size + bytes(4) + b"PFA1")
+    content = b"PFA1" + blob + b"PFA1" + footer + size + bytes(4) + b"PFA1"
     form = FileFormat.PUFFIN
-    _commit(table, _deletes(path, file, rows=len(positions), file_format=form))
+    _commit(table, _deletes(table, file, content, rows=len(positions), file_format=form))
 
 
 def deleted_values(table: Any, file: DataFile, values: pa.Table, ids: list[int]) -> None:
     """Delete rows by their values, as Flink does."""
-    path = _place(table, "values.parquet")
-    parquet.write_table(values, path)
-    content = DataFileContent.EQUALITY_DELETES
-    _commit(table, _deletes(path, file, rows=len(values), content=content, equality_ids=ids))
+    told = {"content": DataFileContent.EQUALITY_DELETES, "equality_ids": ids}
+    _commit(table, _deletes(table, file, in_parquet(values), rows=len(values), **told))
 
 
-def _place(table: Any, name: str) -> Path:
-    folder = Path(table.location().removeprefix("file://")) / "data"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{len(list(folder.iterdir()))}-{name}"
+def _unique(name: str) -> str:
+    return f"data/{next(_NUMBERS)}-{name}"
+
+
+_NUMBERS = count()
 
 
 class _Deletes(ManifestWriterV2):
@@ -147,13 +153,13 @@ class _AppendDeletes(_FastAppendFiles):
         return summary
 
 
-def _deletes(path: Path, file: DataFile, *, rows: int, **given: Any) -> DataFile:
+def _deletes(table: Any, file: DataFile, written: bytes, *, rows: int, **given: Any) -> DataFile:
     kind = {"content": DataFileContent.POSITION_DELETES, "file_format": FileFormat.PARQUET}
     made = DataFile.from_args(
-        file_path=f"file://{path}",
+        file_path=put(table, _unique("deletes"), written),
         partition=Record(*file.partition._data),
         record_count=rows,
-        file_size_in_bytes=path.stat().st_size,
+        file_size_in_bytes=len(written),
         **kind | given,
     )
     made.spec_id = file.spec_id
@@ -171,9 +177,11 @@ def _commit(table: Any, deletes: DataFile) -> None:
 
 def edited(table: Any, **changed: Any) -> None:
     """Change a table's metadata file, as a newer engine would have written it."""
-    path = Path(table.refresh().metadata_location.removeprefix("file://"))
-    metadata = json.loads(path.read_text()) | changed
-    path.write_text(json.dumps(metadata))
+    place = table.refresh().metadata_location
+    with table.io.new_input(place).open() as file:
+        metadata = json.loads(file.read()) | changed
+    with table.io.new_output(place).create(overwrite=True) as file:
+        file.write(json.dumps(metadata).encode())
 
 
 def as_pyiceberg_reads(table: Any) -> list[tuple[Any, ...]]:

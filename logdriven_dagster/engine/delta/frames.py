@@ -9,7 +9,7 @@ from uuid import uuid4
 from logdriven_dagster.config.locations import location_of
 from logdriven_dagster.engine.delta.features import lists_deletion_vectors
 from logdriven_dagster.engine.delta.schema import spark_schema
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
+from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP
 from logdriven_dagster.engine.storage.spark_files import read_files
@@ -41,7 +41,7 @@ def frame_of(
     partitions = snapshot.partition_columns
     stored = [field for field in snapshot.fields if field["name"] not in partitions]
     schema = spark_schema(stored, snapshot.name)
-    frame = read_files(spark, "parquet", [file.location for file in files], schema, options)
+    frame = read_files(spark, "parquet", sizes(files), schema, options)
     if not partitions and not lists_deletion_vectors(snapshot):
         return frame
     frame = frame.selectExpr("*", f"{_PLACE} AS {_FILE}", f"_metadata.row_index AS {_ROW}")

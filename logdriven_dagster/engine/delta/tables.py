@@ -1,7 +1,7 @@
 """A Delta table as its log describes it, by delta-rs; `deltalake` is loaded at first use."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,11 @@ class DataFile:
     """Its place among the files of the snapshot."""
 
 
+def sizes(files: Iterable[DataFile]) -> dict[str, int]:
+    """Return the locations of files, each with its bytes."""
+    return {file.location: file.bytes for file in files}
+
+
 class Snapshot:
     """A table at one version: nothing of it changes when others commit."""
 
@@ -37,6 +42,8 @@ class Snapshot:
         self.table, self.location = table, location
         self.version = table.version()
         self._transactions: dict[str, int | None] = {}
+        self._bounds: dict[str, Sequence[tuple[Any, Any]]] = {}
+        self._nulls: dict[str, Sequence[int | None]] = {}
 
     @property
     def name(self) -> str:
@@ -77,16 +84,21 @@ class Snapshot:
 
     def bounds(self, column: str) -> Sequence[tuple[Any, Any]]:
         """The least and the greatest value that each file may hold; None where it is not known."""
-        partition = self._column(f"partition.{column}")
-        if partition is not None:
-            return [(value, value) for value in partition]
-        unknown = [None] * len(self.files)
-        low, high = (self._column(f"{end}.{column}") or unknown for end in ("min", "max"))
-        return list(zip(low, high, strict=True))
+        if column not in self._bounds:
+            unknown = [None] * len(self.files)
+            value = self._column(f"partition.{column}")
+            low, high = (
+                value or self._column(f"{end}.{column}") or unknown for end in ("min", "max")
+            )
+            self._bounds[column] = list(zip(low, high, strict=True))
+        return self._bounds[column]
 
     def nulls(self, column: str) -> Sequence[int | None]:
         """How many NULLs each file holds in a column; None where it is not known."""
-        return self._column(f"null_count.{column}") or [None] * len(self.files)
+        if column not in self._nulls:
+            unknown = [None] * len(self.files)
+            self._nulls[column] = self._column(f"null_count.{column}") or unknown
+        return self._nulls[column]
 
     def named_files(self) -> set[str]:
         """Return the locations of active files, and of those that were removed not long ago."""

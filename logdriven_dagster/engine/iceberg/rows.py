@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.engine.iceberg.columns import Columns, by_ids, by_names, without_ids
 from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
-from logdriven_dagster.engine.storage.spark_files import FILE, read_files, spark_path
+from logdriven_dagster.engine.storage.locations import spark_path
+from logdriven_dagster.engine.storage.spark_files import FILE, read_files
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -58,7 +59,7 @@ def _frames(
         for part, read in ((plain, _plain), (special, _looked_up)):
             if part:
                 columns = columns_of(table)
-                frame = read_files(spark, "parquet", _paths(part), columns.schema)
+                frame = read_files(spark, "parquet", _sizes(part), columns.schema)
                 if part is plain and columns.select is None and not with_files:
                     yield frame
                 else:
@@ -66,8 +67,8 @@ def _frames(
                     yield frame.select(*select, *([FILE] if with_files else []))
 
 
-def _paths(tasks: "Sequence[FileScanTask]") -> list[str]:
-    return [task.file.file_path for task in tasks]
+def _sizes(tasks: "Sequence[FileScanTask]") -> dict[str, int]:
+    return {task.file.file_path: task.file.file_size_in_bytes for task in tasks}
 
 
 def _plain(
@@ -169,7 +170,11 @@ def _deleted(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Tab
 
     schema = StructType().add("file_path", StringType()).add("pos", LongType())
     files = {file.file_path: file for task in tasks for file in task.delete_files}
-    listed = [path for path, file in files.items() if file.file_format == FileFormat.PARQUET]
+    listed = {
+        path: file.file_size_in_bytes
+        for path, file in files.items()
+        if file.file_format == FileFormat.PARQUET
+    }
     vectors = [path for path, file in files.items() if file.file_format == FileFormat.PUFFIN]
     frame = read_files(spark, "parquet", listed, schema)
     if vectors:

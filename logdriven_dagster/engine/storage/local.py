@@ -98,6 +98,12 @@ class LocalStorage:
 
         return int(read_metadata(_path(location)).num_rows)
 
+    def put(self, location: str, content: bytes) -> None:
+        """Put a file under a name that nobody else knows of."""
+        path = _path(location)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
     def put_if_absent(self, location: str, content: bytes) -> bool:
         """Put a file where there is none; False if there is one. Its bytes are on disk first.
 

@@ -1,12 +1,13 @@
 """Where a location leads: the file system that it is of, and the parts of its text."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from logdriven_dagster.config.locations import OBJECT_STORES, scheme_of
+from logdriven_dagster.config.locations import OBJECT_STORES, location_of, scheme_of
 from logdriven_dagster.engine.storage.local import LocalStorage
 from logdriven_dagster.engine.storage.object_store import ObjectStore
 from logdriven_dagster.engine.storage.storage import Storage
@@ -18,6 +19,12 @@ PATIENT = {"s3.connect-timeout": "10", "s3.request-timeout": "60"}
 
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
 """Store → the package that reaches it, which the extra of the same name installs."""
+
+# Java's URIs keep letters of other alphabets as they are, but not spaces of any.
+_ESCAPED = re.compile(
+    r"[^/\-_.!~*'():@&=+$,;0-9A-Za-z\u00a1-\U0010ffff]"
+    r"|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+)
 
 
 def storage_of(location: str, properties: Mapping[str, str]) -> Storage:
@@ -106,3 +113,18 @@ def name_of(location: str) -> str:
 def folder_of(location: str) -> str:
     """Return the folder of a location: all but its last part."""
     return location.rpartition("/")[0]
+
+
+def literal_path(location: str) -> str:
+    """Return a path that Spark does not take for a pattern, as `[1]` would be.
+
+    Its option `__globPaths__` reads all files of a list once more for each name like that.
+    """
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", location)
+
+
+def spark_path(path: str) -> str:
+    """Spell a path as `_metadata.file_path` does: escaped as a URI, and `file:/` for local ones."""
+    scheme, _, rest = location_of(path).partition("://")
+    escaped = _ESCAPED.sub(lambda sign: quote(sign[0], safe=""), rest)
+    return f"file:{escaped}" if scheme == "file" else f"{scheme}://{escaped}"

@@ -93,6 +93,10 @@ class ObjectStore:
             tail = self._system.cat_file(location, start=-footer)
         return int(read_metadata(io.BytesIO(tail)).num_rows)
 
+    def put(self, location: str, content: bytes) -> None:
+        """Put a file under a name that nobody else knows of."""
+        self._system.pipe_file(location, content)
+
     def put_if_absent(self, location: str, content: bytes) -> bool:
         """Put a file where there is none; False if there is another one.
 

@@ -1,10 +1,11 @@
-"""Files as Spark reads them: exactly those that a table names, and by which names it knows them."""
+"""Files as Spark reads them: exactly those that a table names, as one frame."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.locations import location_of
+from logdriven_dagster.engine.storage.file_lists import OPTIONS, lists_of
+from logdriven_dagster.engine.storage.locations import literal_path, spark_path
+from logdriven_dagster.engine.storage.storage import FOOTERS
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -14,30 +15,30 @@ if TYPE_CHECKING:
 FILE = "logdriven_file"
 """The column with the path of a row's file, in Spark's spelling; see `spark_path`."""
 
-# Java's URIs keep letters of other alphabets as they are.
-_ESCAPED = re.compile(r"[^/\-_.!~*'():@&=+$,;0-9A-Za-z\u0080-\U0010ffff]")
+_MOST_PATHS = 32
+"""To look for more of them takes Spark longer than to put down a list and read it."""
 
 
 def read_files(
     spark: "SparkSession",
     form: str,
-    files: Sequence[str],
+    files: Sequence[str] | Mapping[str, int],
     schema: "StructType",
     options: Mapping[str, str] | None = None,
 ) -> "DataFrame":
-    """Return a frame over exactly these files; without any, an empty one that costs nothing."""
+    """Return a frame over exactly these files; without any, an empty one that costs nothing.
+
+    Many files are not looked for if their sizes in bytes are given; one that is not there fails
+    the query that would read it.
+    """
     if not files:
         return spark.createDataFrame([], schema).limit(0)
     reader = spark.read.format(form).schema(schema).options(**(options or {}))
-    # The names are exact: `[1]` in a folder's name is no pattern.
-    return reader.option("__globPaths__", "false").load(list(files))
-
-
-def spark_path(path: str) -> str:
-    """Spell a path as `_metadata.file_path` does: escaped as a URI, and `file:/` for local ones."""
-    scheme, _, rest = location_of(path).partition("://")
-    escaped = _ESCAPED.sub(lambda sign: f"%{ord(sign[0]):02X}", rest)
-    return f"file:{escaped}" if scheme == "file" else f"{scheme}://{escaped}"
+    if len(files) > _MOST_PATHS and isinstance(files, Mapping) and form in FOOTERS:
+        lists = lists_of(spark)
+        if lists is not None and min(files.values()) > 0:  # Spark would leave out an empty one
+            return reader.options(**OPTIONS).load(lists.listed(files))
+    return reader.load([literal_path(file) for file in files])
 
 
 def files_named(files: Sequence[str], found: Collection[str]) -> list[str]:

@@ -72,6 +72,10 @@ class Storage(Protocol):
         """The rows of a file of one of FOOTERS; OSError or ValueError for one that is not whole."""
         ...
 
+    def put(self, location: str, content: bytes) -> None:
+        """Put a file under a name that nobody else knows of."""
+        ...
+
     def put_if_absent(self, location: str, content: bytes) -> bool:
         """Put a file, as a whole or not at all, where there is none; False if there is one."""
         ...

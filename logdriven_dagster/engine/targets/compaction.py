@@ -128,10 +128,11 @@ def rewrite(
     missing then; nothing stays of what was written.
     """
     done: list[Rewritten] = []
+    table = load()
+    there = _paths(table)
     try:
         for group in groups:
-            table = load()
-            if table is None or not group.paths <= _paths(table):
+            if table is None or not group.paths <= there:
                 continue
             folder = staging_folder(parent, UPKEEP, "compacted")
             done.append(Rewritten(group, folder, ()))

@@ -16,8 +16,9 @@ from logdriven_dagster.config.locations import same_place
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.spark.session import fresh_session
+from logdriven_dagster.engine.storage.file_lists import listing_files
 from logdriven_dagster.engine.storage.locations import Folder, folder_of, storage_of
-from logdriven_dagster.engine.storage.staging import is_staging_folder
+from logdriven_dagster.engine.storage.staging import UPKEEP, is_staging_folder
 from logdriven_dagster.engine.targets.compaction import (
     Rewritten,
     SmallFiles,
@@ -117,7 +118,10 @@ def compact_files(
         now = target.load()
         groups = small_files(now.files if now else (), options)
         done: list[Rewritten] = []
-        with fresh_session(spark, project) as session:
+        with (
+            fresh_session(spark, project) as session,
+            listing_files(session, project, table, UPKEEP),
+        ):
             for first in range(0, len(groups), _WINDOWS_PER_COMMIT):
                 part = groups[first : first + _WINDOWS_PER_COMMIT]
                 rewritten = rewrite(session, target.load, part, target.target, target.data)

@@ -16,6 +16,7 @@ from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.sources.source_rows import Looks, Recall, count_rows
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.session import fresh_session, quieten
+from logdriven_dagster.engine.storage.file_lists import listing_files
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
 from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.engine.targets.stores import store
@@ -65,7 +66,10 @@ class Engine:
         """
         table, alone = runs[0].table, len(runs) == 1
         few_rows = alone and self._few_rows.get(table, False)
-        with fresh_session(self._spark, self._project, few_rows=few_rows) as spark:
+        with (
+            fresh_session(self._spark, self._project, few_rows=few_rows) as spark,
+            listing_files(spark, self._project, table, runs[0].job_id),
+        ):
             context = self._context(spark, project or self._project)
             session = WindowSession(context, runs, self._read)
             yield session
@@ -91,7 +95,11 @@ class Engine:
         self, run: WindowRun, step: StepConfig, now: datetime, done: Sequence[TimeWindow] | int
     ) -> SourceRows:
         """All rows of a step's source; `done` are the ranges, or the last key, that were read."""
-        with step_errors(), fresh_session(self._spark, self._project) as spark:
+        with (
+            step_errors(),
+            fresh_session(self._spark, self._project) as spark,
+            listing_files(spark, self._project, run.table, run.job_id),
+        ):
             return count_rows(self._reading(spark, run), step, now, done)
 
     def _reading(self, spark: "SparkSession", run: WindowRun) -> Reading:

@@ -1,6 +1,5 @@
 """Readers of files: of formats that carry their types, and of text."""
 
-import re
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from logdriven_dagster.engine.sources.known_sources import Fingerprint, Key, fin
 from logdriven_dagster.engine.sources.readers import Reader, Reading
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import option_texts
+from logdriven_dagster.engine.storage.locations import literal_path
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.attempts import CURRENT_FILE_LENGTH
 
@@ -129,7 +129,7 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
         return reading.sources.load(key, reading.spark, reader, typed=columns is not None)
     if not reading.run.files:
         return reading.spark.createDataFrame([], columns or source.columns)
-    return reader.load([_literally(file.location) for file in reading.run.files])
+    return reader.load([literal_path(file.location) for file in reading.run.files])
 
 
 def _options(source: FilesSource) -> dict[str, str]:
@@ -143,11 +143,6 @@ def known_as(reading: Reading, source: Any) -> Key:
     """What `sources` of a reading knows the files of a source by."""
     path = render_path(source.path, reading.run, reading.project)
     return Key(path, source.type, source.columns, tuple(sorted(_options(source).items())))
-
-
-def _literally(location: str) -> str:
-    """A path that Spark does not take for a pattern."""
-    return re.sub(r"([*?\[\]{}\\])", r"\\\1", location)
 
 
 def _file_names(frame: "DataFrame") -> tuple[str, ...]:

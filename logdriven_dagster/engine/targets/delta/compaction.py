@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.delta import DeltaTarget
 from logdriven_dagster.engine.delta.pruning import Selection
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
+from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
 from logdriven_dagster.engine.storage.spark_files import read_files
 from logdriven_dagster.engine.storage.storage import Storage
@@ -44,7 +44,8 @@ class DeltaNow:
         ]
 
     def rows(self, spark: "SparkSession", paths: Collection[str]) -> "DataFrame":
-        return read_files(spark, "parquet", sorted(paths), self._snapshot.schema)
+        files = [file for file in self._snapshot.files if file.location in paths]
+        return read_files(spark, "parquet", sizes(files), self._snapshot.schema)
 
     def divided(self, frame: "DataFrame") -> "DataFrame":
         return frame

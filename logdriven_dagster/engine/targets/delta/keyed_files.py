@@ -5,7 +5,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.delta.pruning import within_keys
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
+from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.engine.storage.spark_files import FILE, read_files
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
 
@@ -27,7 +27,7 @@ class DeltaFiles:
     def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":
         from pyspark.sql import functions as sf
 
-        frame = read_files(spark, "parquet", files, self.schema)
+        frame = read_files(spark, "parquet", sizes(self.named(files)), self.schema)
         return frame.withColumn(FILE, sf.col("_metadata.file_path"))
 
     def divided(self, frame: "DataFrame") -> "DataFrame":

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
+from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.spark_files import read_files
@@ -29,7 +29,7 @@ def rows_but(
     data: Folder,
 ) -> tuple[str, ...]:
     """Write the rows of the files of which a condition is not true into new ones, for a window."""
-    frame = read_files(spark, "parquet", [file.location for file in files], snapshot.schema)
+    frame = read_files(spark, "parquet", sizes(files), snapshot.schema)
     kept = in_few_files(frame.where(f"NOT coalesce({condition}, false)"))
     folder = staging_folder(data, run.job_id, f"{run.step_id}__kept")
     writer = kept.write.mode("append").options(**ONLY_COMMITTED)

@@ -16,7 +16,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.delta.features import refuse_unwritable
 from logdriven_dagster.engine.delta.pruning import Selection
 from logdriven_dagster.engine.delta.schema import delta_fields
-from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, open_table
+from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, open_table, sizes
 from logdriven_dagster.engine.queries.schemas import (
     conform,
     given_columns,
@@ -244,8 +244,7 @@ class DeltaTable:
         return frame if wanted.holds_all_of(files) else frame.where(wanted.condition)
 
     def _frame(self, snapshot: Snapshot, files: Sequence[DataFile]) -> "DataFrame":
-        paths = [file.location for file in files]
-        return read_files(self._context.spark, "parquet", paths, snapshot.schema)
+        return read_files(self._context.spark, "parquet", sizes(files), snapshot.schema)
 
     def _changed(self, snapshot: Snapshot, staged: Sequence[StagedRows]) -> FileChange:
         """Return what the staged files replace, by mode; the windows are one after the other."""

@@ -1,6 +1,6 @@
 """Files in the folder of an Iceberg table that no snapshot names."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ from logdriven_dagster.config.locations import same_place
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
-from logdriven_dagster.engine.storage.locations import Folder
+from logdriven_dagster.engine.storage.locations import Folder, folder_of
 from logdriven_dagster.engine.storage.staging import data_files
 from logdriven_dagster.engine.targets.iceberg.catalog import load_existing, open_catalog
 from logdriven_dagster.engine.targets.iceberg.table import table_folder
@@ -28,15 +28,25 @@ def leftovers(search: Search, table: str, target: IcebergTarget) -> Iterator[Gar
     named = Named(set(), set(map(same_place, known)))
     if found:
         named = named_files(found, found.metadata.snapshots)
+    needed = _folders(named.data)
     for staged in idle:
-        inside = f"{same_place(staged)}/"
-        needed = any(location.startswith(inside) for location in named.data)
-        for location in files[staged] if needed else [staged]:
+        for location in files[staged] if same_place(staged) in needed else [staged]:
             if same_place(location) not in named.data:
                 yield from search.old(table, "rows", location)
     for location in known:
         if same_place(location) not in named.metadata:
             yield from search.old(table, "metadata", location)
+
+
+def _folders(locations: Iterable[str]) -> set[str]:
+    """All folders that hold one of these, however deep below them it lies."""
+    found: set[str] = set()
+    for location in locations:
+        folder = folder_of(location)
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder_of(folder)
+    return found
 
 
 def _files(folder: Folder, ending: str = "") -> list[str]:
