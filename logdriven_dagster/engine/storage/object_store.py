@@ -47,11 +47,6 @@ class ObjectStore:
         """Each name in a folder with a number of the object's tag and time."""
         return {name: _version(info) for name, info in self._listed(folder).items()}
 
-    def sizes(self, folder: str) -> dict[str, int]:
-        """Each file in a folder with its size in bytes."""
-        listed = self._listed(folder).items()
-        return {name: int(info["size"]) for name, info in listed if info["type"] == "file"}
-
     def weight(self, location: str) -> Weight:
         """Size and age of a file, or of a folder with all below; FileNotFoundError: it is gone."""
         found = self._system.find(location, detail=True).values()

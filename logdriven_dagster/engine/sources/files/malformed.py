@@ -30,6 +30,7 @@ from logdriven_dagster.engine.sources.files.records import (
 from logdriven_dagster.engine.sources.files.texts import decodes, encoding_of, placed, short, shown
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.jvm_errors import thrown_by
+from logdriven_dagster.engine.storage.locations import literal_path
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -123,14 +124,14 @@ class Suspect:
 
     def _columns(self, file: str) -> "StructType":
         given = declared(self.source)
-        return given or self._reader().load(file).schema
+        return given or self._reader().load(literal_path(file)).schema
 
     def _malformed(
         self, file: str, columns: "StructType"
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Malformed records of a file, with what can be read of them."""
         lenient = self.source.model_copy(update={"mode": "PERMISSIVE"})
-        frame = self._reader().schema(read_as(lenient, columns)).load(file)
+        frame = self._reader().schema(read_as(lenient, columns)).load(literal_path(file))
         frame = frame.where(f"{quoted(CORRUPT)} IS NOT NULL")
         if name := self.source.window_column:
             frame = frame.where(f"coalesce({lies_within(reference(name), self.window)}, true)")

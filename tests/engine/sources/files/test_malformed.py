@@ -94,6 +94,13 @@ def test_lines_are_checked_whatever_columns_a_query_reads(lab: Lab, sql: str):
     assert "in/f.csv, line 3" in refused(lab, csv(), sql)
 
 
+@pytest.mark.parametrize("line", ["1,y", "x,y,2"])
+def test_a_file_whose_name_looks_like_a_pattern_is_named(lab: Lab, line: str):
+    lab.file("in/f.csv", "a,b,c\n1,x,2\n")
+    lab.file("in/{f}[1].csv", f"a,b,c\n1,x,2\n{line}\n")
+    assert "in/{f}[1].csv, line 3" in refused(lab, csv())
+
+
 def test_every_file_must_have_the_header_of_the_others(lab: Lab):
     lab.file("in/f.csv", "a,b\n1,2\n")
     lab.file("in/g.csv", "b,a\n1,2\n")
