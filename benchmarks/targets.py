@@ -94,6 +94,7 @@ TARGETS: tuple[Target | Limit, ...] = (
     Limit("1,000 tables load in ≤ 1.5 × the memory", ("L", "megabytes_ratio"), 1.5, "×"),
     Limit("10,000 local files: a list ≤ 0.5 × the paths", ("M", "list_ratio"), 0.5, "×"),
     Limit("100,000 files planned in ≤ 30 s", ("M", "planned_s"), 30, "s"),
+    Limit("a window on S3, less its requests, ≤ 1.2 × the local one", ("N", "ratio"), 1.2, "×"),
     Target("two workers ≤ 1.2 × local[2]", "I", "logdriven-standalone", ("logdriven",), 1.2),
     Target(
         "two workers ≤ 1.2 × local[2], warm servers",

@@ -19,7 +19,7 @@ _WORKERS = 2
 
 
 def _prepare(task: Task, more: tuple[tuple[str, str], ...]) -> None:
-    port = _free_port()
+    port = free_port()
     (task.state / "cluster").mkdir(parents=True)
     (task.state / "cluster" / "port").write_text(str(port))
     spark = (("master", f"spark://127.0.0.1:{port}"), *more)
@@ -79,7 +79,7 @@ def _stop(task: Task) -> None:
             os.waitpid(pid, 0)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

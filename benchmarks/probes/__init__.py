@@ -1,4 +1,4 @@
-"""What is no race between contestants: parts of a window, clicks, ticks, code locations, files."""
+"""What is no race between contestants: parts of a window, clicks, ticks, code locations, stores."""
 
 import json
 import shutil
@@ -16,6 +16,7 @@ PROBES = {
     "K": "benchmarks.probes.ticks",
     "L": "benchmarks.probes.code_location",
     "M": "benchmarks.probes.many_files",
+    "N": "benchmarks.probes.object_store",
 }
 
 
