@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
 _NAME = "logdriven"
-_BY_FSSPEC = "pyiceberg.io.fsspec.FsspecFileIO"
+_FILE_IO = "logdriven_dagster.engine.iceberg.file_io.StoreFileIO"
 _OURS = {"created-by": "logdriven_dagster"}
 _FEW_MANIFESTS = {
     # Thousands of windows are thousands of commits: without merging each one adds a manifest that
@@ -72,7 +72,7 @@ def _file_io(project: Project) -> dict[str, str]:
     """
     if not project.uses_object_stores:
         return {}
-    return {"py-io-impl": _BY_FSSPEC, **PATIENT, **project.storage}
+    return {"py-io-impl": _FILE_IO, **PATIENT, **project.storage}
 
 
 def _of_database(url: "URL") -> dict[str, str]:
