@@ -39,15 +39,9 @@ OF_A_DISK = {
 }
 """Tests that no bucket can have → why; `make test-lake` leaves them out."""
 
-BEYOND_MOTO = {
-    "test_windows_that_publish_side_by_side_all_arrive": "it ignores `VersionId`, by which Glue "
-    "compares and swaps: of commits at the same moment the last one wins",
-}
-"""Tests that moto's Glue cannot have → why."""
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    left_out = (OF_A_DISK if STORAGE == "s3" else {}) | (BEYOND_MOTO if CATALOG == "glue" else {})
+    left_out = OF_A_DISK if STORAGE == "s3" else {}
     for item in items:
         if reason := left_out.get(item.name.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=reason))
