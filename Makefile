@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo demo-orders demo-events demo-lake ui picture check test test-spark test-core test-lake faults test-hosts bench clean
+.PHONY: help install demo demo-orders demo-events demo-lake ui picture reference check test test-spark test-core test-lake faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -64,6 +64,9 @@ ui: $(VENV)/.installed ## open the example project in Dagster's web interface
 picture: $(VENV)/.installed-dev demo ## draw the README's picture of the demo in Dagster anew, by Chromium
 	scripts/test_packages.sh chromium
 	$(BIN)/python -m tests.ui.picture
+
+reference: $(VENV)/.installed-dev ## write docs/reference.md anew, from the models of the files
+	$(BIN)/python -m scripts.reference
 
 check: $(VENV)/.installed-dev ## lint, types, direction of imports
 	$(BIN)/ruff check

@@ -29,11 +29,15 @@ if TYPE_CHECKING:
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 
 TableName = Annotated[
-    str, StringConstraints(pattern=rf"^{IDENTIFIER}(\.{IDENTIFIER})*$", max_length=100)
+    str,
+    StringConstraints(pattern=rf"^{IDENTIFIER}(\.{IDENTIFIER})*$", max_length=100),
+    Field(examples=["ods.orders"]),
 ]
 """`layer.name`: letters, digits and underscores between dots, so that no name is ever a path."""
 
-StepName = Annotated[str, StringConstraints(pattern=rf"^{IDENTIFIER}$", max_length=64)]
+StepName = Annotated[
+    str, StringConstraints(pattern=rf"^{IDENTIFIER}$", max_length=64), Field(examples=["load"])
+]
 
 Option: TypeAlias = str | int | float | bool
 """The value of a Spark reader or writer option, or of a variable."""
@@ -154,23 +158,47 @@ def _database_url(text: str) -> str:
 
 DatabaseUrl: TypeAlias = Annotated[str, AfterValidator(_database_url)]
 
+WORDS = "x-words"
+"""The key of a JSON schema that says in plain words what can be written, for docs/reference.md."""
+
 _TEXT_OR_NUMBER = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}
 
 PeriodField = Annotated[
     Period,
     BeforeValidator(_period),
     PlainSerializer(str),
-    WithJsonSchema(_TEXT_OR_NUMBER | {"description": 'minutes, or "15 min", "1 day", "1 month"'}),
+    WithJsonSchema(
+        _TEXT_OR_NUMBER
+        | {
+            "description": 'minutes, or "15 min", "1 day", "1 month"',
+            "examples": ["1 day"],
+            WORDS: "period",
+        }
+    ),
 ]
 DurationField = Annotated[
     timedelta,
     BeforeValidator(_duration),
-    WithJsonSchema(_TEXT_OR_NUMBER | {"description": 'minutes, or "30 s", "15 min", "2 hours"'}),
+    WithJsonSchema(
+        _TEXT_OR_NUMBER
+        | {
+            "description": 'minutes, or "30 s", "15 min", "2 hours"',
+            "examples": ["15 min"],
+            WORDS: "length of time",
+        }
+    ),
 ]
 MomentField = Annotated[
     datetime,
     BeforeValidator(_moment),
-    WithJsonSchema({"type": "string", "description": "2013-01-01 or 2013-01-01T06:00"}),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "description": "2013-01-01 or 2013-01-01T06:00",
+            "examples": ["2013-01-01"],
+            WORDS: "date or time",
+        }
+    ),
 ]
 
 
@@ -187,14 +215,26 @@ PercentField = Annotated[
     Field(ge=0),
     BeforeValidator(_percent),
     WithJsonSchema(
-        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}], "description": "50 %"}
+        {
+            "anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}],
+            "description": "50 %",
+            "examples": ["50 %"],
+            WORDS: "percentage",
+        }
     ),
 ]
 ZoneField = Annotated[
     ZoneInfo,
     BeforeValidator(_zone),
     PlainSerializer(str),
-    WithJsonSchema({"type": "string", "description": "an IANA time zone, such as Europe/Berlin"}),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "description": "an IANA time zone, such as Europe/Berlin",
+            "examples": ["Europe/Berlin"],
+            WORDS: "time zone",
+        }
+    ),
 ]
 
 LocationText: TypeAlias = Annotated[str, AfterValidator(location_text)]

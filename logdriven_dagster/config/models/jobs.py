@@ -35,24 +35,44 @@ class Relation(Model):
     upstream: Annotated[
         tuple[TableName, ...],
         BeforeValidator(as_tuple, json_schema_input_type=TableName | tuple[TableName, ...]),
-    ] = Field(alias="from", min_length=1)
-    to: TableName
-    condition: Condition = "success"
-    delay: DurationField = Field(timedelta(0), description="how long after that")
+    ] = Field(
+        alias="from",
+        min_length=1,
+        description="the tables that are awaited",
+        examples=["ods.orders"],
+    )
+    to: TableName = Field(description="the table that waits")
+    condition: Condition = Field(
+        "success",
+        description="what their windows have to have come to: success; failure, after all tries; "
+        "always, whatever they came to",
+    )
+    delay: DurationField = Field(timedelta(0), description="how long to wait after that")
     window: Literal["overlapping", "ended"] = Field(
         "overlapping", description="which upstream windows it waits for, as in depends_on"
     )
 
 
 class _Job(Settings):
-    job: StepName
-    description: str | None = None
-    schedule: Cron | None = Field(None, description="a cron expression in the project's time zone")
+    job: StepName = Field(description="the job's name, in Dagster, too", examples=["nightly"])
+    description: str | None = Field(
+        None, description="what the job is for", examples=["All that sales needs by six."]
+    )
+    schedule: Cron | None = Field(
+        None,
+        description="when it runs: a cron expression in the project's time zone, or a word such as "
+        "@daily",
+        examples=["30 6 * * *"],
+    )
     parameters: dict[str, Option] = Field(
-        default_factory=dict, description="variables of this job's runs; those of a table win"
+        default_factory=dict,
+        description="variables of this job's runs; those of a table win",
+        examples=[{"country": "NL"}],
     )
     notify: tuple[NotifyRule, ...] | None = Field(
-        None, description="who is notified how runs end; those of the project's defaults by default"
+        None,
+        description="who is notified how runs end; those of the project's defaults by default",
+        examples=[[{"to": "ops"}]],
     )
 
 
@@ -60,14 +80,27 @@ class StandardJob(_Job):
     """A named set of tables, run in dependency order as one Dagster job."""
 
     type: Literal["standard"] = "standard"
-    tables: tuple[TableName, ...] = Field(min_length=1)
-    relations: tuple[Relation, ...] = ()
-    retry_version: RetryVersion = Field(
-        "latest", description="as in a table, for tables that do not say themselves"
+    tables: tuple[TableName, ...] = Field(
+        min_length=1, description="the tables that it runs", examples=[["ods.orders", "dws.sales"]]
     )
-    max_windows: int | None = Field(None, ge=1, description="the most windows one run attempts")
+    relations: tuple[Relation, ...] = Field(
+        (),
+        description="what waits for what in this job, beside depends_on of the tables",
+        examples=[[{"from": "ods.orders", "to": "dws.sales"}]],
+    )
+    retry_version: RetryVersion = Field(
+        "latest",
+        description="which version of a table its failed windows are tried again with, for tables "
+        "that do not say themselves",
+    )
+    max_windows: int | None = Field(
+        None, ge=1, description="the most windows one run attempts", examples=[100]
+    )
     max_parallel: int | None = Field(
-        None, ge=1, description="how many it has in work at a time; the project's by default"
+        None,
+        ge=1,
+        description="how many it has in work at a time; the project's by default",
+        examples=[4],
     )
 
     @model_validator(mode="after")
@@ -86,21 +119,41 @@ class MaintenanceStep(Model):
     """SQL on a connection, Spark SQL, a Python function, or our own upkeep."""
 
     exec_order: int = Field(ge=0, description="steps run in ascending order; gaps are allowed")
-    step: StepName
-    enabled: bool = True
+    step: StepName = Field(description="the step's name")
+    enabled: bool = Field(True, description="false: the step is left out")
     sql: str | tuple[str, ...] | None = Field(
-        None, description="statements, on the connection or else in Spark"
+        None,
+        description="statements, on the connection, or in Spark if there is none",
+        examples=["VACUUM orders"],
     )
-    connection: str | None = None
+    connection: str | None = Field(
+        None, description="sql: the database that executes it", examples=["shop"]
+    )
     transaction: bool = Field(
         True,
-        description="of sql on a connection; false: each statement by itself, such as VACUUM",
+        description="sql on a connection: all statements are committed together; false: each by "
+        "itself, which VACUUM needs",
     )
-    python: PythonReference | None = None
-    upkeep: Upkeep | None = None
-    tables: tuple[TableName, ...] = Field((), description="of upkeep; all tables by default")
-    older_than: DurationField | None = Field(None, description="of upkeep")
-    options: dict[str, Option] = Field(default_factory=dict, description="of upkeep, of python")
+    python: PythonReference | None = Field(
+        None, description="a function to call", examples=["own.py:tidy"]
+    )
+    upkeep: Upkeep | None = Field(
+        None,
+        description="our own upkeep: expire_snapshots removes old versions of tables; "
+        "compact_files makes few files of many; archive_log moves old attempts to archive tables; "
+        "clean removes what nobody needs any more",
+    )
+    tables: tuple[TableName, ...] = Field(
+        (), description="upkeep: which tables; all by default", examples=[["ods.orders"]]
+    )
+    older_than: DurationField | None = Field(
+        None, description="upkeep: how old a thing must be to be removed", examples=["30 days"]
+    )
+    options: dict[str, Option] = Field(
+        default_factory=dict,
+        description="upkeep, python: options of its own (docs/jobs.md)",
+        examples=[{"keep": 5}],
+    )
 
     @model_validator(mode="after")
     def _does_one_thing(self) -> "MaintenanceStep":
@@ -132,7 +185,7 @@ class MaintenanceJob(_Job):
     """
 
     type: Literal["maintenance"]
-    steps: tuple[MaintenanceStep, ...] = ()
+    steps: tuple[MaintenanceStep, ...] = Field((), description="what it does")
 
     @model_validator(mode="after")
     def _steps_differ(self) -> "MaintenanceJob":

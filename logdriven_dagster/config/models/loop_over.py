@@ -14,11 +14,14 @@ class LoopOver(Model):
     """Where the rows come from; the results for all of them are one result, joined by name."""
 
     step: StepName | None = Field(None, description="an earlier step, whose rows these are")
-    sql: str | None = Field(None, description="a query of the rows")
+    sql: str | None = Field(
+        None, description="a query of the rows", examples=["SELECT city FROM ods.cities"]
+    )
     columns: str | None = Field(
         None,
         description="Spark DDL of the result, which is empty then if there is no row; without it "
         "nobody knows what columns an empty result has, and the attempt fails",
+        examples=["id BIGINT, city STRING"],
     )
     max_rows: int = Field(1000, ge=1, description="more rows than this are refused")
 

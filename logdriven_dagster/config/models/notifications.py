@@ -42,39 +42,54 @@ class EmailRecipient(Model):
     """People who get mail, through an SMTP server."""
 
     type: Literal["email"]
-    server: str = Field(pattern=r"^[^\s:/@]+(:\d+)?$", description="host or host:port")
+    server: str = Field(
+        pattern=r"^[^\s:/@]+(:\d+)?$",
+        description="host or host:port",
+        examples=["mail.example.com:587"],
+    )
     security: Literal["starttls", "tls", "none"] = Field(
         "starttls", description="starttls: port 587; tls from the start: 465; none: 25"
     )
-    user: str | None = None
-    password: str | None = Field(None, description="${env:NAME}")
-    sender: Address = Field(alias="from")
+    user: str | None = Field(None, description="who logs in", examples=["etl"])
+    password: str | None = Field(
+        None, description="the password, from a variable", examples=["${env:MAIL_PASSWORD}"]
+    )
+    sender: Address = Field(
+        alias="from", description="the address of the sender", examples=["etl@example.com"]
+    )
     to: Annotated[
         tuple[Address, ...],
         BeforeValidator(_listed, json_schema_input_type=str | tuple[str, ...]),
-    ] = Field(min_length=1)
+    ] = Field(min_length=1, description="who gets it", examples=["ops@example.com"])
 
 
 class SlackRecipient(Model):
     """A channel of Slack, or of a chat that takes what Slack's incoming webhooks take."""
 
     type: Literal["slack"]
-    url: str = Field(description="the address of an incoming webhook: ${env:NAME}")
+    url: str = Field(
+        description="the address of an incoming webhook, from a variable",
+        examples=["${env:SLACK_URL}"],
+    )
 
 
 class WebhookRecipient(Model):
     """A program that gets JSON in a POST."""
 
     type: Literal["webhook"]
-    url: str
-    headers: dict[str, str] = Field(default_factory=dict)
+    url: str = Field(description="where it is sent to", examples=["https://example.com/hooks/etl"])
+    headers: dict[str, str] = Field(
+        default_factory=dict,
+        description="headers of the request",
+        examples=[{"Authorization": "${env:HOOK_TOKEN}"}],
+    )
 
 
 class AppriseRecipient(Model):
     """Any other service that the library Apprise knows."""
 
     type: Literal["apprise"]
-    url: str = Field(description="an Apprise URL: ${env:NAME}")
+    url: str = Field(description="an Apprise URL, from a variable", examples=["${env:TEAMS_URL}"])
 
 
 Recipient: TypeAlias = EmailRecipient | SlackRecipient | WebhookRecipient | AppriseRecipient
@@ -87,11 +102,17 @@ class NotifyRule(Model):
     to: Annotated[
         tuple[StepName, ...],
         BeforeValidator(_listed, json_schema_input_type=StepName | tuple[StepName, ...]),
-    ] = Field(min_length=1, description="names of recipients")
+    ] = Field(min_length=1, description="names of recipients", examples=["ops"])
     on: Annotated[
         tuple[Occasion, ...],
         BeforeValidator(_listed, json_schema_input_type=Occasion | tuple[Occasion, ...]),
-    ] = Field(("failure", "recovery"), min_length=1)
+    ] = Field(
+        ("failure", "recovery"),
+        min_length=1,
+        description="when: failure, it fails and did not before; recovery, it succeeds after that; "
+        "success, each time; always, each success and each failure",
+        examples=["failure"],
+    )
 
 
 def unknown_recipients(

@@ -38,20 +38,33 @@ def _without_secrets(remote: str) -> str:
 class SparkConfig(Model):
     """Settings of the Spark session of a run."""
 
-    master: str = "local[*]"
+    master: str = Field(
+        "local[*]",
+        description="where classic Spark runs: local[*] is this machine with all of its cores",
+        examples=["local[4]", "spark://host:7077"],
+    )
     remote: Annotated[str, AfterValidator(_without_secrets)] = Field(
         "classic",
         pattern=r"^(classic|auto|sc://\S+)$",
         description="classic: a JVM for each run; auto: the server of `logdriven spark start` if "
         "it runs, else classic; sc://host:port/;token=${env:TOKEN}: that server of Spark Connect",
+        examples=["auto", "sc://spark:15002"],
     )
     shared_files: bool = Field(
         False,
         description="whether a server on another machine sees the project and the warehouse under "
         "the same paths",
     )
-    app_name: str | None = Field(None, description="the project's name by default")
-    config: dict[str, Option] = Field(default_factory=dict)
+    app_name: str | None = Field(
+        None,
+        description="the name in Spark's own pages; the project's name by default",
+        examples=["shop-nightly"],
+    )
+    config: dict[str, Option] = Field(
+        default_factory=dict,
+        description="settings of Spark by their own names",
+        examples=[{"spark.driver.memory": "4g"}],
+    )
 
 
 _NAMES = {
@@ -107,20 +120,39 @@ CatalogField: TypeAlias = Annotated[DatabaseUrl | dict[str, Option], AfterValida
 class JdbcConfig(Model):
     """What Spark needs where the SQLAlchemy URL does not say it."""
 
-    url: str | None = None
-    driver: str | None = None
-    options: dict[str, Option] = Field(default_factory=dict)
+    url: str | None = Field(
+        None,
+        description="the JDBC URL; by default it follows from the URL of the connection",
+        examples=["jdbc:postgresql://db/shop?sslmode=require"],
+    )
+    driver: str | None = Field(
+        None,
+        description="the class of the JDBC driver; known for PostgreSQL, MariaDB, MySQL and SQLite",
+        examples=["oracle.jdbc.OracleDriver"],
+    )
+    options: dict[str, Option] = Field(
+        default_factory=dict,
+        description="options of Spark's JDBC reader and writer, for all that use the connection",
+        examples=[{"fetchsize": 10000}],
+    )
 
 
 class ConnectionConfig(Model):
     """A database by its SQLAlchemy URL, from which the JDBC URL and driver follow; or Kafka."""
 
     url: DatabaseUrl | None = Field(
-        None, description="postgresql://user:${env:PASSWORD}@host/database, sqlite:///…"
+        None,
+        description="the database as a SQLAlchemy URL; the password comes from a variable",
+        examples=["postgresql://user:${env:PASSWORD}@host/database"],
     )
-    jdbc: JdbcConfig = JdbcConfig()
+    jdbc: JdbcConfig = Field(
+        JdbcConfig(), description="what Spark needs to know beside the URL, mostly nothing"
+    )
     kafka: dict[str, Option] | None = Field(
-        None, description="librdkafka's settings, bootstrap.servers among them"
+        None,
+        description="a Kafka cluster instead of a database: librdkafka's settings, "
+        "bootstrap.servers among them",
+        examples=[{"bootstrap.servers": "host:9092"}],
     )
 
     @model_validator(mode="after")
@@ -159,7 +191,10 @@ class Defaults(Model):
     missing_columns: MissingColumns | None = None
     rows_outside: RowsOutside | None = None
     notify: tuple[NotifyRule, ...] | None = Field(
-        None, description="of tables and of jobs; an empty list of theirs tells nobody"
+        None,
+        description="who is notified how windows and jobs end; a table or job whose own list is "
+        "empty tells nobody",
+        examples=[[{"to": "ops"}]],
     )
 
 
@@ -167,7 +202,9 @@ class SensorConfig(Model):
     """Settings of the catch-up sensor."""
 
     enabled: bool = Field(False, description="whether a new deployment starts with it running")
-    interval: DurationField = timedelta(minutes=1)
+    interval: DurationField = Field(
+        timedelta(minutes=1), description="how often it looks whether windows are pending"
+    )
     max_windows: int = Field(200, ge=1, description="the most windows one requested run attempts")
 
 
@@ -180,45 +217,77 @@ def _long_enough(lease: timedelta) -> timedelta:
 class ProjectConfig(Model):
     """The project file, `logdriven.yaml`."""
 
-    project: StepName
-    timezone: ZoneField = ZoneInfo("UTC")
+    project: StepName = Field(
+        description="the project's name; it is the name of the code location in Dagster, too",
+        examples=["shop"],
+    )
+    timezone: ZoneField = Field(
+        ZoneInfo("UTC"), description="the clock by which days, months and schedules are counted"
+    )
     run_log: DatabaseUrl = Field(
-        "sqlite:///.logdriven/run_log.db", description="SQLAlchemy URL; relative to the project"
+        "sqlite:///.logdriven/run_log.db",
+        description="the database of the run log, as a SQLAlchemy URL; a path is relative to the "
+        "project. The variable LOGDRIVEN_RUN_LOG goes before it",
+        examples=["postgresql://etl:${env:PASSWORD}@host/etl"],
     )
     warehouse: LocationText = Field(
         ".logdriven/warehouse",
-        description="folder, relative to the project; or a URL such as s3://bucket/folder",
+        description="where targets without a path are: a folder, relative to the project, or a URL",
+        examples=["s3://bucket/folder"],
     )
     storage: StorageProperties = Field(
         default_factory=dict,
-        description="how object stores are reached, by PyIceberg's names: s3.endpoint, s3.region",
+        description="how object stores are reached, by PyIceberg's property names",
+        examples=[{"s3.endpoint": "http://127.0.0.1:9000", "s3.region": "us-east-1"}],
     )
     catalog: CatalogField | None = Field(
         None,
-        description="the Iceberg catalog: SQLAlchemy URL, or PyIceberg's properties such as "
-        "{type: rest, uri: https://…}; a SQLite file in a warehouse of this machine by default",
+        description="the Iceberg catalog: a SQLAlchemy URL, or PyIceberg's properties; a SQLite "
+        "file in a warehouse of this machine by default",
+        examples=[{"type": "rest", "uri": "https://catalog.example.com"}],
     )
-    variables: dict[str, Option] = Field(default_factory=dict)
+    variables: dict[str, Option] = Field(
+        default_factory=dict,
+        description="values for all tables: `${name}` in texts, `:name` in queries",
+        examples=[{"data": "/srv/data"}],
+    )
     quality_rules: QualityRules = Field(
-        default_factory=dict, description="rules of data quality by name, for all tables"
+        default_factory=dict,
+        description="rules of data quality by name, for all tables",
+        examples=[{"even": {"sql": ":column % 2 = 0"}}],
     )
     properties: Properties = Field(
-        default_factory=dict, description="group → key → value, for tables without their own"
+        default_factory=dict,
+        description="group → key → value, for tables without their own",
+        examples=[{"limits": {"rows": 1000}}],
     )
     lineage: bool = Field(True, description="whether the log holds what each query reads and makes")
-    spark: SparkConfig = SparkConfig()
-    connections: dict[str, ConnectionConfig] = Field(default_factory=dict)
+    spark: SparkConfig = Field(SparkConfig(), description="which Spark runs the windows")
+    connections: dict[str, ConnectionConfig] = Field(
+        default_factory=dict,
+        description="databases and Kafka clusters by the names that sources and targets use",
+        examples=[{"shop": {"url": "postgresql://etl:${env:PASSWORD}@host/shop"}}],
+    )
     recipients: dict[StepName, RecipientField] = Field(
-        default_factory=dict, description="who can be notified, by the names that notify uses"
+        default_factory=dict,
+        description="who can be notified, by the names that notify uses",
+        examples=[{"ops": {"type": "slack", "url": "${env:SLACK_URL}"}}],
     )
     ui_url: str | None = Field(
         None,
         pattern=r"^https?://[^\s@]+$",
         description="where people open Dagster, for links in messages and reports",
+        examples=["https://dagster.example.com"],
     )
-    defaults: Defaults = Defaults()
-    sensor: SensorConfig = SensorConfig()
-    max_parallel: int = Field(1, ge=1, description="how many windows one run has in work at a time")
+    defaults: Defaults = Field(
+        Defaults(), description="values for every table that does not set its own"
+    )
+    sensor: SensorConfig = Field(
+        SensorConfig(), description="the sensor that requests catch-ups in Dagster"
+    )
+    max_parallel: int = Field(
+        1, ge=1, description="how many windows one run has in work at a time", examples=[4]
+    )
     lease: Annotated[DurationField, AfterValidator(_long_enough)] = Field(
         timedelta(minutes=1),
         description="how long a runner may be silent before others take its windows over",

@@ -40,16 +40,22 @@ class _Definition(Model):
         None,
         description="a condition that rows fulfil, in which `:column` is the column; or a query "
         "(SELECT …) of the ids of those that do not, which reads them as `rows`",
+        examples=[":column > 0"],
     )
     fails_when: str | None = Field(
-        None, description="the opposite of sql: a condition of bad rows, as Sharp ETL has them"
+        None,
+        description="the opposite of sql: a condition of bad rows, as Sharp ETL has them",
+        examples=[":column <= 0"],
     )
     python: Annotated[str, StringConstraints(pattern=_FUNCTION)] | None = Field(
         None,
         description="`file.py:function`, which gets the rows as a DataFrame and returns a Column "
         "that is true for bad rows, or a DataFrame of their ids",
+        examples=["own.py:bad_rows"],
     )
-    description: str | None = None
+    description: str | None = Field(
+        None, description="what the rule is for", examples=["Amounts are positive."]
+    )
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -66,7 +72,9 @@ class _Definition(Model):
 class RuleDefinition(_Definition):
     """A rule of the whole project, which tables use by its name."""
 
-    level: Level = "error"
+    level: Level = Field(
+        "error", description="error: bad rows are kept out of the target; warn: they are counted"
+    )
 
     @model_validator(mode="after")
     def _tells_something(self) -> "RuleDefinition":
@@ -87,18 +95,39 @@ QualityRules: TypeAlias = dict[Annotated[RuleName, AfterValidator(_not_built_in)
 class RuleUse(_Definition):
     """A rule where a step uses it: by its name, with parameters; or defined on the spot."""
 
-    rule: RuleName = Field(description="built in, of quality_rules, or a name for sql or python")
-    name: RuleName | None = Field(None, description="what the log calls it; the rule by default")
+    rule: RuleName = Field(
+        description="a built-in rule, one of quality_rules, or a name for sql or python",
+        examples=["not_null"],
+    )
+    name: RuleName | None = Field(
+        None, description="what the log calls it; the rule by default", examples=["has an id"]
+    )
     level: Level | None = Field(None, description="the rule's own by default, mostly error")
     blocking: bool = Field(False, description="any row that breaks it stops publication")
-    min: int | float | str | None = None
-    max: int | float | str | None = None
-    values: tuple[str | int | float | bool, ...] | None = None
-    pattern: str | None = Field(None, description="a regular expression; any part may match")
-    type: str | None = Field(None, description="a type of Spark's, such as DATE")
-    table: str | None = Field(None, description="a table among depends_on")
-    column: str | None = Field(None, description="its column; the same name by default")
-    columns: tuple[str, ...] | None = Field(None, description="of unique among rows")
+    min: int | float | str | None = Field(
+        None, description="in_range: the least value; min_length: characters", examples=[0]
+    )
+    max: int | float | str | None = Field(
+        None, description="in_range: the greatest value; max_length: characters", examples=[100]
+    )
+    values: tuple[str | int | float | bool, ...] | None = Field(
+        None, description="one_of, none_of: the values", examples=[["new", "paid"]]
+    )
+    pattern: str | None = Field(
+        None,
+        description="matches: a regular expression; any part of the text may match",
+        examples=["^[A-Z]{2}$"],
+    )
+    type: str | None = Field(None, description="castable: a type of Spark's", examples=["DATE"])
+    table: str | None = Field(
+        None, description="references: a table among depends_on", examples=["ods.customers"]
+    )
+    column: str | None = Field(
+        None, description="references: its column; the same name by default", examples=["id"]
+    )
+    columns: tuple[str, ...] | None = Field(
+        None, description="unique, among rows: the columns", examples=[["order_id", "line"]]
+    )
 
     @property
     def given(self) -> dict[str, Any]:
@@ -122,9 +151,13 @@ def _is_order(text: str) -> str:
 class QualityConfig(Model):
     """What the rows of a step must be like to be written."""
 
-    id: tuple[str, ...] = Field((), description="the columns that name a row in the log")
+    id: tuple[str, ...] = Field(
+        (), description="the columns that name a row in the log", examples=[["id"]]
+    )
     keep: Annotated[str, AfterValidator(_is_order)] | None = Field(
-        None, description="of several rows with one id the first by this stays, desc by default"
+        None,
+        description="of several rows with one id the first by this order stays, desc by default",
+        examples=["updated_at desc"],
     )
     min_pass: float | None = Field(
         None,
@@ -132,6 +165,7 @@ class QualityConfig(Model):
         le=100,
         description="percent of rows without an error; below it nothing is "
         "published and the attempt fails",
+        examples=[99.5],
     )
     blocking: bool | tuple[str, ...] = Field(
         default=False, description="names of rules that stop publication; true: all of level error"
@@ -139,8 +173,16 @@ class QualityConfig(Model):
     keep_rejected: bool = Field(
         default=False, description="publish rows with errors, too: into `<target>__rejected`"
     )
-    columns: dict[str, tuple[RuleField, ...]] = Field(default_factory=dict)
-    rows: tuple[RuleField, ...] = ()
+    columns: dict[str, tuple[RuleField, ...]] = Field(
+        default_factory=dict,
+        description="column → its rules, by name or with parameters",
+        examples=[{"id": ["not_null", "unique"]}],
+    )
+    rows: tuple[RuleField, ...] = Field(
+        (),
+        description="rules that are about several columns",
+        examples=[[{"rule": "paid", "sql": "paid_at >= ordered_at"}]],
+    )
 
     @model_validator(mode="after")
     def _has_an_id(self) -> "QualityConfig":

@@ -25,7 +25,7 @@ class Settings(Model):
     DolphinScheduler, columns of task and process definitions; Kettle, `is_enabled`, `retries`.
     """
 
-    enabled: bool = Field(True, description="false: nobody runs it")
+    enabled: bool = Field(True, description="false: it does not run, whoever asks")
     release_state: ReleaseState = Field(
         "online", description="offline: no schedule and no sensor starts it, only people do"
     )
@@ -33,10 +33,14 @@ class Settings(Model):
         0, ge=-100, le=100, description="of what is ready at the same time, greater ones run first"
     )
     worker_group: str | None = Field(
-        None, description="where it should run: the run tag logdriven/worker_group"
+        None,
+        description="where it should run: the value of the run tag logdriven/worker_group",
+        examples=["large"],
     )
     retries: int = Field(0, ge=0, description="tries after the first, for transient errors")
-    retry_interval: DurationField = timedelta(0)
+    retry_interval: DurationField = Field(
+        timedelta(0), description="how long to wait before each of them"
+    )
     timeout: DurationField | None = Field(None, description="the longest an attempt should take")
     timeout_strategy: TimeoutStrategy = Field(
         "fail", description="what happens then: a warning, or the attempt is stopped and fails"

@@ -23,11 +23,17 @@ class CommittedSql(Model):
     Source: Kettle, "Execute SQL script" of the transformation template.
     """
 
-    connection: str
+    connection: str = Field(
+        description="the name of a connection of the project", examples=["shop"]
+    )
     sql: Annotated[
         tuple[str, ...],
         BeforeValidator(as_tuple, json_schema_input_type=str | tuple[str, ...]),
-    ] = Field(min_length=1, description="statements; `${name}` are variables, as in paths")
+    ] = Field(
+        min_length=1,
+        description="statements; `${name}` are variables, as in paths",
+        examples=[["CALL prepare()"]],
+    )
     transaction: bool = Field(
         True,
         description="all statements are committed together; false: each by itself, which DDL and "
@@ -41,25 +47,45 @@ class StepConfig(Model):
     Source: Sharp ETL, steps of a workflow; Kettle, transformation template.
     """
 
-    step: StepName
+    step: StepName = Field(description="the step's name; later steps read its rows by it")
     commit_before_read: tuple[CommittedSql, ...] = Field(
         (),
         description="statements that are executed and committed before the step reads, whether or "
         "not the window is published then, and again with each attempt and each retry",
     )
-    source: SourceField | None = None
-    sql: str | None = Field(None, description="a query; reads `source`, earlier steps and tables")
-    sql_file: str | None = Field(None, description="a file with the query, beside this file")
+    source: SourceField | None = Field(
+        None,
+        description="where rows come from; the step's query knows them as `source`",
+        examples=[{"type": "csv", "path": "orders.csv"}],
+    )
+    sql: str | None = Field(
+        None,
+        description="a query in Spark's SQL; it reads `source`, earlier steps and tables by name",
+        examples=["SELECT id, amount FROM source"],
+    )
+    sql_file: str | None = Field(
+        None, description="a file with the query, beside this file", examples=["orders.sql"]
+    )
     python: PythonReference | None = Field(
-        None, description="`package.module:function` or `file.py:function`, DataFrames in and out"
+        None,
+        description="a function instead of a query: `package.module:function` or "
+        "`file.py:function`, DataFrames in and out",
+        examples=["own.py:clean"],
     )
     loop_over: LoopField | None = Field(
         None,
         description="run source and query once for each row of a query or an earlier step, whose "
         "columns are `:row_name` and `${row_name}`",
+        examples=[{"sql": "SELECT city FROM ods.cities"}],
     )
-    target: TargetField | None = None
-    quality: QualityConfig | None = None
+    target: TargetField | None = Field(
+        None,
+        description="where the rows go; without one only later steps read them",
+        examples=[{"type": "iceberg"}],
+    )
+    quality: QualityConfig | None = Field(
+        None, description="rules that rows must obey to be written"
+    )
     max_rows: int | None = Field(
         None,
         ge=0,
@@ -74,7 +100,9 @@ class StepConfig(Model):
         description="by how many percent the number of rows may differ from that of the published "
         "rows which the result replaces; more is not published",
     )
-    on_empty: Literal["continue", "skip_following_steps"] = "continue"
+    on_empty: Literal["continue", "skip_following_steps"] = Field(
+        "continue", description="what follows when the step has written no row"
+    )
     can_recover: bool = Field(
         True, description="false: an attempt that is taken over never starts with this step"
     )
@@ -106,6 +134,12 @@ class StepConfig(Model):
 class CheckConfig(Model):
     """A query over the staged result; any row that it returns stops publication."""
 
-    check: StepName
-    sql: str = Field(description="reads step results by step name, and tables")
-    description: str | None = None
+    check: StepName = Field(description="its name, in the log and in Dagster")
+    sql: str = Field(
+        description="a query that returns bad rows; it reads results of steps by the step's name, "
+        "and tables",
+        examples=["SELECT * FROM load WHERE amount < 0"],
+    )
+    description: str | None = Field(
+        None, description="what is wrong when it returns rows", examples=["No amount is negative."]
+    )

@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic.json_schema import WithJsonSchema
 
 from logdriven_dagster.config.models.fields import (
+    WORDS,
     DurationField,
     Model,
     MomentField,
@@ -59,14 +60,16 @@ class Dependency(Model):
     Source: Sharp ETL, dependencies across frequencies; Kettle, `tbl_from_is_etl`.
     """
 
-    table: TableName
+    table: TableName = Field(description="the upstream table's name")
     condition: Condition = Field(
         "success",
         description="what an upstream window has to have come to: success; failure, after all "
         "tries; always, whatever it came to",
     )
-    delay: DurationField = Field(timedelta(0), description="how long after that")
-    managed: bool = Field(True, description="false: not ours, counts as complete")
+    delay: DurationField = Field(timedelta(0), description="how long to wait after that")
+    managed: bool = Field(
+        True, description="false: a table outside this project, which counts as complete"
+    )
     window: Literal["overlapping", "ended", "newest", "none"] = Field(
         "overlapping",
         description="overlapping: every upstream window over this one has succeeded, of a full "
@@ -80,12 +83,15 @@ class Dependency(Model):
         "nothing: it is only waited for",
     )
     step: StepName | None = Field(
-        None, description="of upstream tables: the step that consumes the batches; the first one"
+        None,
+        description="incremental_type upstream: the step that consumes the batches; the first one "
+        "by default",
     )
     cut_pattern: Annotated[str, AfterValidator(_compiles)] | None = Field(
         None,
-        description="of upstream tables: a regular expression; a window takes all batches up to "
-        "and including the first whose marking matches",
+        description="incremental_type upstream: a regular expression; a window takes all batches "
+        "up to and including the first whose marking matches",
+        examples=["T23$"],
     )
 
     @model_validator(mode="after")
@@ -130,6 +136,8 @@ StartField = Annotated[
             "anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "object"}],
             "description": "2013-01-01 or 2013-01-01T06:00; the key after which to begin; "
             'earliest, latest or {"topic": {"0": 42}}',
+            "examples": ["2013-01-01"],
+            WORDS: "date or time, key, or offsets",
         }
     ),
 ]
@@ -148,24 +156,52 @@ BatchSize = Annotated[int, Field(ge=1)] | Literal["all"]
 class TableConfig(Settings):
     """One table file: one Dagster asset."""
 
-    table: TableName
-    description: str | None = None
-    owners: tuple[str, ...] = ()
-    tags: dict[str, str] = Field(default_factory=dict)
-    incremental_type: IncrementalName = "time_window"
-    period: PeriodField = Field(
-        description="how much time a window covers; how often a sliced table looks for more"
+    table: TableName = Field(
+        description="the name, which SQL, targets and Dagster use; the part before the last dot is "
+        "the group in Dagster"
     )
-    default_start: StartField | None = None
+    description: str | None = Field(
+        None, description="what the table holds, for people", examples=["One row per order."]
+    )
+    owners: tuple[str, ...] = Field(
+        (),
+        description="who looks after it, as Dagster shows it: mail addresses or team:name",
+        examples=[["team:sales"]],
+    )
+    tags: dict[str, str] = Field(
+        default_factory=dict, description="tags of the asset in Dagster", examples=[{"pii": "yes"}]
+    )
+    incremental_type: IncrementalName = Field(
+        "time_window",
+        description="what a window is a range of: time_window, time; full, a snapshot of all rows; "
+        "auto_inc_id, keys; kafka_offset, messages; files, files that came; upstream, batches of "
+        "other tables",
+    )
+    period: PeriodField = Field(
+        description="how much time a window covers; of tables without time, how often they look "
+        "for more rows"
+    )
+    default_start: StartField | None = Field(
+        None,
+        description="where the first window begins: a time, which tables with windows of time "
+        "need; the key after which to begin; offsets, earliest or latest",
+    )
     end: MomentField | None = Field(None, description="no window ends later; none by default")
-    delay: DurationField = timedelta(0)
+    delay: DurationField = Field(
+        timedelta(0), description="how long after its end a window may run at the earliest"
+    )
     lookback: int = Field(0, ge=0, description="finished windows that run again with each new one")
     ordered: bool = Field(True, description="a window runs only after all earlier ones succeeded")
-    catch_up: CatchUp = "all"
+    catch_up: CatchUp = Field(
+        "all",
+        description="which of the pending windows run: all; once, the oldest one only; "
+        "latest_only, the newest one, the others are recorded as SKIPPED",
+    )
     batch_size: BatchSize = Field(
         1,
         description="how many adjoining pending windows run as one Spark job, where the queries "
         "allow it, or all; `logdriven plan` tells why not",
+        examples=[30],
     )
     on_running: OnRunning = Field(
         OnRunning.SKIP,
@@ -177,25 +213,46 @@ class TableConfig(Settings):
         description="which version of this table a window that failed is tried again with: the "
         "latest, or the one that its last attempt ran",
     )
-    depends_on: tuple[DependencyField, ...] = ()
-    on_upstream_refresh: Literal["rerun", "ignore"] = "rerun"
+    depends_on: tuple[DependencyField, ...] = Field(
+        (),
+        description="the tables whose rows the queries read, by name or with what is awaited",
+        examples=[["ods.orders"]],
+    )
+    on_upstream_refresh: Literal["rerun", "ignore"] = Field(
+        "rerun",
+        description="what becomes of finished windows when an upstream window that they read runs "
+        "again: they run again, or stay",
+    )
     window_size: int | None = Field(
-        None, ge=1, description="auto_inc_id: how many keys a window spans at most"
+        None,
+        ge=1,
+        description="auto_inc_id: how many keys a window spans at most",
+        examples=[100000],
     )
     lag: int = Field(
-        0, ge=0, description="auto_inc_id: how many of the newest keys are left for the next time"
+        0,
+        ge=0,
+        description="auto_inc_id: how many of the newest keys are left for the next time",
+        examples=[1000],
     )
     overlap: int = Field(
-        0, ge=0, description="auto_inc_id: how many keys before the window are read once more"
+        0,
+        ge=0,
+        description="auto_inc_id: how many keys before the window are read once more",
+        examples=[1000],
     )
     max_offsets_per_window: int | None = Field(
-        None, ge=1, description="kafka_offset: how many messages a window holds at most"
+        None,
+        ge=1,
+        description="kafka_offset: how many messages a window holds at most",
+        examples=[1000000],
     )
     max_batches: int | None = Field(
         None,
         ge=1,
         description="files, upstream: how many batches a window takes at most; upstream tables "
         "without a cut_pattern take one by default, files tables all",
+        examples=[10],
     )
     missing_columns: MissingColumns = Field(
         "refuse",
@@ -208,13 +265,25 @@ class TableConfig(Settings):
         "default_start, after end): the window fails; they are counted where that costs little, "
         "and by `logdriven audit`; or nobody asks",
     )
-    variables: dict[str, Option] = Field(default_factory=dict)
-    properties: Properties = Field(
-        default_factory=dict, description="group → key → value; ${group.key} names one"
+    variables: dict[str, Option] = Field(
+        default_factory=dict,
+        description="values for this table: `${name}` in texts, `:name` in queries",
+        examples=[{"country": "NL"}],
     )
-    notify: tuple[NotifyRule, ...] = Field((), description="who is notified how windows end")
-    steps: tuple[StepConfig, ...] = Field(min_length=1)
-    checks: tuple[CheckConfig, ...] = ()
+    properties: Properties = Field(
+        default_factory=dict,
+        description="group → key → value; ${group.key} names one",
+        examples=[{"limits": {"rows": 1000}}],
+    )
+    notify: tuple[NotifyRule, ...] = Field(
+        (), description="who is notified how windows end", examples=[[{"to": "ops"}]]
+    )
+    steps: tuple[StepConfig, ...] = Field(
+        min_length=1, description="what a window does, one step after the other"
+    )
+    checks: tuple[CheckConfig, ...] = Field(
+        (), description="queries over the staged rows; a row that one returns stops publication"
+    )
     _zone: ZoneInfo = PrivateAttr(ZoneInfo("UTC"))
 
     @model_validator(mode="after")

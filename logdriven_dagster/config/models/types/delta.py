@@ -16,7 +16,10 @@ class DeltaSource(Source):
     reader = "logdriven_dagster.engine.sources.delta:DeltaReader"
 
     type: Literal["delta"]
-    path: str = Field(description="the table's folder; relative to the project folder")
+    path: str = Field(
+        description="the table's folder or URL; relative to the project folder",
+        examples=["s3a://bucket/orders"],
+    )
 
     @property
     def place(self) -> str:
@@ -43,7 +46,9 @@ class DeltaTarget(TableTarget):
 
     type: Literal["delta"]
     path: LocationText | None = Field(
-        None, description="a folder; `<warehouse>/<layer>/<name>` by default"
+        None,
+        description="a folder or URL; `<warehouse>/<layer>/<name>` by default",
+        examples=["s3://bucket/orders"],
     )
 
     def place(self, table: str) -> str:

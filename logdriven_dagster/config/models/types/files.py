@@ -21,8 +21,16 @@ class FilesSource(Source):
     Sources: BDRE, file registry; Sharp ETL, throwExceptionIfEmpty and deleteSource.
     """
 
-    path: str = Field(description="a file, folder or glob; relative to the project folder")
-    columns: str | None = Field(None, description="Spark DDL, such as `id BIGINT, at TIMESTAMP`")
+    path: str = Field(
+        description="a file, folder, glob or URL; relative to the project folder",
+        examples=["data/orders-*.csv"],
+    )
+    columns: str | None = Field(
+        None,
+        description="the columns with their types, as Spark's DDL; by default Spark looks into the "
+        "files for them",
+        examples=["id BIGINT, at TIMESTAMP"],
+    )
     version: Literal["modified", "hash"] = Field(
         "modified",
         description="what makes a file with a known path a new one: its size and time of "
@@ -36,7 +44,9 @@ class FilesSource(Source):
     after_success: Literal["keep", "delete", "move"] = Field(
         "keep", description="what becomes of files whose rows are published"
     )
-    move_to: str | None = Field(None, description="the folder for after_success: move")
+    move_to: str | None = Field(
+        None, description="after_success move: the folder to move them to", examples=["done"]
+    )
 
     @model_validator(mode="after")
     def _moves_somewhere(self) -> "FilesSource":
@@ -137,11 +147,12 @@ class CsvSource(RecordsSource):
 
     type: Literal["csv"]
     header: bool = Field(False, description="whether the first line of each file names the columns")
-    sep: str = ","
+    sep: str = Field(",", description="what stands between two columns", examples=[";"])
     null_value: str | None = Field(
         None,
         description="what stands for NULL, in quotes or not; by default nothing between two "
         'commas does, and `""` is an empty text',
+        examples=["NULL"],
     )
 
 
@@ -149,7 +160,9 @@ class JsonSource(RecordsSource):
     """JSON lines, or whole documents with `multiline`."""
 
     type: Literal["json"]
-    multiline: bool = False
+    multiline: bool = Field(
+        False, description="whether a file is one document, or a list of them, over several lines"
+    )
     unknown_fields: Literal["refuse", "ignore"] = Field(
         "refuse",
         description="what becomes of fields that columns does not name: the window fails, or they "
@@ -164,9 +177,15 @@ class FileTarget(Target):
     contents = "logdriven_dagster.engine.targets.files.contents:FilesContents"
 
     type: Literal["parquet", "orc", "csv", "json"]
-    mode: Literal["append", "overwrite_window", "overwrite"] = "overwrite_window"
+    mode: Literal["append", "overwrite_window", "overwrite"] = Field(
+        "overwrite_window",
+        description="what a window does with the rows that are there: append adds its own; "
+        "overwrite_window replaces the window's; overwrite replaces all",
+    )
     path: LocationText | None = Field(
-        None, description="a folder; `<warehouse>/<layer>/<name>` by default"
+        None,
+        description="a folder or URL; `<warehouse>/<layer>/<name>` by default",
+        examples=["export/orders"],
     )
     existing_rows: Literal["refuse", "keep"] = Field(
         "refuse",

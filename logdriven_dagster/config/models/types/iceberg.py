@@ -17,7 +17,7 @@ class IcebergSource(Source):
     in_catalog = True
 
     type: Literal["iceberg"]
-    name: TableName = Field(description="the table's name in the catalog, as in sales.eu.orders")
+    name: TableName = Field(description="the table's name in the catalog")
 
     @property
     def place(self) -> str:
@@ -40,7 +40,9 @@ class IcebergTarget(TableTarget):
     in_catalog = True
 
     type: Literal["iceberg"]
-    name: TableName | None = Field(None, description="the table's own name by default")
+    name: TableName | None = Field(
+        None, description="its name in the catalog; the table's own name by default"
+    )
 
     def place(self, table: str) -> str:
         return f"iceberg {(self.name or table).lower()}"

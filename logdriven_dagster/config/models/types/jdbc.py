@@ -16,11 +16,17 @@ class JdbcSource(Source):
     reader = "logdriven_dagster.engine.sources.jdbc:JdbcReader"
 
     type: Literal["jdbc"]
-    connection: str
-    table: str | None = None
-    query: str | None = None
+    connection: str = Field(
+        description="the name of a connection of the project", examples=["shop"]
+    )
+    table: str | None = Field(None, description="a table of the database", examples=["orders"])
+    query: str | None = Field(
+        None,
+        description="a query in the database's own SQL instead",
+        examples=["SELECT * FROM orders WHERE country = 'NL'"],
+    )
     partitions: int = Field(
-        1, ge=1, description="of auto_inc_id tables: read a window by so many queries at once"
+        1, ge=1, description="auto_inc_id: read a window by so many queries at once", examples=[4]
     )
 
     @model_validator(mode="after")
@@ -66,12 +72,15 @@ class JdbcTarget(TableTarget):
     is_counted_slowly = True
 
     type: Literal["jdbc"]
-    connection: str
-    table: str
+    connection: str = Field(
+        description="the name of a connection of the project", examples=["shop"]
+    )
+    table: str = Field(description="a table of the database", examples=["daily_sales"])
     pre_sql: tuple[str, ...] = Field(
         (),
         description="statements that run first in the transaction that publishes, after the step "
         "has read; for statements before the read: commit_before_read of the step",
+        examples=[["SET LOCAL work_mem = '1GB'"]],
     )
 
     @property

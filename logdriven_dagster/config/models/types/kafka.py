@@ -17,8 +17,12 @@ class KafkaSource(Source):
     has_offsets = True
 
     type: Literal["kafka"]
-    connection: str
-    topic: str | tuple[str, ...] = Field(description="one topic, or a list of them")
+    connection: str = Field(
+        description="the name of a Kafka connection of the project", examples=["events"]
+    )
+    topic: str | tuple[str, ...] = Field(
+        description="one topic, or a list of them", examples=["clicks"]
+    )
     on_gap: Literal["fail", "report"] = Field(
         "fail",
         description="what happens when messages were deleted before they were read, or their topic "
@@ -52,9 +56,11 @@ class KafkaTarget(Target):
     store = "logdriven_dagster.engine.targets.kafka:KafkaTopic"
 
     type: Literal["kafka"]
-    connection: str
-    topic: str
-    mode: Literal["append"] = "append"
+    connection: str = Field(
+        description="the name of a Kafka connection of the project", examples=["events"]
+    )
+    topic: str = Field(description="the topic to write to", examples=["sales"])
+    mode: Literal["append"] = Field("append", description="messages can only be added")
 
     @property
     def connected(self) -> Connected:

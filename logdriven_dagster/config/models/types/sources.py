@@ -24,13 +24,19 @@ class Source(Part):
     """Whether a project that has such a source can query tables which no file declares."""
 
     window_column: str | None = Field(
-        None, description="read only rows whose value of this column lies in the window"
+        None,
+        description="read only rows whose value of this column lies in the window",
+        examples=["ordered_at"],
     )
     key_column: str | None = Field(
-        None, description="of auto_inc_id tables: read only rows whose key lies in the window"
+        None,
+        description="incremental_type auto_inc_id: read only rows whose key lies in the window",
+        examples=["id"],
     )
     options: dict[str, Option] = Field(
-        default_factory=dict, description="any option of Spark's reader"
+        default_factory=dict,
+        description="any option of Spark's reader",
+        examples=[{"encoding": "latin1"}],
     )
 
     @property

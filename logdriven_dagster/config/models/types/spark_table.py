@@ -7,6 +7,8 @@ could be left half written, and the insert of a frozen runner could not be refus
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from pydantic import Field
+
 from logdriven_dagster.config.models.types.sources import Source
 
 
@@ -17,7 +19,7 @@ class CatalogSource(Source):
     knows_other_tables = True
 
     type: Literal["table"]
-    name: str
+    name: str = Field(description="the table's name in Spark's catalog", examples=["sales.orders"])
 
     @property
     def place(self) -> str:

@@ -33,9 +33,12 @@ class Target(Part):
         None,
         description="the column whose value places a row in a window; "
         "without it a technical column `_window_start` does",
+        examples=["ordered_at"],
     )
     options: dict[str, Option] = Field(
-        default_factory=dict, description="any option of Spark's writer"
+        default_factory=dict,
+        description="any option of Spark's writer",
+        examples=[{"compression": "zstd"}],
     )
     if TYPE_CHECKING:
         mode: str
@@ -73,14 +76,21 @@ class Target(Part):
 class TableTarget(Target):
     """A table that others may have filled before the first window comes."""
 
-    mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = "overwrite_window"
+    mode: Literal["append", "overwrite_window", "overwrite", "upsert"] = Field(
+        "overwrite_window",
+        description="what a window does with the rows that are there: append adds its own; "
+        "overwrite_window replaces the window's; overwrite replaces all; upsert updates rows with "
+        "the same key and adds the others. Run again, a window leaves the same rows in every mode",
+    )
     existing_rows: Literal["refuse", "keep", "replace"] = Field(
         "refuse",
         description="when no row of the table has a `_window_start`, as others wrote them: the "
         "first window is refused; they stay beside what is loaded; or the first window replaces "
         "them all",
     )
-    key: tuple[str, ...] = Field((), description="the columns that identify a row, for upsert")
+    key: tuple[str, ...] = Field(
+        (), description="mode upsert: the columns that identify a row", examples=[["id"]]
+    )
 
     @model_validator(mode="after")
     def _existing_rows_have_a_meaning(self) -> Self:
