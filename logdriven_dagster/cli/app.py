@@ -24,6 +24,7 @@ from logdriven_dagster.cli.commands import projects as project_commands
 from logdriven_dagster.cli.commands import quality as quality_commands
 from logdriven_dagster.cli.commands import reports as report_commands
 from logdriven_dagster.cli.commands import run as run_commands
+from logdriven_dagster.cli.commands import show as show_commands
 from logdriven_dagster.cli.commands import spark as spark_commands
 from logdriven_dagster.cli.commands import ui as ui_commands
 from logdriven_dagster.cli.commands import upkeep as upkeep_commands
@@ -82,6 +83,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "ui": ui_commands.ui,
         "status": plan_commands.status,
         "log": log_commands.log,
+        "show": show_commands.show,
         "report": report_commands.report,
         "audit": audit_commands.audit,
         "quality": quality_commands.quality,

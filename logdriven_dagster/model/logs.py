@@ -72,6 +72,16 @@ class LastSlice:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowCount:
+    """A window, how its latest attempt stands, and the rows that it wrote where that is known."""
+
+    window: TimeWindow
+    status: Status | None
+    """None: it is due and was never tried."""
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TableLog:
     """The latest attempts at a table's windows; every tuple ascends.
 

@@ -27,6 +27,7 @@ except SystemExit:
         ("status", "--json", "--now", "2022-01-01"),
         ("run", "--json", "--now", "2022-01-01"),
         ("log", "--json"),
+        ("show", "ods.orders", "--counts", "--json", "--now", "2022-01-01"),
     ],
     ids=lambda command: command[0],
 )

@@ -29,6 +29,7 @@ _COLOURS = {
     "SKIPPED": "dim",
     "DISCARDED": "yellow",
     "READY": "dim",
+    "missing": "bold yellow",
     "LOST": "red",
     "REFUSED": "yellow",
     "ELSEWHERE": "dim",

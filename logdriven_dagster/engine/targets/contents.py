@@ -8,8 +8,10 @@ from typing import Any
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.model.runs import Column
+from logdriven_dagster.model.windows import TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,16 @@ class Contents:
         """What readers find now; nothing where the target cannot tell, or is empty."""
         _ = project, table, target
         return Holdings()
+
+    def rows(
+        self, project: Project, table: str, target: Any, window: TimeWindow | None
+    ) -> ArrowRows | None:
+        """Return the rows that Spark would read, all or those of a window; None: ask Spark.
+
+        The technical column is still there. NotPublishedError if nothing was ever published.
+        """
+        _ = project, table, target, window
+        return None
 
     def rows_of_others(
         self, project: Project, targets: Sequence[tuple[str, Any]]

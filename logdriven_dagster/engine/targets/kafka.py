@@ -13,6 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.types.kafka import KafkaTarget
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.kafka.clients import (
     ANSWER_SECONDS,
     Complaints,
@@ -23,6 +25,7 @@ from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform, ddl
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.staging import staging_of
 from logdriven_dagster.engine.storage.storage import Storage
+from logdriven_dagster.engine.targets.contents import Contents
 from logdriven_dagster.engine.targets.staged_files import are_whole, stage_files, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
@@ -149,11 +152,25 @@ class KafkaTopic:
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Refuse: a topic is read by offsets, which a table's name does not give."""
-        raise TerminalStepError(
-            f"{self._table} is a topic of Kafka, which cannot be read by the table's name; read "
-            f"topic {self._target.topic} with a source of type kafka"
-            + (f" instead of the window {window}" if window else "")
-        )
+        raise _no_table(self._table, self._target, window)
+
+
+class KafkaContents(Contents):
+    """Answers for targets of type kafka, of which nobody knows what they hold."""
+
+    def rows(
+        self, project: Project, table: str, target: KafkaTarget, window: TimeWindow | None
+    ) -> ArrowRows | None:
+        _ = project
+        raise _no_table(table, target, window)
+
+
+def _no_table(table: str, target: KafkaTarget, window: TimeWindow | None) -> TerminalStepError:
+    return TerminalStepError(
+        f"{table} is a topic of Kafka, which cannot be read by the table's name; read "
+        f"topic {target.topic} with a source of type kafka"
+        + (f" instead of the window {window}" if window else "")
+    )
 
 
 def _refuse_unsendable(schema: "StructType", topic: str) -> None:

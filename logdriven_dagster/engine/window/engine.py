@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_query, replace_tables
+from logdriven_dagster.engine.arrow.types import arrow_schema
 from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.sources.known_sources import KnownSources
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.sources.source_rows import Looks, Recall, count_rows
+from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.session import fresh_session, quieten
 from logdriven_dagster.engine.storage.file_lists import listing_files
@@ -21,12 +25,15 @@ from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
 from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.engine.window.session import WindowSession
+from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Reads, TimeWindow
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField
 
 
 class Engine:
@@ -87,6 +94,21 @@ class Engine:
             context = self._context(session or self._spark, self._project)
             return self._read(context, table, None if window is None else (window,))
 
+    def look(
+        self, table: str, window: TimeWindow | None, sql: str | None, limit: int
+    ) -> "pa.Table":
+        """Return the first published rows of a table, or of a query in which it has its name.
+
+        Columns of types that Arrow lacks are text.
+        """
+        with step_errors(), fresh_session(self._spark, self._project) as spark:
+            frame = self.read(table, window, spark)
+            if sql is not None:
+                frame = _queried(spark, table, frame, sql)
+            shown = frame.limit(limit).select(*map(_in_arrow, frame.schema.fields))
+            found: pa.Table = run_action(spark, f"{table}: look", shown.toArrow)
+            return found
+
     def reading(self, run: WindowRun) -> Reading:
         """Return what asks a source how far it goes, in the session that all windows share."""
         return self._reading(self._spark, run)
@@ -126,3 +148,30 @@ class Engine:
     @cached_property
     def _catalog(self) -> Any:
         return open_catalog(self._project)
+
+
+def _queried(spark: "SparkSession", table: str, frame: "DataFrame", sql: str) -> "DataFrame":
+    """Return the result of a query over a frame; TerminalStepError: it may change something."""
+    from sqlglot import exp
+
+    try:
+        if not isinstance(parse_query(sql), exp.Query):
+            raise TerminalStepError(f"only a query of {table} can run here, no other statement")
+        names = {table, table.rpartition(".")[2]}
+        text = replace_tables(sql, {name: name for name in names})
+    except UnreadableSqlError as error:
+        raise TerminalStepError(f"the query cannot be read: {error}") from None
+    for name in names:
+        frame.createOrReplaceTempView(f"`{name}`")
+    return mode_of(spark).query(spark, text, {}, dict.fromkeys(names, frame))
+
+
+def _in_arrow(field: "StructField") -> "Column":
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import StructType
+
+    column, kind = sf.col(quoted(field.name)), field.dataType.typeName()
+    if arrow_schema(StructType([field])) is not None:
+        return column
+    text = sf.to_json(column) if kind == "variant" else column.cast("string")
+    return text.alias(field.name)

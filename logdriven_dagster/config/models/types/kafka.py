@@ -54,6 +54,7 @@ class KafkaTarget(Target):
     """A topic; one Kafka transaction sends a window. Columns key, value, headers as in Spark."""
 
     store = "logdriven_dagster.engine.targets.kafka:KafkaTopic"
+    contents = "logdriven_dagster.engine.targets.kafka:KafkaContents"
 
     type: Literal["kafka"]
     connection: str = Field(

@@ -1,16 +1,22 @@
 """What Delta tables hold, read from their logs."""
 
 from collections.abc import Iterator, Sequence
+from typing import BinaryIO
 
 from logdriven_dagster.config.models.types.delta import DeltaTarget
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.queries.schemas import columns_of
+from logdriven_dagster.engine.arrow.rows import ArrowRows
+from logdriven_dagster.engine.delta.arrow_rows import arrow_rows
+from logdriven_dagster.engine.queries.schemas import columns_of, window_column
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
+from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.targets.contents import Contents, Holdings
 from logdriven_dagster.engine.targets.delta.first_contact import unknown_files
 from logdriven_dagster.engine.targets.delta.garbage import leftovers
 from logdriven_dagster.engine.targets.delta.table import open_target
 from logdriven_dagster.engine.targets.first_contact import what_becomes
+from logdriven_dagster.errors import NotPublishedError
+from logdriven_dagster.model.windows import TimeWindow
 
 
 class DeltaContents(Contents):
@@ -19,6 +25,18 @@ class DeltaContents(Contents):
     def holdings(self, project: Project, table: str, target: DeltaTarget) -> Holdings:
         found = open_target(project, table, target)
         return Holdings() if found is None else Holdings(columns_of(found.schema), found.rows)
+
+    def rows(
+        self, project: Project, table: str, target: DeltaTarget, window: TimeWindow | None
+    ) -> ArrowRows | None:
+        found = open_target(project, table, target)
+        if found is None:
+            raise NotPublishedError(f"{table} was never published, so it cannot be read")
+
+        def open_file(location: str) -> BinaryIO:
+            return storage_of(location, project.storage).open(location)
+
+        return arrow_rows(found, open_file, window_column(target), window)
 
     def rows_of_others(
         self, project: Project, targets: Sequence[tuple[str, DeltaTarget]]

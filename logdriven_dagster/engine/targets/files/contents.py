@@ -1,28 +1,58 @@
 """What folders of plain files hold, read from their pointers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.arrow.parquet import rows_of_file
+from logdriven_dagster.engine.arrow.rows import ArrowRows
+from logdriven_dagster.engine.arrow.types import arrow_schema
 from logdriven_dagster.engine.queries.schemas import columns_of, merged
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.targets.contents import Contents, Holdings
 from logdriven_dagster.engine.targets.files.garbage import leftovers
-from logdriven_dagster.engine.targets.files.pointers import Pointers, file_of_others, total
+from logdriven_dagster.engine.targets.files.pointers import Pointer, Pointers, file_of_others, total
 from logdriven_dagster.engine.targets.files.table import files_folder, visible
+from logdriven_dagster.errors import NotPublishedError
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 
 class FilesContents(Contents):
     """Targets of types parquet, orc, csv and json."""
 
     def holdings(self, project: Project, table: str, target: FileTarget) -> Holdings:
-        pointers = Pointers(files_folder(project, table, target), project.zone).current()
-        held = visible({name: each for name, each in pointers.items() if each.folder}, project.zone)
+        held = visible(_published(project, table, target), project.zone)
         if not held:
             return Holdings()
-        schemas = {pointer.columns: pointer.schema() for pointer in held}
-        return Holdings(columns_of(merged(list(schemas.values()), table)), total(held))
+        return Holdings(columns_of(_schema(held, table)), total(held))
+
+    def rows(
+        self, project: Project, table: str, target: FileTarget, window: TimeWindow | None
+    ) -> ArrowRows | None:
+        """What text and ORC mean is known to Spark alone, which wrote them."""
+        if target.type != "parquet":
+            return None
+        pointers, zone = _published(project, table, target), project.zone
+        if not pointers:
+            raise NotPublishedError(f"{table} was never published, so it cannot be read")
+        schema = arrow_schema(_schema(pointers.values(), table))
+        if schema is None:
+            return None
+        data = files_folder(project, table, target).within("data")
+        files = (
+            f"{data.location}/{pointer.folder}/{name}"
+            for pointer in visible(pointers, zone)
+            if window is None or window.contains(pointer.window(zone))
+            for name in pointer.files
+        )
+        opened = (rows_of_file(data.storage.open(file), schema) for file in files)
+        return ArrowRows(schema, chain.from_iterable(opened))
 
     def rows_of_others(
         self, project: Project, targets: Sequence[tuple[str, FileTarget]]
@@ -37,3 +67,14 @@ class FilesContents(Contents):
 
     def leftovers(self, search: Search, table: str, target: FileTarget) -> Iterator[Garbage]:
         return leftovers(search, table, target)
+
+
+def _published(project: Project, table: str, target: FileTarget) -> dict[str, Pointer]:
+    """Return the pointers of windows by their names, without fences."""
+    pointers = Pointers(files_folder(project, table, target), project.zone).current()
+    return {name: each for name, each in pointers.items() if each.folder}
+
+
+def _schema(pointers: Iterable[Pointer], table: str) -> "StructType":
+    schemas = {pointer.columns: pointer.schema() for pointer in pointers}
+    return merged(list(schemas.values()), table)

@@ -1,12 +1,15 @@
 """What Iceberg tables hold, read from the catalog."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.arrow.rows import ArrowRows
+from logdriven_dagster.engine.iceberg.arrow_rows import arrow_rows
 from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.iceberg.schema import spark_schema
-from logdriven_dagster.engine.queries.schemas import columns_of
+from logdriven_dagster.engine.queries.schemas import columns_of, window_column
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.targets.contents import Contents, Holdings
 from logdriven_dagster.engine.targets.first_contact import what_becomes
@@ -18,29 +21,44 @@ from logdriven_dagster.engine.targets.iceberg.catalog import (
 )
 from logdriven_dagster.engine.targets.iceberg.first_contact import unknown_files
 from logdriven_dagster.engine.targets.iceberg.garbage import leftovers
+from logdriven_dagster.errors import NotPublishedError
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 
 class IcebergContents(Contents):
     """Answers what targets of type iceberg hold."""
 
     def holdings(self, project: Project, table: str, target: IcebergTarget) -> Holdings:
-        known = identifier(target.name or table)
-        if not is_listed(project, known):
-            return Holdings()  # to open an SQL catalog would make it
-        found = load_existing(open_catalog(project), known)
+        found = _existing(project, target.name or table)
         if found is None:
             return Holdings()
         return Holdings(columns_of(spark_schema(found.schema())), total_rows(found))
+
+    def rows(
+        self, project: Project, table: str, target: IcebergTarget, window: TimeWindow | None
+    ) -> ArrowRows | None:
+        found = _existing(project, target.name or table)
+        if found is None:
+            raise NotPublishedError(f"{table} was never published, so it cannot be read")
+        return arrow_rows(found, window_column(target), window)
 
     def rows_of_others(
         self, project: Project, targets: Sequence[tuple[str, IcebergTarget]]
     ) -> Iterator[str | None]:
         for table, target in targets:
-            known = identifier(target.name or table)
-            listed = is_listed(project, known)
-            found = load_existing(open_catalog(project), known) if listed else None
+            found = _existing(project, target.name or table)
             holds = found is not None and bool(unknown_files(found))
             yield what_becomes(target.name or table, target) if holds else None
 
     def leftovers(self, search: Search, table: str, target: IcebergTarget) -> Iterator[Garbage]:
         return leftovers(search, table, target)
+
+
+def _existing(project: Project, name: str) -> "Table | None":
+    known = identifier(name)
+    if not is_listed(project, known):
+        return None  # to open an SQL catalog would make it
+    return load_existing(open_catalog(project), known)

@@ -1,0 +1,104 @@
+"""`show`: the rows of a table, or how many of them its windows wrote."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from logdriven_dagster.cli.options import (
+    JsonOption,
+    NowOption,
+    ProjectOption,
+    data_clock,
+    open_in_force,
+    parse_time,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from logdriven_dagster.execution.runner import Runner
+    from logdriven_dagster.model.logs import WindowCount
+    from logdriven_dagster.model.windows import TimeWindow
+
+WindowOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="START", help="Only this window's: when it starts, or the key or number of a slice."
+    ),
+]
+SqlOption = Annotated[
+    str | None,
+    typer.Option("--sql", metavar="QUERY", help="The result of a query that names the table."),
+]
+CountsOption = Annotated[
+    bool, typer.Option("--counts", help="Draw how many rows each window wrote, by the run log.")
+]
+
+
+def show(
+    table: Annotated[str, typer.Argument(help="The table.")],
+    *,
+    window: WindowOption = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 20,
+    sql: SqlOption = None,
+    counts: CountsOption = False,
+    project: ProjectOption = None,
+    now: NowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show rows of a table as its readers see them, without Spark where that can be had.
+
+    With --counts: the rows that each of its newest windows wrote.
+    """
+    from logdriven_dagster.cli.shown import rows
+    from logdriven_dagster.execution.opening import open_runner
+
+    if counts and (window or sql):
+        raise typer.BadParameter("--counts takes neither --window nor --sql")
+    registered = open_in_force(project)
+    runner = open_runner(registered.project, run_log=registered.run_log)
+    table = runner.project.table(table).table
+    if counts:
+        found = _counts(runner, table, data_clock(runner.project, now), limit)
+        rows.print_counts(table, found, as_json=as_json)
+    else:
+        _print_rows(runner, table, window, sql, limit=limit, as_json=as_json)
+
+
+def _print_rows(
+    runner: "Runner", table: str, window: str | None, sql: str | None, *, limit: int, as_json: bool
+) -> None:
+    from logdriven_dagster.cli.shown import rendering, rows
+    from logdriven_dagster.engine.looking import look
+
+    project = runner.project
+    chosen = None if window is None else _window(runner, table, window)
+    most = limit if as_json else limit + 1  # one more tells that there are more
+    with rendering.only_json():  # Spark may be started, and speaks
+        read = look(project, lambda: runner.engine, table, window=chosen, sql=sql, limit=most)
+    if as_json:
+        rows.print_rows_as_json(read, project.zone)
+    else:
+        rows.print_rows(read, project.zone, limit)
+
+
+def _counts(runner: "Runner", table: str, now: "datetime", most: int) -> "list[WindowCount]":
+    from logdriven_dagster.planning.gaps import with_missing
+    from logdriven_dagster.runlog.history.window_counts import window_counts
+
+    config = runner.project.table(table)
+    counts = runner.run_log.ask(lambda conn: window_counts(conn, config, most))
+    return with_missing(config, runner.plan(now, [table]).tables[table].log, counts, now, most)
+
+
+def _window(runner: "Runner", table: str, text: str) -> "TimeWindow":
+    """The window that a text names, as `refresh` and Dagster's partitions name it."""
+    config = runner.project.table(table)
+    if config.is_sliced:
+        return runner.slices(table, [text])[0]
+    start, grid = parse_time(runner.project, text, "--window"), config.grid
+    window = grid.window(grid.index(start))
+    if window.start.timestamp() != start.timestamp():
+        problem = f"no window of {table} starts then; the one around it is {window}"
+        raise typer.BadParameter(problem, param_hint="--window")
+    return window

@@ -1,0 +1,1 @@
+"""Published rows without Spark: read by PyArrow, queried by DuckDB."""

@@ -1,0 +1,101 @@
+"""Rows in Arrow's batches, read as they are asked for."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, time
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowRows:
+    """Rows of a table: what is not asked for is not read."""
+
+    schema: "pa.Schema"
+    batches: "Iterable[pa.RecordBatch]"
+
+    def within(self, column: str, window: TimeWindow) -> "ArrowRows":
+        """Return those whose column lies in `[start, end)`, as Spark compares them."""
+        return ArrowRows(self.schema, (_chosen(each, column, window) for each in self.batches))
+
+    def without(self, column: str) -> "ArrowRows":
+        """Return the rows without a column, which may not be there."""
+        if column not in self.schema.names:
+            return self
+        number = self.schema.get_field_index(column)
+        left = (each.remove_column(number) for each in self.batches)
+        return ArrowRows(self.schema.remove(number), left)
+
+    def first(self, limit: int) -> "pa.Table":
+        """Return the first rows, at most as many as the limit."""
+        import pyarrow as pa
+
+        return pa.Table.from_batches(list(_up_to(self.batches, limit)), self.schema)
+
+    def reader(self) -> "pa.RecordBatchReader":
+        """Return a stream of all rows."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches)
+
+
+def fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":
+    """Give a batch of a file the table's columns; those that it lacks are NULL.
+
+    Column names match whatever their case.
+    """
+    import pyarrow as pa
+
+    places = {name.lower(): number for number, name in enumerate(batch.schema.names)}
+    columns = []
+    for field in schema:
+        number = places.get(field.name.lower())
+        found = pa.nulls(len(batch), field.type) if number is None else batch.column(number)
+        if isinstance(found.type, pa.UuidType):
+            found = pa.array([None if each is None else str(each) for each in found.to_pylist()])
+        columns.append(found if found.type == field.type else found.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _up_to(batches: "Iterable[pa.RecordBatch]", limit: int) -> "Iterator[pa.RecordBatch]":
+    for batch in batches:
+        yield batch.slice(0, limit)
+        limit -= len(batch)
+        if limit <= 0:
+            return
+
+
+def _chosen(batch: "pa.RecordBatch", column: str, window: TimeWindow) -> "pa.RecordBatch":
+    import pyarrow as pa
+    from pyarrow import compute
+
+    values = batch.column(batch.schema.get_field_index(column))
+    if pa.types.is_timestamp(values.type) and values.type.tz:
+        low, high = (pa.scalar(each, values.type) for each in (window.start, window.end))
+        from_start = compute.greater_equal(values, low)
+        return batch.filter(compute.and_(from_start, compute.less(values, high)))
+    zone = window.start.tzinfo
+    assert isinstance(zone, ZoneInfo)
+    seconds, (start, end) = _seconds(values.type, zone, column), window.span
+    inside = [each is not None and start <= seconds(each) < end for each in values.to_pylist()]
+    return batch.filter(pa.array(inside, pa.bool_()))
+
+
+def _seconds(kind: "pa.DataType", zone: ZoneInfo, column: str) -> "Callable[[Any], float]":
+    """Return what makes seconds of the epoch of a day, or of a time without a zone.
+
+    Of an hour that exists twice the first one counts, and a time that clocks skip moves forward.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_date(kind):
+        return lambda day: datetime.combine(day, time(), zone).timestamp()
+    if pa.types.is_timestamp(kind):
+        return lambda clock: float(clock.replace(tzinfo=zone).timestamp())
+    raise TerminalStepError(f"window_column {column} is {kind}; it must be a timestamp or a date")

@@ -1,0 +1,61 @@
+"""The rows of an Iceberg table without Spark, as PyIceberg reads them."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.arrow.rows import ArrowRows, fitted
+from logdriven_dagster.engine.arrow.types import arrow_schema
+from logdriven_dagster.engine.iceberg.files import is_partitioned_by, within
+from logdriven_dagster.engine.iceberg.scan import plan
+from logdriven_dagster.engine.iceberg.schema import spark_schema
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.table import FileScanTask, Table
+
+_FEW = 10_000
+"""Rows; a look wants fewer."""
+
+
+def arrow_rows(table: "Table", column: str, window: TimeWindow | None) -> ArrowRows | None:
+    """Return the rows of the current snapshot, or of one window; files are opened one by one.
+
+    None if the table has a column that only Spark reads. TerminalStepError if rows could be read
+    wrongly.
+    """
+    schema = arrow_schema(spark_schema(table.schema()))
+    if schema is None:
+        return None
+    if window is None:
+        return ArrowRows(schema, _batches(table, plan(table), schema))
+    tasks = plan(table, within(table.schema(), column, window))
+    rows = ArrowRows(schema, _batches(table, tasks, schema))
+    if is_partitioned_by(table, column, [task.file for task in tasks]):
+        return rows
+    return rows.within(table.schema().find_field(column, case_sensitive=False).name, window)
+
+
+def _batches(
+    table: "Table", tasks: "list[FileScanTask]", schema: "pa.Schema"
+) -> "Iterator[pa.RecordBatch]":
+    for task in tasks:
+        for batch in _of_file(table, task):
+            yield fitted(batch, schema)
+
+
+def _of_file(table: "Table", task: "FileScanTask") -> "Iterator[pa.RecordBatch]":
+    """Yield the rows of a file: the first few by themselves, and then the others.
+
+    PyIceberg reads as many rows of a file as it is asked for, or all, before it gives any.
+    """
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import ArrowScan
+
+    given = 0
+    for limit in (_FEW, None) if task.file.record_count > _FEW else (None,):
+        scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue(), limit=limit)
+        for batch in scan.to_record_batches([task]):
+            known = min(given, len(batch)) if limit is None else 0
+            given += len(batch) if limit is not None else -known
+            yield batch.slice(known)

@@ -1,0 +1,45 @@
+"""A look at the published rows of a table, without Spark where its target can do without."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.arrow.queries import duckdb, query
+from logdriven_dagster.engine.failures import step_errors
+from logdriven_dagster.engine.queries.schemas import WINDOW_START
+from logdriven_dagster.engine.targets.contents import contents_of
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from logdriven_dagster.engine.window.engine import Engine
+
+
+def look(
+    project: Project,
+    engine: "Callable[[], Engine]",
+    table: str,
+    *,
+    window: TimeWindow | None = None,
+    sql: str | None = None,
+    limit: int,
+) -> "pa.Table":
+    """Return the first published rows of a table, all or a window's, or of a query over them.
+
+    `engine` is asked for where only Spark can read the target. No more is read than is returned.
+    """
+    target = project.table(table).output
+    if window is not None and target.mode == "overwrite":
+        raise UsageError(f"{table} is replaced as a whole: it has no rows of single windows")
+    with step_errors():
+        rows = contents_of(target).rows(project, table, target, window)
+    if rows is None:
+        return engine().look(table, window, sql, limit)
+    package = None if sql is None else duckdb()
+    with step_errors():
+        rows = rows.without(WINDOW_START)
+        if sql is None:
+            return rows.first(limit)
+        return query(package, rows, table, sql, zone=project.zone, limit=limit)

@@ -1,0 +1,25 @@
+"""Windows that ran beside those that did not, as people look at them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.model.logs import TableLog, WindowCount
+from logdriven_dagster.planning.pending import unfinished_windows
+
+
+def with_missing(
+    table: TableConfig, log: TableLog, counts: Sequence[WindowCount], now: datetime, most: int
+) -> list[WindowCount]:
+    """The newest windows, oldest first: those that were begun, and those that are due.
+
+    An attempt of a dead runner counts as failed.
+    """
+    found = {count.window.key: count for count in counts}
+    for item in log.open:
+        if known := found.get(item.window.key):
+            found[item.window.key] = replace(known, status=item.status)
+    due = [] if table.is_sliced else unfinished_windows(table, log, now)[-most:]
+    missing = [WindowCount(window, None) for window in due if window.key not in found]
+    return sorted([*found.values(), *missing], key=lambda count: count.window.span)[-most:]

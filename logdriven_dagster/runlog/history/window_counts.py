@@ -1,0 +1,63 @@
+"""How many rows the newest windows of a table wrote, by their latest attempts."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import bindparam, func, select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.logs import WindowCount
+from logdriven_dagster.runlog.schema.attempts import job_log, step_log
+from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, chunks
+from logdriven_dagster.runlog.sql.unions import each
+from logdriven_dagster.runlog.sql.windows import is_of, window_of
+
+_NEWEST = (
+    select(
+        job_log.c.job_id,
+        job_log.c.status,
+        job_log.c.incremental_type,
+        job_log.c.window_start,
+        job_log.c.window_end,
+        job_log.c.data_range_start,
+        job_log.c.data_range_end,
+    )
+    .where(
+        job_log.c.job_name == bindparam("name"),
+        job_log.c.latest == 1,
+        job_log.c.status == bindparam("status"),
+        job_log.c.window_start.is_not(None),
+    )
+    .order_by(job_log.c.window_start.desc())
+    .limit(bindparam("most"))
+)
+"""The newest windows of a table that stand so, by a step in the index."""
+
+
+def window_counts(conn: Connection, table: TableConfig, most: int) -> Sequence[WindowCount]:
+    """The newest windows that were ever begun and are not archived, oldest first."""
+    stands = [status.value for status in Status if status is not Status.READY]
+    asked = [{"name": table.table, "status": status, "most": most} for status in stands]
+    found = [row for row in each(conn, _NEWEST, asked) if is_of(table, row.incremental_type)]
+    newest = sorted(found, key=lambda row: row.window_start)[-most:]
+    rows = _rows(conn, [row.job_id for row in newest])
+    return [
+        WindowCount(window_of(table, row._mapping), Status(row.status), rows.get(row.job_id))
+        for row in newest
+    ]
+
+
+def _rows(conn: Connection, job_ids: Sequence[int]) -> dict[int, int]:
+    """Attempt → the rows that its steps wrote together."""
+    found: dict[int, int] = {}
+    for part in chunks(job_ids, LOOKED_UP):
+        counted = (
+            select(step_log.c.job_id, func.sum(step_log.c.success_count).label("rows"))
+            .where(step_log.c.job_id.in_(part))
+            .group_by(step_log.c.job_id)
+        )
+        found |= {
+            row.job_id: int(row.rows) for row in conn.execute(counted) if row.rows is not None
+        }
+    return found
