@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 
 from logdriven_dagster.config.models import jobs, notifications, project, quality, steps, tables
 from logdriven_dagster.config.models.fields import WORDS
+from logdriven_dagster.config.models.incremental.freshness import FreshConfig
 from logdriven_dagster.config.models.loop_over import LoopOver
 from logdriven_dagster.config.models.rules import BUILT_IN
 from logdriven_dagster.config.models.settings import Settings
@@ -47,6 +48,7 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "table": tables.TableConfig,
         "settings": Settings,
         "depends_on": tables.Dependency,
+        "fresh": FreshConfig,
         "steps": steps.StepConfig,
         "commit_before_read": steps.CommittedSql,
         "loop_over": LoopOver,

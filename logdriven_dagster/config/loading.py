@@ -189,10 +189,15 @@ def _valid(
 
 
 def _with_defaults(document: Document, defaults: Mapping[str, Any]) -> Document:
-    """The defaults that a table can have: a sliced one neither begins nor ends at a time."""
+    """The defaults that a table can have: a sliced one neither begins nor ends at a time.
+
+    One that takes what upstreams hand over follows no clock.
+    """
     kind = incremental_type(document.values.get("incremental_type"))
     of_time = ("default_start", "end", "ordered") if kind.is_sliced else ()
-    meant = {name: value for name, value in defaults.items() if name not in of_time}
+    of_clocks = ("fresh",) if kind.takes_upstream_batches else ()
+    left_out = {*of_time, *of_clocks}
+    meant = {name: value for name, value in defaults.items() if name not in left_out}
     return replace(document, values={**meant, **document.values})
 
 

@@ -27,6 +27,7 @@ from logdriven_dagster.execution.events import (
     WindowSkipped,
     WindowSucceeded,
 )
+from logdriven_dagster.execution.notifications import freshness
 from logdriven_dagster.execution.notifications.rules import Outbox, gathering
 from logdriven_dagster.execution.window.claiming import (
     read_logs,
@@ -38,7 +39,7 @@ from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
-from logdriven_dagster.planning import Plan, plan
+from logdriven_dagster.planning import Freshness, Plan, plan
 from logdriven_dagster.planning.slices import next_slice
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history import slices
@@ -105,6 +106,25 @@ class Runner:
         selected = project.select(tuple(tables or filter(None, (job,))))
         logs = self._logs(project, selected)
         return plan(project.tables, logs, now, selected, mode=mode, backoff=backoff)
+
+    def freshness(self, now: datetime) -> dict[str, Freshness]:
+        """Table → how it stands against the clock, of those with `fresh`. Changes nothing."""
+        return freshness.judged(self.run_log, self._asked_to_be_fresh(), now)
+
+    def watch_freshness(self, now: datetime) -> dict[str, Freshness]:
+        """How tables stand against the clock; who is to know of a change is told.
+
+        `now` is the time of the machine: at an older one everything was fresh.
+        """
+        project = self._asked_to_be_fresh()
+        found = freshness.judged(self.run_log, project, now)
+        freshness.tell(self.outbox, project, found)
+        return found
+
+    def _asked_to_be_fresh(self) -> Project:
+        """The project with settings in force, which are not read where no table has `fresh`."""
+        asked = any(table.fresh is not None for table in self.project.tables.values())
+        return self.in_force() if asked else self.project
 
     def in_force(self, job: str | None = None) -> Project:
         """The project with what operators have set since it was loaded, as a job sees it."""

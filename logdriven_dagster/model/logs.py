@@ -32,6 +32,8 @@ class OpenWindow:
     """Whether the log still says RUNNING: it may be taken over, and may as well come back."""
     stands: bool = False
     """Whether it is a refresh that has changed nothing: what was published before stands."""
+    was_finished: bool = False
+    """Whether an earlier attempt at the window succeeded or was skipped."""
 
     @property
     def has_ended(self) -> bool:
@@ -67,6 +69,11 @@ class LastSlice:
     """The data clock at which the source was asked how far it goes."""
     has_more: bool
     """Whether the source went further than the slice."""
+    all_read_at: datetime | None = None
+    """The newest data clock at which a slice took all that the source held.
+
+    None if none of the newest ones did, or if nobody asks (tables without `fresh`).
+    """
     reached: str | None = None
     """Where the slice before it ends, if there was nothing in it and it has no range itself."""
 

@@ -10,6 +10,7 @@ from dagster import (
 )
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.orchestration.assets.freshness import freshness_checks
 from logdriven_dagster.orchestration.io_manager import table_io_manager
 from logdriven_dagster.orchestration.jobs.catch_up import catch_up_job
 from logdriven_dagster.orchestration.jobs.configured import configured_job, job_schedules
@@ -44,6 +45,7 @@ def build_definitions(project: Project) -> Definitions:
         jobs = [catch_up, *(configured_job(project, job) for job in project.jobs.values())]
         return Definitions(
             assets=[*build_assets(project), *external_assets(project)],
+            asset_checks=freshness_checks(project),
             jobs=jobs,
             schedules=job_schedules(project, jobs),
             sensors=[catch_up_sensor(project, catch_up), mirror_sensor(project, catch_up)],

@@ -6,6 +6,7 @@ from logdriven_dagster.planning.dependencies import (
     missing_dependencies,
     read_ranges,
 )
+from logdriven_dagster.planning.freshness import Freshness, Verdict, freshness
 from logdriven_dagster.planning.pending import due_end, next_due, unfinished_windows, watermark
 from logdriven_dagster.planning.plan import Plan, PlannedWindow, State, TablePlan, plan
 from logdriven_dagster.planning.readiness import (
@@ -27,6 +28,7 @@ __all__ = [
     "Blocked",
     "DependenciesMissing",
     "EarlierUnfinished",
+    "Freshness",
     "MissingRange",
     "NotApplying",
     "NotDue",
@@ -34,9 +36,11 @@ __all__ = [
     "PlannedWindow",
     "State",
     "TablePlan",
+    "Verdict",
     "awaited_range",
     "dependencies_missing",
     "due_end",
+    "freshness",
     "last_seen",
     "missing_dependencies",
     "next_due",

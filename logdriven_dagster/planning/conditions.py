@@ -50,7 +50,7 @@ def not_succeeded(
 ) -> Iterator[MissingRange]:
     """The parts of the awaited range that have not succeeded."""
     for gap in uncovered(awaited, log.finished):
-        yield MissingRange(upstream.table, gap, _why(gap, log))
+        yield MissingRange(upstream.table, gap, why_unfinished(gap, log))
 
 
 def not_ended(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iterator[MissingRange]:
@@ -59,7 +59,7 @@ def not_ended(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iter
     going_on = [item.window for item in log.open if not item.has_ended]
     ended = without(union(log.finished, log.skipped, closed), going_on)
     for gap in uncovered(awaited, ended):
-        yield MissingRange(upstream.table, gap, _why(gap, log))
+        yield MissingRange(upstream.table, gap, why_unfinished(gap, log))
 
 
 def not_failed(upstream: TableConfig, log: TableLog, awaited: TimeWindow) -> Iterator[MissingRange]:
@@ -128,7 +128,8 @@ def _has_ended_in(status: Status, log: TableLog, awaited: TimeWindow) -> OpenWin
     return None
 
 
-def _why(gap: TimeWindow, log: TableLog) -> str:
+def why_unfinished(gap: TimeWindow, log: TableLog) -> str:
+    """Say in a few words what a range that has not succeeded has come to."""
     for item in log.open:
         if item.window.overlaps(gap):
             why = f", {item.error}" if item.presumed else ""

@@ -150,34 +150,49 @@ def status(
     from logdriven_dagster.cli.commands.audit import print_lost, rows_json
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.cli.shown.definitions import disagreements_json, print_disagreements
+    from logdriven_dagster.cli.shown.freshness import freshness_json, freshness_shown, print_late
     from logdriven_dagster.execution.definitions.disagreements import Disagreements
     from logdriven_dagster.execution.opening import open_runner
+    from logdriven_dagster.planning import freshness
     from logdriven_dagster.runlog.history.logs import latest_statuses
     from logdriven_dagster.runlog.observed import audits
 
     registered = open_in_force(project)
     loaded = registered.project
     runner = open_runner(loaded, run_log=registered.run_log)
-    found = runner.plan(data_clock(loaded, now), loaded.select(tables or []))
+    clock = data_clock(loaded, now)
+    found = runner.plan(clock, loaded.select(tables or []))
+    standing = {name: freshness(each.table, each.log, clock) for name, each in found.tables.items()}
     with runner.run_log.read() as conn:
         latest = latest_statuses(conn, found.tables)
         looked = audits.found(conn, found.tables)
     disagreements = Disagreements.of(registered)
-    rows = [_status_json(table, latest.get(name)) for name, table in found.tables.items()]
+    rows = [
+        _status_json(table, latest.get(name)) | {"freshness": freshness_json(standing[name], clock)}
+        for name, table in found.tables.items()
+    ]
     if as_json:
         fields = {"tables": rows, "sources": [rows_json(each) for each in looked]}
         rendering.print_json({**fields, "definitions": disagreements_json(disagreements)})
         return
-    grid = rendering.table("table", "watermark", "#pending", "#failed", "#running", "last status")
+    # Who asks for no freshness sees no column of it.
+    asked = ["fresh"] if any(standing.values()) else []
+    head = ("table", "watermark", "#pending", "#failed", "#running", "last status")
+    grid = rendering.table(*head, *asked)
     for row in rows:
-        last, _ = row.pop("last_status"), row.pop("failed_refreshes")
-        cells = [_cell(value) for value in row.values()]
-        grid.add_row(*cells, rendering.state(str(last or "–")))
+        last, name = row["last_status"], str(row["table"])
+        cells = [_cell(row[field]) for field in _COUNTED]
+        fresh = [freshness_shown(standing[name], clock)] if asked else []
+        grid.add_row(*cells, rendering.state(str(last or "–")), *fresh)
     rendering.console().print(grid)
+    print_late(standing)
     _print_failed_refreshes(found)
     rendering.point_to_errors(name for name, table in found.tables.items() if _errors(table))
     print_lost(looked)
     print_disagreements(disagreements)
+
+
+_COUNTED = ("table", "watermark", "pending", "failed", "running")
 
 
 def _status_json(table: "TablePlan", last_status: str | None) -> dict[str, object]:

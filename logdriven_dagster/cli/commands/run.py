@@ -4,6 +4,7 @@ import logging
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -117,7 +118,16 @@ def run(
         max_parallel=max_parallel or (job.max_parallel if job else None),
         wait=patience,
     )
+    if now is None:
+        events = _with_freshness(runner, events)
     _watch(events, lambda: _pending(plan(), limit), as_json, lambda: plan().firsts())
+
+
+def _with_freshness(runner: "Runner", events: "Generator[WindowEvent]") -> "Generator[WindowEvent]":
+    """A catch-up; then whoever is to know is told which tables are late, or fresh again."""
+    with runner.outbox.gathered():
+        yield from events
+        runner.watch_freshness(datetime.now(runner.project.zone))
 
 
 def _refuse_unknown_steps(

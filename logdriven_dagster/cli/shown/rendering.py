@@ -33,6 +33,9 @@ _COLOURS = {
     "LOST": "red",
     "REFUSED": "yellow",
     "ELSEWHERE": "dim",
+    "fresh": "green",
+    "warning": "yellow",
+    "late": "bold red",
 }
 _FILE_WIDTH = 160
 """Columns where no terminal says how many there are: pipes, files, CI logs."""

@@ -19,6 +19,7 @@ from logdriven_dagster.config.models.fields import (
     StepName,
     ZoneField,
 )
+from logdriven_dagster.config.models.incremental.freshness import FreshField
 from logdriven_dagster.config.models.notifications import NotifyRule, RecipientField
 from logdriven_dagster.config.models.properties import Properties
 from logdriven_dagster.config.models.quality import QualityRules
@@ -195,6 +196,12 @@ class Defaults(Model):
         description="who is notified how windows and jobs end; a table or job whose own list is "
         "empty tells nobody",
         examples=[[{"to": "ops"}]],
+    )
+    fresh: FreshField = Field(
+        None,
+        description="by when windows have to be finished, of tables that follow a clock; one "
+        "leaves itself out by `fresh: none`",
+        examples=["auto"],
     )
 
 

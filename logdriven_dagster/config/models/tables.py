@@ -1,6 +1,7 @@
 """The models of `tables/**/*.yaml`."""
 
 import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -26,6 +27,7 @@ from logdriven_dagster.config.models.fields import (
     StepName,
     TableName,
 )
+from logdriven_dagster.config.models.incremental.freshness import CHECK, FreshField
 from logdriven_dagster.config.models.incremental.registered import (
     IncrementalName,
     incremental_type,
@@ -278,6 +280,12 @@ class TableConfig(Settings):
     notify: tuple[NotifyRule, ...] = Field(
         (), description="who is notified how windows end", examples=[[{"to": "ops"}]]
     )
+    fresh: FreshField = Field(
+        None,
+        description="by when after its end a window has to be finished; auto: the delay and one "
+        "period, but at most a day beside the delay; none: nobody asks",
+        examples=[{"within": "2 h"}, "auto"],
+    )
     steps: tuple[StepConfig, ...] = Field(
         min_length=1, description="what a window does, one step after the other"
     )
@@ -297,7 +305,7 @@ class TableConfig(Settings):
         if not any(step.target for step in self.steps):
             raise ValueError("no step has a target; add `target: {type: iceberg}` to the last one")
         self._begins_somewhere()
-        if contradictions := list(mistakes(self)):
+        if contradictions := [*mistakes(self), *self._why_never_fresh()]:
             raise ValueError("; ".join(contradictions))
         upstream = [dependency.table for dependency in self.depends_on]
         if twice := {name for name in upstream if upstream.count(name) > 1}:
@@ -318,6 +326,12 @@ class TableConfig(Settings):
             raise ValueError("default_start: a period of months starts on day 1 to 28")
         if self.end and self.end <= start:
             raise ValueError("end: it must be later than default_start")
+
+    def _why_never_fresh(self) -> Iterator[str]:
+        if self.fresh is not None:
+            yield from self.fresh.contradictions(self.incremental, self.delay)
+            if any(check.check == CHECK for check in self.checks):
+                yield f"checks: {CHECK} is what Dagster shows of `fresh`; choose another name"
 
     @property
     def incremental(self) -> IncrementalType:

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import in_brief
+from logdriven_dagster.execution.notifications import freshness
 from logdriven_dagster.execution.notifications import wording as shown
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.observed import notifications
@@ -18,7 +19,27 @@ from logdriven_dagster.runlog.observed.notifications import Event, Notice, Parce
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_WORDS: dict[Event, str] = {"failure": "failed", "recovery": "recovered", "success": "succeeded"}
+_WORDS: dict[Event, str] = {
+    "failure": "failed",
+    "late": "late",
+    "warning": "nearly late",
+    "recovery": "recovered",
+    "success": "succeeded",
+}
+_COLOURS: dict[Event, str] = {
+    "failure": "#c2410c",
+    "late": "#c2410c",
+    "warning": "#b45309",
+    "recovery": "#0f766e",
+    "success": "#64748b",
+}
+_MARKS: dict[Event, str] = {
+    "failure": ":red_circle:",
+    "late": ":red_circle:",
+    "warning": ":large_yellow_circle:",
+    "recovery": ":large_green_circle:",
+    "success": "",
+}
 _MOST_FACTS = 50
 """A message holds no more of them; it says how many there are."""
 _ERROR_LENGTH = 1000
@@ -31,7 +52,7 @@ _MOST_BLOCKED = 20
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One attempt or run of a job, as a message tells it."""
+    """One attempt, run of a job, or change of a table's freshness, as a message tells it."""
 
     event: Event
     subject_type: str
@@ -51,14 +72,24 @@ class Fact:
     """The tables that a job could not go on with, and why."""
     link: str | None = None
     """The Dagster run."""
+    note: str = ""
+    """By when a window should have been done, and what has become of it."""
+
+    @property
+    def outcome(self) -> str:
+        """What has happened, in a word or two."""
+        is_fresh = self.subject_type == "freshness" and self.event == "recovery"
+        return "fresh again" if is_fresh else _WORDS[self.event]
 
     @property
     def heading(self) -> str:
-        return " ".join(filter(None, [self.subject, self.window, _WORDS[self.event]]))
+        return " ".join(filter(None, [self.subject, self.window, self.outcome]))
 
     @property
     def details(self) -> str:
         """Attempt, duration and counts, on one line."""
+        if self.subject_type == "freshness":
+            return self.note
         again = f"attempt {self.attempt_number}" if (self.attempt_number or 1) > 1 else ""
         rows = "" if self.event == "failure" or self.written is None else f"{self.written:,} rows"
         what = "run" if self.subject_type == "job" else "job"
@@ -92,10 +123,13 @@ class Message:
     files: tuple[Attached, ...] = ()
 
     @property
-    def severity(self) -> Literal["failure", "success", "info"]:
-        if not self.facts:
+    def severity(self) -> Literal["failure", "warning", "success", "info"]:
+        events = {fact.event for fact in self.facts}
+        if not events:
             return "info"
-        return "failure" if any(fact.event == "failure" for fact in self.facts) else "success"
+        if events & {"failure", "late"}:
+            return "failure"
+        return "warning" if "warning" in events else "success"
 
     def as_text(self) -> str:
         """Render the message for people, without any markup."""
@@ -103,7 +137,7 @@ class Message:
 
     def as_html(self) -> str:
         """Render the message as HTML for mail programs."""
-        return templates().get_template("message.html.j2").render(message=self, words=_WORDS)
+        return templates().get_template("message.html.j2").render(message=self, colours=_COLOURS)
 
     def as_json(self) -> dict[str, Any]:
         """Serialise the message for programs: `events` are the facts."""
@@ -135,12 +169,20 @@ def compose(conn: Connection, project: Project, parcel: Parcel) -> Message:
     attempts = {row["job_id"]: row for row in history.attempts_by_id(conn, wanted)}
     runs = [notice.job_id for notice in shown if notice.subject_type == "job"]
     of_jobs = notifications.job_runs(conn, runs) if runs else {}
-    facts = tuple(
-        _fact(project, notice, attempts.get(notice.job_id))
-        if notice.subject_type == "table"
-        else _fact_of_job(project, notice, of_jobs.get(notice.job_id))
-        for notice in shown
-    )
+    logs = freshness.logs_of(conn, project, shown)
+
+    def told(notice: Notice) -> Fact:
+        match notice.subject_type:
+            case "table":
+                return _fact(project, notice, attempts.get(notice.job_id))
+            case "job":
+                return _fact_of_job(project, notice, of_jobs.get(notice.job_id))
+            case "freshness":
+                window, note = freshness.words(project, notice, logs.get(notice.subject))
+                fact = Fact(notice.event, "freshness", notice.subject, window, notice.job_id)
+                return replace(fact, note=note)
+
+    facts = tuple(map(told, shown))
     title = _title(project, notices, facts)
     return Message(project.name, title, parcel.digest, facts, len(notices) - len(shown))
 
@@ -212,8 +254,7 @@ def _as_text(fact: Fact) -> str:
 
 
 def _in_slack(fact: Fact) -> str:
-    mark = {"failure": ":red_circle:", "recovery": ":large_green_circle:", "success": ""}
-    heading = f"{mark[fact.event]} *{_escaped(fact.heading)}*".strip()
+    heading = f"{_MARKS[fact.event]} *{_escaped(fact.heading)}*".strip()
     lines = [heading, _escaped(fact.details)]
     if fact.error:
         error = _escaped(fact.error).replace("```", "'''")

@@ -20,6 +20,7 @@ from dagster import (
 )
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.incremental.freshness import CHECK as FRESHNESS
 from logdriven_dagster.config.models.quality import Rule, rules_of
 from logdriven_dagster.config.models.rules import BUILT_IN
 from logdriven_dagster.config.models.steps import StepConfig
@@ -151,7 +152,7 @@ def _named(table: TableConfig, step: StepConfig, rules: tuple[Rule, ...]) -> dic
 def _prefixed(table: TableConfig, step: StepConfig, name: str) -> str:
     """Put the step's name before that of a check where the check's alone would be ambiguous."""
     several = sum(each.quality is not None for each in table.steps) > 1
-    taken = name in [check.check for check in table.checks]
+    taken = name in [FRESHNESS, *(check.check for check in table.checks)]
     return f"{step.step}_{name}" if several or taken else name
 
 

@@ -1,4 +1,7 @@
-"""The sensor that shows in Dagster what was run outside of it, by the CLI or another deployment."""
+"""The sensor that shows in Dagster what was run outside of it, by the CLI or another deployment.
+
+It also judges the freshness of tables, since no run does: what is late is what nobody has run.
+"""
 
 import time
 from collections.abc import Sequence
@@ -28,6 +31,7 @@ from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
+from logdriven_dagster.orchestration.assets.freshness import FreshnessShown
 from logdriven_dagster.orchestration.assets.keys import asset_key
 from logdriven_dagster.orchestration.assets.metadata import (
     identity_shown,
@@ -69,12 +73,13 @@ def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
     """
     interval = min(project.config.sensor.interval, _LONGEST_INTERVAL)
     new_tables = list(project.tables)
+    freshness = FreshnessShown()
 
     @sensor(
         name=MIRROR,
         minimum_interval_seconds=max(int(interval.total_seconds()), 1),
         default_status=DefaultSensorStatus.RUNNING,
-        description="Shows windows that were run outside of this Dagster.",
+        description="Shows windows that were run outside of this Dagster, and what is late.",
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         runner = open_runner(project)
@@ -85,6 +90,8 @@ def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
             seen = seen.at(present(conn))
             rows = ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
             unreported = ended_in(conn, broken.ids)
+        now = datetime.now(project.zone)
+        freshness.report(context.instance, runner.watch_freshness(now), now)
         window = _Shown(context.instance, project, job, run_log, rows)
         shown = sum(window.unreported(row, broken) for row in unreported)
         looked_at = 0
@@ -95,7 +102,7 @@ def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
             if time.monotonic() > until:
                 break
         if new_tables:  # behind those that were run: Dagster lists partitions as they come
-            add_first_partitions(context.instance, runner, datetime.now(project.zone), new_tables)
+            add_first_partitions(context.instance, runner, now, new_tables)
             new_tables.clear()
         message = f"{shown} windows that were run elsewhere, or not told by their runs, are shown"
         if looked_at < len(rows):

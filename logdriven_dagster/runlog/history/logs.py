@@ -1,7 +1,8 @@
 """Reading the run log: compressed for planning, whole for people."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -75,11 +76,36 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
 
     The cost follows what is open, not the length of the history.
     """
-    zones = {table.table: table.grid.zone for table in tables}
-    last = slices.last(conn, [table for table in tables if table.is_sliced])
+    found = standing(conn, tables)
     consumers = [process_of(table) for table in tables if table.incremental.consumes_batches]
     queues = waiting.waiting(conn, consumers) if consumers else {}
     restated = [job_id for queue in queues.values() for job_id in queue.restated]
+    stale = refreshes.stale(conn, tables)
+    for name, again in slices.finished_by(conn, tables, restated).items():
+        stale[name] = [*again]
+    lately = recent.ended(conn, tables)
+    lookback_windows = _within_lookback(conn, tables)
+    for table in tables:
+        name = table.table
+        queue = queues.get(name, waiting.Waiting())
+        found[name] = replace(
+            found[name],
+            within_lookback=lookback_windows.get(name, ()),
+            stale=tuple(stale.get(name, ())),
+            queued=queue.queued,
+            unmarked=queue.unmarked,
+            recent=tuple(lately.get(name, ())),
+        )
+    return found
+
+
+def standing(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
+    """Read how the windows of each table stand: finished, skipped, open; the last slice.
+
+    What else could run, again or from queues of batches, is not asked.
+    """
+    zones = {table.table: table.grid.zone for table in tables}
+    last = slices.last(conn, [table for table in tables if table.is_sliced])
     covered: dict[tuple[str, str], list[TimeWindow]] = {}
     for row in coverage.ranges(conn, list(zones)):
         covered.setdefault((row.job_name, row.status), []).append(_window(row, zones[row.job_name]))
@@ -87,16 +113,9 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
     reopened: dict[str, list[TimeWindow]] = {}
     for row in coverage.reopened(conn, [row.job_schedule_id for row in rows if row.latest]):
         reopened.setdefault(row.job_name, []).append(_window(row, zones[row.job_name]))
-    opened, hidden = _open_windows(conn, tables, rows)
-    stale = refreshes.stale(conn, tables)
-    for name, again in slices.finished_by(conn, tables, restated).items():
-        stale[name] = [*again]
-    lately = recent.ended(conn, tables)
-    lookback_windows = _within_lookback(conn, tables)
+    opened, hidden = _open_windows(conn, tables, rows, reopened)
     found = {}
-    for table in tables:
-        name = table.table
-        queue = queues.get(name, waiting.Waiting())
+    for name in zones:
         holes = reopened.get(name, [])
         finished = without(union(covered.get((name, _DONE), [])), holes)
         skipped = without(union(covered.get((name, _SKIPPED), [])), union(holes, finished))
@@ -105,19 +124,14 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
             skipped=tuple(skipped),
             open=tuple(opened.get(name, ())),
             failed_refreshes=tuple(hidden.get(name, ())),
-            within_lookback=lookback_windows.get(name, ()),
-            stale=tuple(stale.get(name, ())),
             last=last.get(name),
-            queued=queue.queued,
-            unmarked=queue.unmarked,
-            recent=tuple(lately.get(name, ())),
         )
     return found
 
 
 def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[OpenWindow]]:
     """The unfinished windows of the tables that have been tried, oldest first."""
-    return _open_windows(conn, tables, _open_rows(conn, [table.table for table in tables]))[0]
+    return _open_windows(conn, tables, _open_rows(conn, [table.table for table in tables]), {})[0]
 
 
 def _open_rows(conn: Connection, names: Sequence[str]) -> Sequence[Row[Any]]:
@@ -127,16 +141,22 @@ def _open_rows(conn: Connection, names: Sequence[str]) -> Sequence[Row[Any]]:
 
 
 def _open_windows(
-    conn: Connection, tables: Collection[TableConfig], rows: Sequence[Row[Any]]
+    conn: Connection,
+    tables: Collection[TableConfig],
+    rows: Sequence[Row[Any]],
+    reopened: Mapping[str, Sequence[TimeWindow]],
 ) -> tuple[dict[str, list[OpenWindow]], dict[str, list[OpenWindow]]]:
     by_name = {table.table: table for table in tables}
     errors = _errors(conn, [row.job_id for row in rows])
     opened: dict[str, list[OpenWindow]] = {}
     hidden: dict[str, list[OpenWindow]] = {}
+    known = {name: {window.span for window in windows} for name, windows in reopened.items()}
     for row in rows:
         table = by_name[row.job_name]
         if row.window_start is not None and is_of(table, row.incremental_type):
             item = _open_window(row, table, errors.get(row.job_id))
+            if item.window.span in known.get(row.job_name, ()):
+                item = replace(item, was_finished=True)
             (opened if row.latest else hidden).setdefault(row.job_name, []).append(item)
     return opened, hidden
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from sqlalchemy import bindparam, select, union_all
+from sqlalchemy import bindparam, func, select, union_all
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models.tables import TableConfig
@@ -27,6 +27,26 @@ _NEWEST = (
     .limit(1)
 )
 """The latest success at the greatest number, not one from before the type was changed."""
+_LOOKED_BACK = 1000
+"""A table that has taken so many slices without reaching the end of its source is behind it."""
+_LATELY = (
+    select(job_log.c.job_name, job_log.c.data_now, job_log.c.has_more)
+    .where(
+        job_log.c.job_name == bindparam("name"),
+        job_log.c.latest == 1,
+        job_log.c.status == Status.SUCCESS.value,
+        job_log.c.incremental_type == bindparam("kind"),
+    )
+    .order_by(job_log.c.window_start.desc())
+    .limit(_LOOKED_BACK)
+    .subquery()
+)
+_ALL_READ = (
+    select(_LATELY.c.job_name, func.max(_LATELY.c.data_now).label("data_now"))
+    .where(func.coalesce(_LATELY.c.has_more, 0) == 0)
+    .group_by(_LATELY.c.job_name)
+)
+"""The data clock of the newest slice of a table behind which its source had nothing more."""
 
 
 def last(conn: Connection, tables: Collection[TableConfig]) -> dict[str, LastSlice]:
@@ -41,7 +61,13 @@ def last(conn: Connection, tables: Collection[TableConfig]) -> dict[str, LastSli
             window = window_of(table, row._mapping)
             assert isinstance(window, Slice)
             now = in_zone(row.data_now or 0, table.grid.zone)
-            found[row.job_name] = LastSlice(window, now, bool(row.has_more))
+            more = bool(row.has_more)
+            found[row.job_name] = LastSlice(window, now, more, None if more else now)
+    behind = {n: by_name[n] for n, last in found.items() if last.has_more and by_name[n].fresh}
+    asked = [{"name": name, "kind": table.incremental_type} for name, table in behind.items()]
+    for row in each(conn, _ALL_READ, asked):
+        read_at = in_zone(row.data_now or 0, behind[row.job_name].grid.zone)
+        found[row.job_name] = replace(found[row.job_name], all_read_at=read_at)
     ends = _ends_before(conn, {n: each.slice for n, each in found.items() if not each.slice.high})
     return {name: replace(each, reached=ends.get(name)) for name, each in found.items()}
 

@@ -34,13 +34,13 @@ _LONGEST_PAUSE = timedelta(hours=1)
 _AT_ONCE = 1000
 _ERROR_LENGTH = 2000
 
-SubjectType: TypeAlias = Literal["table", "job"]
-Event: TypeAlias = Literal["failure", "recovery", "success"]
+SubjectType: TypeAlias = Literal["table", "job", "freshness"]
+Event: TypeAlias = Literal["failure", "late", "warning", "recovery", "success"]
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to tell one recipient about one attempt or one run of a job."""
+    """Something to tell one recipient about an attempt, a run of a job, or a table's freshness."""
 
     recipient: str
     subject_type: SubjectType
@@ -48,11 +48,12 @@ class Notice:
     """The table or job."""
     event: Event
     job_id: int
-    """The attempt, or the run of the job."""
+    """The attempt, or the run of the job; of freshness the start of a window, in epoch seconds."""
 
     def digest(self, project: str) -> str:
-        """Nobody is told twice of one attempt."""
-        parts = (project, self.recipient, self.subject_type, str(self.job_id))
+        """Nobody is told twice of one attempt; of a table's freshness the last news counts."""
+        what = self.subject if self.subject_type == "freshness" else str(self.job_id)
+        parts = (project, self.recipient, self.subject_type, what)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -150,7 +151,7 @@ def take(conn: Connection, project: str, recipient: str, owner: str) -> Parcel |
         return None
     mine = select(notification_log).where(notification_log.c.sending == sending)
     rows = conn.execute(mine.order_by(notification_log.c.id)).all()
-    content = "\n".join(row.digest for row in rows)
+    content = "\n".join(map(_identity, rows))
     return Parcel(
         sending,
         recipient,
@@ -160,6 +161,12 @@ def take(conn: Connection, project: str, recipient: str, owner: str) -> Parcel |
         ),
         hashlib.sha256(content.encode()).hexdigest()[:32],
     )
+
+
+def _identity(row: Any) -> str:
+    """What tells a row from others; that of a table's freshness becomes news more than once."""
+    digest: str = row.digest
+    return f"{digest} {row.create_time}" if row.subject_type == "freshness" else digest
 
 
 def sent(conn: Connection, parcel: Parcel) -> None:
@@ -181,9 +188,14 @@ def unreached(conn: Connection, parcel: Parcel, error: str) -> None:
 
 
 def forget(conn: Connection, age: timedelta) -> int:
-    """Delete what was told, or given up, longer ago than `age`; how many notices."""
-    old = notification_log.c.create_time < utc_from_now(-max(age, OLDEST))
-    return conn.execute(delete(notification_log).where(old)).rowcount
+    """Delete what was told, or given up, longer ago than `age`; how many notices.
+
+    That a table is late stays until it is fresh again.
+    """
+    log = notification_log.c
+    old = log.create_time < utc_from_now(-max(age, OLDEST))
+    over = (log.subject_type != "freshness") | (log.event == "recovery")
+    return conn.execute(delete(notification_log).where(old, over)).rowcount
 
 
 def _due(project: str, recipients: Collection[str], owner: str) -> ColumnElement[bool]:

@@ -81,6 +81,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "running": 1,
             "last_status": "RUNNING",
             "failed_refreshes": [],
+            "freshness": None,
         },
         {
             "table": "ods.orders",
@@ -90,6 +91,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "running": 0,
             "last_status": "FAILURE",
             "failed_refreshes": [],
+            "freshness": None,
         },
     ]
     assert status[2]["last_status"] is None
@@ -146,3 +148,40 @@ def test_a_refresh_that_died_is_told_below_the_tables_s08(shop, logdriven):
     for command in ("plan", "status"):
         out = " ".join(logdriven(command, *NOON).out.split())
         assert f"{told}: its lease ran out; what was published before stands" in out
+
+
+def _fresh_orders(shop):
+    file = shop / "tables/ods/orders.yaml"
+    file.write_text(file.read_text() + "\nfresh: {within: 2 h}\n")
+
+
+def test_status_tells_which_tables_are_late_and_by_which_window(shop, logdriven):
+    _fresh_orders(shop)
+    ShopLog(shop).fail("ods.orders", day(1), "bad line 7")
+    out = logdriven("status", *NOON).out
+    lines = [line.strip() for line in out.splitlines()]
+    assert any(
+        each.startswith("ods.orders ") and each.endswith("late, 58 h 00 min") for each in lines
+    )
+    assert any(each.startswith("ods.customers ") and each.endswith("–") for each in lines)
+    assert (
+        "ods.orders is late: [2022-01-01, 2022-01-02) should have been done by 2022-01-02 02:00; "
+        "FAILURE in job 1"
+    ) in out.splitlines()
+
+
+def test_status_json_tells_what_freshness_follows_from(shop, logdriven):
+    _fresh_orders(shop)
+    found = {
+        t["table"]: t["freshness"] for t in logdriven("status", "--json", *NOON).json["tables"]
+    }
+    assert found["ods.customers"] is None
+    assert found["ods.orders"] == {
+        "verdict": "late",
+        "within_seconds": 7200,
+        "data_range_start": "2022-01-01T00:00:00+00:00",
+        "data_range_end": "2022-01-02T00:00:00+00:00",
+        "due": "2022-01-02T02:00:00+00:00",
+        "overdue_seconds": 208800,
+        "reason": "has not run",
+    }

@@ -1,0 +1,42 @@
+"""How tables stand against the clock, on a terminal and as JSON."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from logdriven_dagster.cli.shown.rendering import print_line, seconds, state
+from logdriven_dagster.planning import Freshness, Verdict
+
+
+def freshness_shown(found: Freshness | None, now: datetime) -> Any:
+    """`fresh`, or for how long the table has been late."""
+    if found is None:
+        return "–"
+    if found.verdict is Verdict.FRESH:
+        return state("fresh")
+    late = seconds(found.overdue(now).total_seconds())
+    return state(found.verdict.value, f"{found.verdict.value}, {late}")
+
+
+def freshness_json(found: Freshness | None, now: datetime) -> dict[str, object] | None:
+    """The verdict with the windows and moments that it follows from; null: not judged."""
+    if found is None:
+        return None
+    decisive = found.missing or found.expected
+    return {
+        "verdict": found.verdict.value,
+        "within_seconds": round(found.within.total_seconds()),
+        "data_range_start": decisive.start if decisive else None,
+        "data_range_end": decisive.end if decisive else None,
+        "due": found.due,
+        "overdue_seconds": round(found.overdue(now).total_seconds()),
+        "reason": found.reason,
+    }
+
+
+def print_late(standing: Mapping[str, Freshness | None]) -> None:
+    """Say of each late table which window is missing, since when, and what has become of it."""
+    for name, found in standing.items():
+        if found is not None and found.missing is not None:
+            due = f"should have been done by {found.due:%Y-%m-%d %H:%M}"
+            print_line(f"{name} is {found.verdict.value}: {found.missing} {due}; {found.reason}")

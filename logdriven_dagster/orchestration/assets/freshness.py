@@ -1,0 +1,103 @@
+"""Freshness by window as Dagster's asset checks, judged by the run log.
+
+Not a `FreshnessPolicy`: that asks when the asset was last materialized, so that a backfill of an
+old day makes it fresh. The check can be executed by itself, as those of Dagster's
+`build_time_partition_freshness_checks` can; without that, a sensor's tick reports every change.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from dagster import (
+    AssetCheckEvaluation,
+    AssetCheckExecutionContext,
+    AssetCheckResult,
+    AssetChecksDefinition,
+    AssetCheckSeverity,
+    AssetCheckSpec,
+    DagsterInstance,
+    MetadataValue,
+    multi_asset_check,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.incremental.freshness import CHECK
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.orchestration.assets.keys import asset_key
+from logdriven_dagster.planning import Freshness, Verdict
+
+_AGAIN = 3600.0
+"""Seconds after which what has not changed is reported once more, with newer windows."""
+
+
+def freshness_checks(project: Project) -> list[AssetChecksDefinition]:
+    """One op that judges all tables with `fresh`, or those whose checks are asked for."""
+    by_key = {asset_key(name): name for name, table in project.tables.items() if table.fresh}
+    if not by_key:
+        return []
+    specs = [
+        AssetCheckSpec(CHECK, asset=key, description="The newest window that should be done is.")
+        for key in by_key
+    ]
+
+    @multi_asset_check(name=f"{project.name}_{CHECK}", specs=specs, can_subset=True)
+    def judge(context: AssetCheckExecutionContext) -> Iterator[AssetCheckResult]:
+        now = datetime.now(project.zone)
+        found = open_runner(project).freshness(now)
+        for key in context.selected_asset_check_keys:
+            told = _told(found.get(by_key[key.asset_key]), now)
+            yield AssetCheckResult(asset_key=key.asset_key, check_name=CHECK, **told)
+
+    return [judge]
+
+
+class FreshnessShown:
+    """What this process has reported of the freshness of tables; only what is new is reported."""
+
+    def __init__(self) -> None:
+        self._reported: dict[str, tuple[object, float]] = {}
+
+    def report(
+        self, instance: DagsterInstance, found: Mapping[str, Freshness], now: datetime
+    ) -> None:
+        """Report the tables whose answer has changed, or was reported long ago."""
+        for name, each in found.items():
+            answer, moment = (each.verdict, each.missing), time.monotonic()
+            before, reported = self._reported.get(name, (None, moment))
+            if answer == before and moment - reported < _AGAIN:
+                continue
+            event = AssetCheckEvaluation(asset_key(name), CHECK, **_told(each, now))
+            instance.report_runless_asset_event(event)
+            self._reported[name] = (answer, moment)
+
+
+def _told(found: Freshness | None, now: datetime) -> dict[str, Any]:
+    if found is None:
+        return {"passed": True, "description": "Nobody asks while it is offline or disabled."}
+    severity = (
+        AssetCheckSeverity.WARN if found.verdict is Verdict.WARNING else AssetCheckSeverity.ERROR
+    )
+    metadata: dict[str, Any] = {
+        "verdict": found.verdict.value,
+        "within_seconds": found.within.total_seconds(),
+    }
+    if decisive := found.missing or found.expected:
+        metadata["window"] = str(decisive)
+    if found.due is not None:
+        metadata["due"] = MetadataValue.timestamp(found.due)
+    if found.missing is not None:
+        metadata["overdue_seconds"] = round(found.overdue(now).total_seconds())
+    told = {"passed": found.missing is None, "severity": severity, "metadata": metadata}
+    return told | {"description": _description(found)}
+
+
+def _description(found: Freshness) -> str:
+    if found.expected is None:
+        return "No window should be done yet."
+    if found.missing is None:
+        return f"{found.expected} is done, the newest window that should be."
+    due = f"should have been done by {found.due:%Y-%m-%d %H:%M}"
+    return redact(f"{found.missing} {due}: {found.reason}")
