@@ -27,6 +27,7 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.processes import processes_of
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.execution.reports.metrics import Metrics
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.execution.window.claiming import claim_windows
 from logdriven_dagster.execution.window.orders import Order
@@ -37,6 +38,7 @@ from logdriven_dagster.planning import PlannedWindow
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.observed import reports
+from logdriven_dagster.runlog.observed.activity import Today
 from scripts import servers
 
 
@@ -91,11 +93,16 @@ class Measured:
                 lambda conn: conn.execute(sa.text("SELECT * FROM v_table_log")).all()
             ),
             "newest 100 attempts": lambda: self._read(history.attempts),
+            "metrics, first scrape": lambda: self._exporter().text(),
+            "metrics, next scrapes": self._exporter().text,
             "report of a day": lambda: self._read(self._report),
         }
 
     def plan(self) -> object:
         return next(self.runner.plan(self.now).ready(), None)
+
+    def _exporter(self) -> Metrics:
+        return Metrics(self.log, self.runner.in_force, Today())
 
     def _statuses(self, conn: sa.Connection) -> object:
         return history.latest_statuses(conn, self.project.tables)

@@ -85,6 +85,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "log": log_commands.log,
         "show": show_commands.show,
         "report": report_commands.report,
+        "metrics": report_commands.metrics,
         "audit": audit_commands.audit,
         "quality": quality_commands.quality,
         "graph": plan_commands.graph,

@@ -67,6 +67,7 @@ with DagsterInstance.local_temp("events") as instance:
 command("log")
 command("log", "--json")
 command("status")
+command("metrics")
 for form in ("html", "csv", "json"):
     span = ("--from", "2000-01-01", "--to", "2100-01-01")
     command("report", *span, "--format", form, "--output", f"report.{form}")

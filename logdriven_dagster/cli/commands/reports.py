@@ -1,5 +1,6 @@
-"""`report`: what ran in a stretch of time, as files, on standard output, or by message."""
+"""`report` and `metrics`: what ran and how tables stand, for people and for Prometheus."""
 
+import signal
 from datetime import datetime, timedelta
 from enum import Enum
 from pathlib import Path
@@ -11,12 +12,15 @@ from logdriven_dagster.cli.options import (
     NowOption,
     ProjectOption,
     data_clock,
+    open_in_force,
     open_project,
     parse_time,
 )
+from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from logdriven_dagster.config import Project
+    from logdriven_dagster.execution.reports.metrics import Metrics
 
 
 class ReportFormat(str, Enum):
@@ -119,3 +123,53 @@ def _single(formats: list[ReportFormat] | None, output: str | None) -> ReportFor
         return formats[0]
     suffix = Path(output or "").suffix.removeprefix(".")
     return ReportFormat(suffix) if suffix in set(ReportFormat) else ReportFormat.csv
+
+
+ServeOption = Annotated[
+    bool, typer.Option("--serve", help="Answer scrapes until Ctrl-C instead of printing.")
+]
+HostOption = Annotated[
+    str, typer.Option(help="Where to listen; others than this machine reach 0.0.0.0.")
+]
+PortOption = Annotated[
+    int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes a free one.")
+]
+
+
+def metrics(
+    *,
+    serve: ServeOption = False,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 9464,
+    project: ProjectOption = None,
+) -> None:
+    """Print how tables and jobs stand, in Prometheus's text format, or serve it."""
+    from logdriven_dagster.execution.opening import open_runner
+    from logdriven_dagster.execution.reports.metrics import Metrics
+    from logdriven_dagster.runlog.observed.activity import Today
+
+    registered = open_in_force(project)
+    runner = open_runner(registered.project, run_log=registered.run_log)
+    found = Metrics(runner.run_log, runner.in_force, Today())
+    if serve:
+        _serve(found, host, port)
+    else:
+        typer.echo(found.text(), nl=False)
+
+
+def _serve(found: "Metrics", host: str, port: int) -> None:
+    """Answer each scrape with what the log says then; Ctrl-C and SIGTERM end it."""
+    from prometheus_client import start_http_server
+
+    try:
+        server, thread = start_http_server(port, host, found.registry)
+    except OSError as error:
+        fix = "--host and --port name another place"
+        raise UsageError(f"cannot listen at {host}:{port}: {error.strerror}; {fix}") from None
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    typer.echo(f"http://{host}:{server.server_port}/metrics (Ctrl-C ends it)")
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        server.shutdown()
+        server.server_close()

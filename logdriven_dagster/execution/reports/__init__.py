@@ -1,1 +1,1 @@
-"""The daily report: its data, its page, its drawings."""
+"""What the log says as a whole: the daily report with its page and drawings, and metrics."""

@@ -40,6 +40,13 @@ class utc_from_now(FunctionElement[Any]):  # noqa: N801 - as above
         super().__init__(literal(later.total_seconds(), Float))
 
 
+class elapsed_seconds(FunctionElement[Any]):  # noqa: N801 - as above
+    """The seconds between two moments of the log."""
+
+    type = Float()
+    inherit_cache = True
+
+
 def not_in_future(moment: ColumnElement[Any]) -> ColumnElement[bool]:
     """Whether a moment of the log lies behind us; if not, the clock was set back since."""
     return moment <= utc_from_now(SET_BACK)
@@ -83,3 +90,22 @@ def _postgresql_later(element: utc_from_now, compiler: Any, **kw: Any) -> str:
 def _mysql_later(element: utc_from_now, compiler: Any, **kw: Any) -> str:
     seconds = compiler.process(element.clauses, **kw)
     return f"UTC_TIMESTAMP(6) + INTERVAL CAST({seconds} * 1000000 AS SIGNED) MICROSECOND"
+
+
+@compiles(elapsed_seconds, "sqlite")
+def _sqlite_elapsed(element: elapsed_seconds, compiler: Any, **kw: Any) -> str:
+    start, end = (compiler.process(each, **kw) for each in element.clauses)
+    return f"((julianday({end}) - julianday({start})) * 86400.0)"
+
+
+@compiles(elapsed_seconds, "postgresql")
+def _postgresql_elapsed(element: elapsed_seconds, compiler: Any, **kw: Any) -> str:
+    start, end = (compiler.process(each, **kw) for each in element.clauses)
+    return f"EXTRACT(EPOCH FROM ({end} - {start}))"
+
+
+@compiles(elapsed_seconds, "mysql")
+@compiles(elapsed_seconds, "mariadb")
+def _mysql_elapsed(element: elapsed_seconds, compiler: Any, **kw: Any) -> str:
+    start, end = (compiler.process(each, **kw) for each in element.clauses)
+    return f"(TIMESTAMPDIFF(MICROSECOND, {start}, {end}) / 1000000.0)"

@@ -1,0 +1,222 @@
+"""Metrics for Prometheus, computed from the run log when they are asked for.
+
+Gauges say how tables and jobs stand now. Counters count what ended since midnight, UTC, by the
+clock of the log: they follow from the log alone, so that several exporters agree, and none has to
+be told of a run that died. Labels hold names of tables and jobs, and states: nothing that a source
+or an error has said.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import LogdrivenError
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.definitions import Kind, code_of
+from logdriven_dagster.model.logs import OpenWindow, TableLog
+from logdriven_dagster.planning import Verdict, freshness, unfinished_windows, watermark
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.history.logs import standing
+from logdriven_dagster.runlog.jobs.history import latest_runs
+from logdriven_dagster.runlog.observed.activity import Ended, Today, failing_for
+
+logger = logging.getLogger(__name__)
+
+_TABLE, _JOB = ["project", "table"], ["project", "job_name"]
+_GAUGES: Mapping[str, str] = {
+    "lag_seconds": "Seconds between the clock and the end of the windows done without a gap",
+    "pending_windows": "Windows that are due and not done",
+    "failed_windows": "Windows whose latest attempt failed",
+    "running_windows": "Windows that are running",
+    "oldest_failure_seconds": "For how long a window has been failing that has not succeeded since",
+    "fresh": "1 if the newest window that should be done is, else 0; only tables with `fresh`",
+    "overdue_seconds": "For how long a window should have been done; only tables with `fresh`",
+}
+_SUMS: Mapping[str, tuple[str, Callable[[Ended], float]]] = {
+    "attempt_seconds": ("Seconds that attempts took", lambda ended: ended.seconds),
+    "rows_read": ("Rows that sources delivered to published windows", lambda e: e.rows_read),
+    "rows_written": ("Rows of published windows", lambda ended: ended.rows_written),
+    "retries": ("Tries that followed a failed one", lambda ended: ended.retries),
+    "lease_takeovers": ("Attempts whose runners had died", lambda ended: ended.takeovers),
+}
+_JOBS: Mapping[str, str] = {
+    "running": "1 while a run of the job is running, else 0",
+    "last_run_success": "1 if its newest run succeeded, else 0; none while it is running",
+    "last_run_seconds": "How long its newest run took, or has taken",
+    "last_run_timestamp_seconds": "When its newest run began, in seconds of the epoch",
+}
+_COUNTED = (Status.SUCCESS, Status.FAILURE)
+"""Statuses of attempts that are told even if there are none, so that the first one is seen."""
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The metrics of a project: a collector, as Prometheus's client calls what it asks for them."""
+
+    run_log: RunLog
+    in_force: Callable[[], Project]
+    today: Today
+
+    def text(self) -> str:
+        """All of them in Prometheus's text format."""
+        text: str = generate_latest(self.registry).decode()
+        return text
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """A registry of these metrics alone."""
+        registry = CollectorRegistry()
+        registry.register(cast("Collector", self))
+        return registry
+
+    def describe(self) -> Iterable[Metric]:
+        """Describe nothing: a registry would else collect once when this is registered."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """Read the log and compute everything; where it cannot be read, that is all that is told.
+
+        A server would else show the error with all its causes.
+        """
+        up = GaugeMetricFamily("logdriven_up", "1 if the run log could be read, else 0")
+        try:
+            project = self.in_force()
+            seen = self.run_log.ask(lambda conn: _Seen.of(conn, project, self.today))
+        except LogdrivenError as error:
+            logger.warning("The run log was not read: %s", redact(str(error)))
+            up.add_metric([], 0)
+            yield up
+            return
+        up.add_metric([], 1)
+        yield up
+        now = datetime.now(project.zone)
+        yield from _of_tables(project, seen, now)
+        yield from _of_attempts(project, seen.ended)
+        yield from _of_jobs(project, seen.runs, now)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What one look at the log found."""
+
+    logs: Mapping[str, TableLog]
+    failing: Mapping[int, float]
+    """Attempt at the oldest failed window of a table → since when that fails."""
+    ended: Iterable[Ended]
+    runs: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, conn: Connection, project: Project, today: Today) -> "_Seen":
+        logs = standing(conn, list(project.tables.values()))
+        oldest = [failed[0].job_id for failed in map(_failed, logs.values()) if failed]
+        codes = [code_of(project.name, Kind.JOB, name) for name in project.jobs]
+        return cls(
+            logs,
+            failing_for(conn, oldest),
+            today.ended(conn),
+            latest_runs(conn, codes) if codes else {},
+        )
+
+
+def _of_tables(project: Project, seen: _Seen, now: datetime) -> Iterator[Metric]:
+    families = {
+        name: GaugeMetricFamily(f"logdriven_table_{name}", text, labels=_TABLE)
+        for name, text in _GAUGES.items()
+    }
+    for name, table in project.tables.items():
+        for gauge, value in _gauges(table, seen, now):
+            families[gauge].add_metric([project.name, name], value)
+    yield from families.values()
+
+
+def _gauges(table: TableConfig, seen: _Seen, now: datetime) -> Iterator[tuple[str, float]]:
+    log = seen.logs[table.table]
+    lag = _lag(table, log, now)
+    if lag is not None:
+        yield "lag_seconds", lag
+    yield "pending_windows", len(unfinished_windows(table, log, now))
+    failed = _failed(log)
+    yield "failed_windows", len(failed)
+    yield "running_windows", sum(item.status is Status.RUNNING for item in log.open)
+    if failed and failed[0].job_id in seen.failing:
+        yield "oldest_failure_seconds", seen.failing[failed[0].job_id]
+    found = freshness(table, log, now)
+    if found is not None:
+        yield "fresh", int(found.verdict is Verdict.FRESH)
+        yield "overdue_seconds", found.overdue(now).total_seconds()
+
+
+def _lag(table: TableConfig, log: TableLog, now: datetime) -> float | None:
+    """Seconds behind the clock; of slices since their source was read; None: never."""
+    if table.is_sliced:
+        return None if log.last is None else _seconds(now.timestamp() - log.last.now.timestamp())
+    reached, grid = watermark(table, log), table.grid
+    assert isinstance(reached, datetime)
+    until = now.timestamp()
+    if grid.end is not None:
+        until = min(until, grid.bound(grid.index(grid.end)).timestamp())
+    return _seconds(until - reached.timestamp())
+
+
+def _seconds(length: float) -> float:
+    return max(round(length, 3), 0.0)
+
+
+def _failed(log: TableLog) -> list[OpenWindow]:
+    return [item for item in log.open if item.status is Status.FAILURE]
+
+
+def _of_attempts(project: Project, ended: Iterable[Ended]) -> Iterator[Metric]:
+    """Counters of every table, also of those that have done nothing yet: a rate needs their 0."""
+    found = {(name, status.value): 0.0 for name in project.tables for status in _COUNTED}
+    sums = {name: dict.fromkeys(_SUMS, 0.0) for name in project.tables}
+    for each in ended:
+        if each.table in sums:
+            found[each.table, each.status] = each.attempts
+            for name, (_, value) in _SUMS.items():
+                sums[each.table][name] += value(each)
+    attempts = CounterMetricFamily(
+        "logdriven_attempts", "Attempts that ended", labels=[*_TABLE, "status"]
+    )
+    for (table, status), number in found.items():
+        attempts.add_metric([project.name, table, status], number)
+    yield attempts
+    for name, (text, _) in _SUMS.items():
+        family = CounterMetricFamily(f"logdriven_{name}", text, labels=_TABLE)
+        for table, of in sums.items():
+            family.add_metric([project.name, table], round(of[name], 3))
+        yield family
+
+
+def _of_jobs(
+    project: Project, runs: Mapping[str, Mapping[str, Any]], now: datetime
+) -> Iterator[Metric]:
+    families = {
+        name: GaugeMetricFamily(f"logdriven_job_{name}", text, labels=_JOB)
+        for name, text in _JOBS.items()
+    }
+    for name, run in runs.items():
+        for gauge, value in _gauges_of_job(run, now):
+            families[gauge].add_metric([project.name, name], value)
+    yield from families.values()
+
+
+def _gauges_of_job(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, float]]:
+    began = datetime.fromisoformat(run["begin_time"])
+    ended = datetime.fromisoformat(run["end_time"]) if run["end_time"] else now
+    is_running = run["status"] == Status.RUNNING.value and not run["expired"]
+    yield "running", int(is_running)
+    if not is_running:
+        yield "last_run_success", int(run["status"] == Status.SUCCESS.value)
+    yield "last_run_seconds", _seconds(ended.timestamp() - began.timestamp())
+    yield "last_run_timestamp_seconds", began.timestamp()

@@ -1,0 +1,181 @@
+"""What attempts did lately: rows, seconds, retries and takeovers of each table, for metrics.
+
+Read by the index of the moments of ending, so that the cost follows what ended lately.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, case, func, select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.runlog.observed.mirror import present
+from logdriven_dagster.runlog.schema.attempts import job_log, step_log
+from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, chunks
+from logdriven_dagster.runlog.sql.clock import (
+    elapsed_seconds,
+    not_in_future,
+    since,
+    utc_now,
+)
+from logdriven_dagster.runlog.sql.unindexed import unindexed
+
+_SETTLED = timedelta(minutes=10)
+"""Transactions that end attempts are shorter: what ended before that is all there."""
+_DONE, _FAILED = Status.SUCCESS.value, Status.FAILURE.value
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Attempts of a table that ended with one status, added up."""
+
+    table: str
+    status: str
+    attempts: int
+    seconds: float
+    retries: int
+    """Failed tries within them that were tried again, and those that followed a failure."""
+    takeovers: int
+    """Those whose leases ran out, or whose processes were gone."""
+    rows_read: int = 0
+    rows_written: int = 0
+
+    def __add__(self, other: "Ended") -> "Ended":
+        return Ended(
+            self.table,
+            self.status,
+            self.attempts + other.attempts,
+            self.seconds + other.seconds,
+            self.retries + other.retries,
+            self.takeovers + other.takeovers,
+            self.rows_read + other.rows_read,
+            self.rows_written + other.rows_written,
+        )
+
+
+class Today:
+    """What ended since midnight, UTC, by the log's clock; hours that are over are read once."""
+
+    def __init__(self) -> None:
+        self._settled: dict[tuple[str, str], Ended] = {}
+        self._midnight = self._until = datetime(1970, 1, 1)
+        self._lock = Lock()
+
+    def ended(self, conn: Connection) -> Collection[Ended]:
+        """The sums for each table and status."""
+        with self._lock:  # several scrapers may ask at once
+            return self._ended(conn, present(conn))
+
+    def _ended(self, conn: Connection, now: datetime) -> Collection[Ended]:
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        hour = (now - _SETTLED).replace(minute=0, second=0, microsecond=0)
+        if midnight != self._midnight:
+            self._settled, self._midnight, self._until = {}, midnight, midnight
+        if hour > self._until:
+            self._settled = _together(self._settled, _between(conn, self._until, hour))
+            self._until = hour
+        return _together(self._settled, _between(conn, self._until, None)).values()
+
+
+def _together(
+    found: Mapping[tuple[str, str], Ended], more: Iterable[Ended]
+) -> dict[tuple[str, str], Ended]:
+    together = dict(found)
+    for each in more:
+        key = (each.table, each.status)
+        together[key] = together[key] + each if key in together else each
+    return together
+
+
+def _between(conn: Connection, start: datetime, end: datetime | None) -> Iterator[Ended]:
+    rows = {row.job_name: row for row in conn.execute(_counts(start, end))}
+    for row in conn.execute(_attempts(start, end)):
+        counted = rows.get(row.job_name) if row.status == _DONE else None
+        yield Ended(
+            row.job_name,
+            row.status,
+            row.attempts,
+            float(row.seconds or 0),
+            int(row.retries),
+            int(row.takeovers),
+            int(counted.rows_read or 0) if counted else 0,
+            int(counted.rows_written or 0) if counted else 0,
+        )
+
+
+def _within(start: datetime, end: datetime | None) -> ColumnElement[bool]:
+    span = job_log.c.job_end_time >= start
+    before = not_in_future(job_log.c.job_end_time) if end is None else job_log.c.job_end_time < end
+    return and_(span, before)
+
+
+def _attempts(start: datetime, end: datetime | None) -> Select[Any]:
+    failed = job_log.c.status == _FAILED
+    # A failure's last try was not tried again within its attempt.
+    within = job_log.c.error_count - case((failed & (job_log.c.error_count > 0), 1), else_=0)
+    behind = case((job_log.c.failures > 0, 1), else_=0)
+    lost = case((failed & job_log.c.lease_expires_at.is_not(None), 1), else_=0)
+    return (
+        select(
+            job_log.c.job_name,
+            job_log.c.status,
+            func.count().label("attempts"),
+            func.sum(elapsed_seconds(job_log.c.job_start_time, job_log.c.job_end_time)).label(
+                "seconds"
+            ),
+            func.sum(within + behind).label("retries"),
+            func.sum(lost).label("takeovers"),
+        )
+        .where(_within(start, end))
+        .group_by(job_log.c.job_name, job_log.c.status)
+    )
+
+
+def _counts(start: datetime, end: datetime | None) -> Select[Any]:
+    """Rows of published windows, by table."""
+    return (
+        select(
+            job_log.c.job_name,
+            func.sum(step_log.c.source_count).label("rows_read"),
+            func.sum(step_log.c.success_count).label("rows_written"),
+        )
+        .join_from(job_log, step_log, job_log.c.job_id == step_log.c.job_id)
+        .where(_within(start, end), unindexed(job_log.c.status) == _DONE)
+        .group_by(job_log.c.job_name)
+    )
+
+
+def failing_for(conn: Connection, job_ids: Sequence[int]) -> dict[int, float]:
+    """Attempt → for how many seconds its window has been failing, by the log's clock.
+
+    `job_ids` are latest attempts that failed. What came before the window's last success is over.
+    """
+    latest, earlier, success = (job_log.alias(name) for name in ("latest", "earlier", "success"))
+    over = (
+        select(success.c.job_id)
+        .where(
+            success.c.job_schedule_id == earlier.c.job_schedule_id,
+            success.c.job_id > earlier.c.job_id,
+            success.c.status.in_((_DONE, Status.SKIPPED.value)),
+        )
+        .exists()
+    )
+    query = (
+        select(
+            latest.c.job_id,
+            func.min(earlier.c.job_end_time).label("first"),
+            utc_now().label("read_at"),
+        )
+        .join_from(latest, earlier, latest.c.job_schedule_id == earlier.c.job_schedule_id)
+        .where(earlier.c.status == _FAILED, earlier.c.job_end_time.is_not(None), ~over)
+        .group_by(latest.c.job_id)
+    )
+    found = {}
+    for part in chunks(job_ids, LOOKED_UP):
+        for row in conn.execute(query.where(latest.c.job_id.in_(part))):
+            found[row.job_id] = (since(row.first, row.read_at) or timedelta(0)).total_seconds()
+    return found
