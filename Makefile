@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo demo-orders demo-events demo-lake ui picture reference check test test-spark test-core test-lake faults test-hosts bench clean
+.PHONY: help install demo demo-orders demo-events demo-lake ui picture reference docs check test test-spark test-core test-lake faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -67,6 +67,10 @@ picture: $(VENV)/.installed-dev demo ## draw the README's picture of the demo in
 
 reference: $(VENV)/.installed-dev ## write docs/reference.md anew, from the models of the files
 	$(BIN)/python -m scripts.reference
+
+docs: $(VENV)/.installed-dev ## build the documentation as a site, in site/; a warning is an error
+	$(UV_INSTALL) --group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 
 check: $(VENV)/.installed-dev ## lint, types, direction of imports
 	$(BIN)/ruff check
@@ -137,4 +141,4 @@ bench: $(VENV)/.installed-dev ## compare with Spark, SQLMesh, dbt; ROUNDS=3 ONLY
 	$(BIN)/python -m benchmarks --scale $(SCALE) --only '$(ONLY)' $(if $(ROUNDS),--rounds $(ROUNDS))
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(VENV)-spark-* $(CORE) $(DEMO) $(DEMO)-orders $(DEMO)-events $(DEMO)-lake .servers .bench dist build *.egg-info
+	rm -rf $(VENV) $(VENV)-spark-* $(CORE) $(DEMO) $(DEMO)-orders $(DEMO)-events $(DEMO)-lake .servers .bench site dist build *.egg-info

@@ -8,6 +8,7 @@ compile() {
     .venv/bin/uv pip compile "$@" --universal --python-version 3.10 --upgrade --generate-hashes \
         --no-emit-index-url --no-annotate --no-header --quiet
 }
-compile pyproject.toml core/pyproject.toml --all-extras --group dev --output-file constraints.txt
+compile pyproject.toml core/pyproject.toml --all-extras --group dev --group docs \
+    --output-file constraints.txt
 printf 'hatchling\nsetuptools\nwheel\n' | compile - --output-file scripts/build.txt
 echo uv | compile - --output-file scripts/uv.txt

@@ -30,7 +30,7 @@ from logdriven_dagster.config.models.types.targets import TableTarget, Target
 PAGE = Path(__file__).resolve().parents[1] / "docs/reference.md"
 
 SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
-    "The project: logdriven.yaml": {
+    "The project: `logdriven.yaml`": {
         "logdriven.yaml": project.ProjectConfig,
         "defaults": project.Defaults,
         "connections": project.ConnectionConfig,
@@ -44,7 +44,7 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "recipients: apprise": notifications.AppriseRecipient,
         "notify": notifications.NotifyRule,
     },
-    "A table: tables/**/*.yaml": {
+    "A table: `tables/**/*.yaml`": {
         "table": tables.TableConfig,
         "settings": Settings,
         "depends_on": tables.Dependency,
@@ -79,7 +79,7 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "target: parquet, orc, csv, json": files.FileTarget,
         "target: kafka": kafka.KafkaTarget,
     },
-    "A job: jobs/*.yaml": {
+    "A job: `jobs/*.yaml`": {
         "job: standard": jobs.StandardJob,
         "relations": jobs.Relation,
         "job: maintenance": jobs.MaintenanceJob,

@@ -1,4 +1,4 @@
-"""Every command of the README runs as it stands, in a fresh copy of what a clone holds."""
+"""Every command of the README and the tutorial runs as it stands, in a fresh folder."""
 
 import os
 import re
@@ -19,22 +19,43 @@ ELSEWHERE = {
     "make demo": "tests/setup/test_readme.py",
     "make ui": "tests/ui/test_command.py",
     "logdriven ui": "tests/ui/test_command.py",
-    "make demo-orders demo-events": "tests/examples",
-    "make test": "it runs this test",
     "make install": "every test runs in what it installs",
+    "python3 -m venv .venv && source .venv/bin/activate": "every test runs in one",
+    "pip install '/path/to/this/clone[java]'": "tests/setup/test_core.py",
 }
 """Commands that take long or do not end, and what runs them."""
 
 
+_BLOCK = re.compile(r"^```(\w+)(?: title=\"(.+?)\")?\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
 def blocks() -> Iterator[list[str]]:
-    """The commands of each console block, without comments and output."""
-    for text in re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
-        yield [re.sub(r"\s+#.*", "", line[2:]) for line in text.splitlines() if line[:2] == "$ "]
+    """The commands of each console block of the README, without comments and output."""
+    for kind, _, text in _BLOCK.findall((ROOT / "README.md").read_text()):
+        if kind == "console":
+            yield [re.sub(r"\s+#.*", "", line) for line in shown(text)]
+
+
+def shown(text: str) -> list[str]:
+    return [line[2:] for line in text.splitlines() if line[:2] == "$ "]
 
 
 def script(commands: list[str]) -> str:
-    parts = [part.strip() for line in commands for part in line.split("&&")]
+    lines = [line for line in commands if line not in ELSEWHERE]
+    parts = [part.strip() for line in lines for part in line.split("&&")]
     return "\n".join(part for part in parts if part not in ELSEWHERE)
+
+
+def tutorial() -> Iterator[str]:
+    """What one does by the tutorial: its commands, and its files by their titles."""
+    for kind, title, text in _BLOCK.findall((ROOT / "docs/tutorial.md").read_text()):
+        if title:
+            yield f"cat > {title} <<'END'\n{text}END"
+        elif kind == "console":
+            for line in shown(text):
+                command, _, comment = (part.strip() for part in line.partition(" #"))
+                ran = script([command])
+                yield f"if {ran}; then exit 9; fi" if comment == "fails" else ran
 
 
 @dataclass(frozen=True)
@@ -89,21 +110,37 @@ def test_every_flight_of_january_arrives_and_a_second_run_finds_nothing_to_do(
     assert "Nothing to do" in demonstrated.second
 
 
-@pytest.mark.parametrize("commands", [pytest.param(b, id=b[0]) for b in blocks()])
-def test_the_commands_of_a_block_run_as_they_stand(clone: Path, commands: list[str]) -> None:
-    where = clone / ".demo" if commands[0] == "logdriven run" else clone
+def by_hand(where: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """What a shell makes of commands that somebody types, with little in its environment."""
     keep = {"PATH", "HOME", "LANG", "TMPDIR", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "XDG_CACHE_HOME"}
     environment = {name: value for name, value in os.environ.items() if name in keep}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    ran = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script(commands)],
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
         cwd=where,
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize("commands", [pytest.param(b, id=b[0]) for b in blocks()])
+def test_the_commands_of_a_block_run_as_they_stand(clone: Path, commands: list[str]) -> None:
+    where = clone / ".demo" if commands[0] == "logdriven run" else clone
+    ran = by_hand(where, script(commands))
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_tutorial_leads_from_an_empty_folder_to_two_tables(tmp_path: Path) -> None:
+    ran = by_hand(tmp_path, "\n".join(tutorial()))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "line 5: column amount holds 'soon'" in ran.stdout
+    counts = demo.finished(load_project(tmp_path / "shop"))
+    assert {name: (windows, written) for name, (windows, _, written) in counts.items()} == {
+        "ods.orders": (3, 5),
+        "dws.daily_sales": (3, 5),
+    }
 
 
 @pytest.mark.parametrize("place", sorted({p for p in ELSEWHERE.values() if "/" in p}))
