@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo demo-orders demo-events demo-lake ui picture reference docs check test test-spark test-core test-lake faults test-hosts bench clean
+.PHONY: help install demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-spark test-core test-wheel test-lake faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -111,6 +111,18 @@ test-core: $(VENV)/.installed-dev ## a host of logdriven_dagster-core[client], w
 	VIRTUAL_ENV=$(CORE)/venv $(UV) "$$(ls $(CORE)/dist/*.whl)[client]"
 	LOGDRIVEN_TEST_CORE=$(CORE)/venv $(BIN)/python -m pytest tests/setup/test_core.py
 
+dist: $(VENV)/.installed ## build what is published into dist/: wheels of both packages, and the source
+	rm -rf dist
+	$(BIN)/uv build --quiet . --out-dir dist --build-constraint scripts/build.txt
+	$(BIN)/uv build --quiet --wheel core --out-dir dist --build-constraint scripts/build.txt
+
+WHEEL := .wheel
+test-wheel: $(VENV)/.installed-dev dist ## install the built wheel into a clean environment, and run a new project with it
+	rm -rf $(WHEEL)
+	$(PYTHON) -m venv --without-pip $(WHEEL)
+	VIRTUAL_ENV=$(WHEEL) $(UV) "$$(ls dist/logdriven_dagster-[0-9]*.whl)[postgres$(JAVA)]"
+	LOGDRIVEN_TEST_WHEEL=$(WHEEL) $(BIN)/python -m pytest tests/setup/test_release.py
+
 test-lake: $(VENV)/.installed-dev ## the engine's tests on S3, and Iceberg's over REST, Glue and Hive
 	scripts/test_packages.sh
 	LOGDRIVEN_TEST_STORAGE=s3 $(BIN)/python -m pytest $(TWO) tests/engine
@@ -141,4 +153,4 @@ bench: $(VENV)/.installed-dev ## compare with Spark, SQLMesh, dbt; ROUNDS=3 ONLY
 	$(BIN)/python -m benchmarks --scale $(SCALE) --only '$(ONLY)' $(if $(ROUNDS),--rounds $(ROUNDS))
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(VENV)-spark-* $(CORE) $(DEMO) $(DEMO)-orders $(DEMO)-events $(DEMO)-lake .servers .bench site dist build *.egg-info
+	rm -rf $(VENV) $(VENV)-spark-* $(CORE) $(WHEEL) $(DEMO) $(DEMO)-orders $(DEMO)-events $(DEMO)-lake .servers .bench site dist build *.egg-info

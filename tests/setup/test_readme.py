@@ -21,7 +21,7 @@ ELSEWHERE = {
     "logdriven ui": "tests/ui/test_command.py",
     "make install": "every test runs in what it installs",
     "python3 -m venv .venv && source .venv/bin/activate": "every test runs in one",
-    "pip install '/path/to/this/clone[java]'": "tests/setup/test_core.py",
+    "pip install '/path/to/this/clone[java]'": "tests/setup/test_release.py",
 }
 """Commands that take long or do not end, and what runs them."""
 
