@@ -102,7 +102,7 @@ class Measured:
         return next(self.runner.plan(self.now).ready(), None)
 
     def _exporter(self) -> Metrics:
-        return Metrics(self.log, self.runner.in_force, Today())
+        return Metrics(self.log, self.runner.judged_project, Today())
 
     def _statuses(self, conn: sa.Connection) -> object:
         return history.latest_statuses(conn, self.project.tables)

@@ -109,19 +109,19 @@ class Runner:
 
     def freshness(self, now: datetime) -> dict[str, Freshness]:
         """Table → how it stands against the clock, of those with `fresh`. Changes nothing."""
-        return freshness.judged(self.run_log, self._asked_to_be_fresh(), now)
+        return freshness.judged(self.run_log, self.judged_project(), now)
 
     def watch_freshness(self, now: datetime) -> dict[str, Freshness]:
         """How tables stand against the clock; who is to know of a change is told.
 
         `now` is the time of the machine: at an older one everything was fresh.
         """
-        project = self._asked_to_be_fresh()
+        project = self.judged_project()
         found = freshness.judged(self.run_log, project, now)
         freshness.tell(self.outbox, project, found)
         return found
 
-    def _asked_to_be_fresh(self) -> Project:
+    def judged_project(self) -> Project:
         """The project with settings in force, which are not read where no table has `fresh`."""
         asked = any(table.fresh is not None for table in self.project.tables.values())
         return self.in_force() if asked else self.project

@@ -14,7 +14,7 @@ HISTORY = {
     "batch_archive",
     "job_run",
 }
-ALIASES = {"older", "up", "down", "j", "l", "n"}
+ALIASES = {"older", "up", "down", "j", "l", "n", "latest", "earlier", "success"}
 
 
 def of_sqlite(conn: sa.Connection, text: str, values: Any) -> Iterator[str]:

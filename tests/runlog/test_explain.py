@@ -21,6 +21,7 @@ from benchmarks.scale import claim_undone
 from logdriven_dagster.config.derived.processes import processes_of
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.execution.reports.metrics import Metrics
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.execution.window.claiming import claim_windows
 from logdriven_dagster.execution.window.journal import Journal
@@ -34,6 +35,7 @@ from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.history import refreshes
 from logdriven_dagster.runlog.observed import reports
+from logdriven_dagster.runlog.observed.activity import Today
 from logdriven_dagster.runlog.observed.mirror import ended_since
 from logdriven_dagster.runlog.schema.attempts import (
     job_log,
@@ -201,6 +203,15 @@ def test_a_report_reads_what_ran_since(world):
     assert world.explained(report) == []
 
 
+def scrape(world: World) -> Callable[[], object]:
+    """What an exporter does that is asked for the first time."""
+    return lambda: Metrics(world.runner.run_log, lambda: world.project, Today()).text()
+
+
+def test_metrics_read_what_ended_today(world):
+    assert world.explained(scrape(world)) == []
+
+
 LONGER = Shape(tables=60, windows=1000)
 
 
@@ -234,6 +245,11 @@ def test_the_work_of_the_database_does_not_grow_with_the_history(world, longer):
         ask(lambda conn: conn.execute(sa.text("SELECT * FROM v_job_log")).all())
 
     short, long = (of.rows_read(lambda of=of: tick(of)) for of in (world, longer))
+    assert long < 1.2 * short
+
+
+def test_nor_does_that_of_metrics(world, longer):
+    short, long = (of.rows_read(scrape(of)) for of in (world, longer))
     assert long < 1.2 * short
 
 

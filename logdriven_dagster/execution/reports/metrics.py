@@ -64,7 +64,8 @@ class Metrics:
     """The metrics of a project: a collector, as Prometheus's client calls what it asks for them."""
 
     run_log: RunLog
-    in_force: Callable[[], Project]
+    project: Callable[[], Project]
+    """The project with the settings by which freshness is judged."""
     today: Today
 
     def text(self) -> str:
@@ -90,7 +91,7 @@ class Metrics:
         """
         up = GaugeMetricFamily("logdriven_up", "1 if the run log could be read, else 0")
         try:
-            project = self.in_force()
+            project = self.project()
             seen = self.run_log.ask(lambda conn: _Seen.of(conn, project, self.today))
         except LogdrivenError as error:
             logger.warning("The run log was not read: %s", redact(str(error)))

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, select
+from sqlalchemy import ColumnElement, Select, case, func, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Status
@@ -92,9 +92,7 @@ def _together(
 
 
 def _between(conn: Connection, start: datetime, end: datetime | None) -> Iterator[Ended]:
-    rows = {row.job_name: row for row in conn.execute(_counts(start, end))}
     for row in conn.execute(_attempts(start, end)):
-        counted = rows.get(row.job_name) if row.status == _DONE else None
         yield Ended(
             row.job_name,
             row.status,
@@ -102,18 +100,14 @@ def _between(conn: Connection, start: datetime, end: datetime | None) -> Iterato
             float(row.seconds or 0),
             int(row.retries),
             int(row.takeovers),
-            int(counted.rows_read or 0) if counted else 0,
-            int(counted.rows_written or 0) if counted else 0,
+            int(row.rows_read or 0),
+            int(row.rows_written or 0),
         )
 
 
-def _within(start: datetime, end: datetime | None) -> ColumnElement[bool]:
-    span = job_log.c.job_end_time >= start
-    before = not_in_future(job_log.c.job_end_time) if end is None else job_log.c.job_end_time < end
-    return and_(span, before)
-
-
 def _attempts(start: datetime, end: datetime | None) -> Select[Any]:
+    ended = job_log.c.job_end_time
+    before = not_in_future(ended) if end is None else ended < end
     failed = job_log.c.status == _FAILED
     # A failure's last try was not tried again within its attempt.
     within = job_log.c.error_count - case((failed & (job_log.c.error_count > 0), 1), else_=0)
@@ -124,29 +118,25 @@ def _attempts(start: datetime, end: datetime | None) -> Select[Any]:
             job_log.c.job_name,
             job_log.c.status,
             func.count().label("attempts"),
-            func.sum(elapsed_seconds(job_log.c.job_start_time, job_log.c.job_end_time)).label(
-                "seconds"
-            ),
+            func.sum(elapsed_seconds(job_log.c.job_start_time, ended)).label("seconds"),
             func.sum(within + behind).label("retries"),
             func.sum(lost).label("takeovers"),
+            func.sum(_of_steps(step_log.c.source_count)).label("rows_read"),
+            func.sum(_of_steps(step_log.c.success_count)).label("rows_written"),
         )
-        .where(_within(start, end))
-        .group_by(job_log.c.job_name, job_log.c.status)
+        .where(ended >= start, before)
+        # SQLite would else read the whole log, in the order of the groups.
+        .group_by(unindexed(job_log.c.job_name), unindexed(job_log.c.status))
     )
 
 
-def _counts(start: datetime, end: datetime | None) -> Select[Any]:
-    """Rows of published windows, by table."""
-    return (
-        select(
-            job_log.c.job_name,
-            func.sum(step_log.c.source_count).label("rows_read"),
-            func.sum(step_log.c.success_count).label("rows_written"),
-        )
-        .join_from(job_log, step_log, job_log.c.job_id == step_log.c.job_id)
-        .where(_within(start, end), unindexed(job_log.c.status) == _DONE)
-        .group_by(job_log.c.job_name)
-    )
+def _of_steps(count: ColumnElement[int]) -> ColumnElement[int]:
+    """The sum of a count over the steps of a published attempt.
+
+    Not by a join: databases would read all steps for what ended on a busy day.
+    """
+    total = select(func.sum(count)).where(step_log.c.job_id == job_log.c.job_id)
+    return case((job_log.c.status == _DONE, total.correlate(job_log).scalar_subquery()), else_=0)
 
 
 def failing_for(conn: Connection, job_ids: Sequence[int]) -> dict[int, float]:
@@ -160,7 +150,7 @@ def failing_for(conn: Connection, job_ids: Sequence[int]) -> dict[int, float]:
         .where(
             success.c.job_schedule_id == earlier.c.job_schedule_id,
             success.c.job_id > earlier.c.job_id,
-            success.c.status.in_((_DONE, Status.SKIPPED.value)),
+            unindexed(success.c.status).in_((_DONE, Status.SKIPPED.value)),
         )
         .exists()
     )
@@ -171,7 +161,7 @@ def failing_for(conn: Connection, job_ids: Sequence[int]) -> dict[int, float]:
             utc_now().label("read_at"),
         )
         .join_from(latest, earlier, latest.c.job_schedule_id == earlier.c.job_schedule_id)
-        .where(earlier.c.status == _FAILED, earlier.c.job_end_time.is_not(None), ~over)
+        .where(unindexed(earlier.c.status) == _FAILED, earlier.c.job_end_time.is_not(None), ~over)
         .group_by(latest.c.job_id)
     )
     found = {}
