@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 from logdriven_dagster.model.attempts import OnRunning
 
 if TYPE_CHECKING:
+    from logdriven_dagster.cli.shown.progress import Output
     from logdriven_dagster.config import Project
     from logdriven_dagster.config.models.settings import RetryVersion
     from logdriven_dagster.config.models.tables import BatchSize
@@ -41,6 +43,22 @@ NowOption = Annotated[
 ]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON and nothing else to standard output.")
+]
+
+
+class LogFormat(str, Enum):
+    """What a run writes to standard output while it runs."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+LogFormatOption = Annotated[
+    LogFormat,
+    typer.Option(
+        "--log-format",
+        help="json: a line of JSON for each attempt that has ended, and nothing else.",
+    ),
 ]
 TablesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="TABLES", help="Tables or jobs; all by default.")
@@ -81,6 +99,13 @@ ExcludeStepsOption = Annotated[
     list[str] | None,
     typer.Option("--exclude-steps", metavar="A,B", help="Leave these steps out; may be repeated."),
 ]
+
+
+def output_of(as_json: bool, log_format: LogFormat) -> "Output":
+    """What `--json` and `--log-format` say together of standard output."""
+    if as_json and log_format is LogFormat.JSON:
+        raise typer.BadParameter("--json and --log-format json exclude each other")
+    return "json" if as_json else "log" if log_format is LogFormat.JSON else "text"
 
 
 def open_project(folder: str | None) -> "Project":

@@ -2,15 +2,17 @@
 
 import sys
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from logdriven_dagster.cli.commands.run import TerminatedError, terminable
 from logdriven_dagster.cli.options import (
     JsonOption,
+    LogFormat,
+    LogFormatOption,
     MaxParallelOption,
     NowOption,
     OverrideOption,
@@ -18,13 +20,15 @@ from logdriven_dagster.cli.options import (
     RecordedOption,
     open_in_force,
     open_to_run,
+    output_of,
     parse_overrides,
     retry_version,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator, Iterator
 
+    from logdriven_dagster.cli.shown.progress import Output
     from logdriven_dagster.config import Project
     from logdriven_dagster.execution.events import JobEvent
 
@@ -63,11 +67,13 @@ def run(
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run a job once; a maintenance job goes on at the step that failed."""
     from logdriven_dagster.execution.arguments import JobArguments
     from logdriven_dagster.execution.jobs.standard import run_job
 
+    output = output_of(as_json, log_format)
     arguments = JobArguments(
         kind.value if kind else None,
         overrides=parse_overrides(override),
@@ -78,10 +84,10 @@ def run(
         retry_version=retry_version(recorded),
     )
     runner, clock = open_to_run("job run", project, now)
-    _watch(name, run_job(runner, name, clock, arguments), as_json=as_json)
+    _watch(name, run_job(runner, name, clock, arguments), output)
 
 
-def _watch(name: str, events: "Generator[JobEvent]", *, as_json: bool) -> None:
+def _watch(name: str, events: "Generator[JobEvent]", output: "Output") -> None:
     """Run and show it; exits with 1 if the job failed, 130 or 143 if it was interrupted."""
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.cli.shown.jobs import JobTally
@@ -89,26 +95,35 @@ def _watch(name: str, events: "Generator[JobEvent]", *, as_json: bool) -> None:
     tally = JobTally(name)
     interrupted = 0
     try:
-        with terminable(), closing(events):
-            if as_json:
-                with rendering.only_json():
-                    for event in events:
-                        tally.add(event)
-            else:
-                for event in events:
-                    tally.add(event)
-                    _show(event)
+        with terminable(), _display(output) as show, closing(events):
+            for event in events:
+                tally.add(event)
+                show(event)
     except TerminatedError:
         interrupted = 143
     except KeyboardInterrupt:
         interrupted = 130
-    if as_json:
+    if output == "json":
         rendering.print_json(tally.as_json())
-    else:
+    elif output == "text":
         rendering.print_line(tally.sentence())
+    elif tally.exit_code and not interrupted:
+        rendering.print_error(tally.sentence())
     if interrupted:
         rendering.print_error(f"interrupted; run {tally.job_run_id} is logged as DISCARDED")
     raise typer.Exit(interrupted or tally.exit_code)
+
+
+@contextmanager
+def _display(output: "Output") -> "Iterator[Callable[[JobEvent], None]]":
+    """What shows each event, while standard output holds what it should."""
+    from logdriven_dagster.cli.shown import progress
+
+    if output == "text":
+        yield _show
+    else:
+        with progress.display(output, lambda: 0) as show:
+            yield cast("Callable[[JobEvent], None]", show)
 
 
 def _show(event: "JobEvent") -> None:

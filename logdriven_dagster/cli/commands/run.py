@@ -15,6 +15,8 @@ from logdriven_dagster.cli.options import (
     ExcludeStepsOption,
     FromStepOption,
     JsonOption,
+    LogFormat,
+    LogFormatOption,
     MaxParallelOption,
     NowOption,
     OnRunningOption,
@@ -23,6 +25,7 @@ from logdriven_dagster.cli.options import (
     RecordedOption,
     TablesArgument,
     open_to_run,
+    output_of,
     parse_duration,
     parse_time,
     run_arguments,
@@ -88,8 +91,10 @@ def run(
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Catch up: run what is pending, oldest first, upstreams before downstreams."""
+    output = output_of(as_json, log_format)
     mode, patience = _mode(once, latest_only), parse_duration(wait or "0 s", "--wait")
     arguments = run_arguments(
         override=override,
@@ -120,7 +125,7 @@ def run(
     )
     if now is None:
         events = _with_freshness(runner, events)
-    _watch(events, lambda: _pending(plan(), limit), as_json, lambda: plan().firsts())
+    _watch(events, lambda: _pending(plan(), limit), output, lambda: plan().firsts())
 
 
 def _with_freshness(runner: "Runner", events: "Generator[WindowEvent]") -> "Generator[WindowEvent]":
@@ -173,8 +178,10 @@ def refresh(
     project: ProjectOption = None,
     now: NowOption = None,
     as_json: JsonOption = False,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run the windows of a range again, finished or not, oldest first."""
+    output = output_of(as_json, log_format)
     arguments = run_arguments(
         override=override,
         from_step=from_step,
@@ -188,7 +195,7 @@ def refresh(
     find = _slices if runner.project.table(table).is_sliced else _windows
     windows = find(runner, table, start, end)
     events = runner.refresh_windows(table, windows, clock, arguments)
-    _watch(events, lambda: len(windows), as_json)
+    _watch(events, lambda: len(windows), output)
 
 
 def _windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":
@@ -219,14 +226,14 @@ def _slices(runner: "Runner", table: str, start: str, end: str) -> "Sequence[Tim
 def _watch(
     events: "Generator[WindowEvent]",
     total: Callable[[], int],
-    as_json: bool,
+    output: "Output",
     left: "Callable[[], Sequence[PlannedWindow]]" = tuple,
 ) -> NoReturn:
     """Run the windows and report them; exits with 1 if one failed, 130 or 143 if interrupted."""
     from logdriven_dagster.cli.shown.progress import display, report
     from logdriven_dagster.cli.shown.results import Tally
 
-    tally, output = Tally(), _output(as_json)
+    tally = Tally()
     try:
         with terminable(), display(output, total) as show, closing(events):
             for event in events:
@@ -244,10 +251,6 @@ def _watch(
         raise
     report(tally, output, left() if tally.is_idle else ())
     raise typer.Exit(tally.summary().exit_code)
-
-
-def _output(as_json: bool) -> "Output":
-    return "json" if as_json else "text"
 
 
 @contextmanager

@@ -9,12 +9,15 @@ from logdriven_dagster.cli.shown import rendering
 from logdriven_dagster.cli.shown.results import RunSummary, Tally, WindowResult, window_result
 from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.events import NeedUnmet, WindowEvent, WindowStarted
+from logdriven_dagster.execution.window.log_lines import lines_to
 from logdriven_dagster.planning import PlannedWindow, State
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-Output: TypeAlias = Literal["text", "json"]
+Output: TypeAlias = Literal["text", "json", "log"]
+"""For people; one document at the end; or a line of JSON for each attempt that has ended."""
+
 Show: TypeAlias = Callable[[WindowEvent], None]
 
 
@@ -24,6 +27,9 @@ def display(output: Output, total: Callable[[], int]) -> Iterator[Show]:
     if output == "json":
         with rendering.only_json():
             yield lambda _: None
+    elif output == "log":
+        with rendering.only_json() as stream, lines_to(stream):
+            yield tell_unmet
     elif sys.stdout.isatty():
         with _bar(total()) as show:
             yield show
@@ -54,6 +60,12 @@ def _bar(total: int) -> Iterator[Show]:
                 bars.console.print(_line(result))
 
         yield show
+
+
+def tell_unmet(event: object) -> None:
+    """Tell on standard error what is broken, for which reason some tables were not begun."""
+    if isinstance(event, NeedUnmet):
+        rendering.print_error(_unmet(event).plain)
 
 
 def show_line(event: WindowEvent) -> None:
@@ -109,11 +121,11 @@ def report(tally: Tally, output: Output, left: Sequence[PlannedWindow] = ()) -> 
     if output == "json":
         windows = [_left_json(planned) for planned in left]
         rendering.print_json(summary.as_json() | {"left": windows})
-    elif summary.results:
+    elif output == "text" and summary.results:
         _print_summary(summary)
         failed = (result.table for result in summary.results if result.status == "FAILURE")
         rendering.point_to_errors(failed)
-    elif not (tally.running or tally.unmet):
+    elif output == "text" and not (tally.running or tally.unmet):
         rendering.print_line("Nothing to do now:" if left else "Nothing to do.")
     if output == "text":
         for planned in left:

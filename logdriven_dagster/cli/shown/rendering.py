@@ -159,18 +159,22 @@ def _jsonable(value: object) -> object:
 
 
 @contextmanager
-def only_json() -> Iterator[None]:
-    """Send what anybody else writes to standard output (the JVM, a user's `print`) to stderr."""
+def only_json() -> Iterator[IO[str]]:
+    """Send what anybody else writes to standard output (the JVM, a user's `print`) to stderr.
+
+    What is given is a stream to standard output.
+    """
     sys.stdout.flush()
     try:
         descriptor = sys.stdout.fileno()
     except OSError:  # a test's stream; nobody else writes to it
-        yield
+        yield sys.stdout
         return
     kept = os.dup(descriptor)
     os.dup2(sys.stderr.fileno(), descriptor)
     try:
-        yield
+        with open(kept, "w", encoding="utf-8", closefd=False) as stream:
+            yield stream
     finally:
         sys.stdout.flush()
         os.dup2(kept, descriptor)

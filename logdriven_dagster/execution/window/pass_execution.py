@@ -33,6 +33,8 @@ from logdriven_dagster.execution.window.chain import Chain
 from logdriven_dagster.execution.window.discovery import SourceDiscovery, needs_discovery
 from logdriven_dagster.execution.window.journal import Journal, Lost, unsuccessful
 from logdriven_dagster.execution.window.leases import HeldLease
+from logdriven_dagster.execution.window.log_lines import log_interruption
+from logdriven_dagster.execution.window.open_lineage import tell_interruption
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.timeouts import Timeout
 from logdriven_dagster.execution.window.tries import Tries
@@ -101,6 +103,9 @@ class PassExecution:
         with suppress(AttemptLostError, RunLogError):
             why = str(cause) if isinstance(cause, UnmetNeedError) else type(cause).__name__
             self._end(Status.DISCARDED, f"interrupted: {why}", self.tries.failed)
+            step, application_id = self.chain.current_step, self.application_id
+            tell_interruption(self.attempts)
+            log_interruption(self.attempts, step, application_id, f"interrupted: {why}")
 
     def _run_in(self, engine: Engine) -> None:
         self.application_id = engine.application_id

@@ -29,7 +29,9 @@ from logdriven_dagster.execution.window.discovery import SourceDiscovery, is_ope
 from logdriven_dagster.execution.window.journal import Journal
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.lineage import LineageRecorder
+from logdriven_dagster.execution.window.log_lines import log_ends
 from logdriven_dagster.execution.window.needs import Needs
+from logdriven_dagster.execution.window.open_lineage import tell_begin, tell_ends
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.pass_execution import PassExecution, logged_interruption
 from logdriven_dagster.execution.window.versions import prepared
@@ -90,6 +92,7 @@ class Passes:
         attempts = self._run_log.write(
             lambda conn: claim_windows(conn, processes, orders, self._owner)
         )
+        tell_begin(attempts)
         for window in order.passed_over:
             yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
         for event in self._run_claimed(order, processes, attempts, began):
@@ -136,12 +139,15 @@ class Passes:
                     for behind, attempt in zip(range(len(attempts))[::-1], attempts, strict=True):
                         yield WindowStarted(attempt, behind)
                     outcomes = execution.execute(self._engine)
+                    log_ends(outcomes, execution.application_id)
             except UnmetNeedError as unmet:
                 yield from (WindowSetBack(attempt, str(unmet)) for attempt in attempts)
                 raise
         if any(isinstance(outcome, WindowFailed) for outcome in outcomes):
             self.needs.failed(order.table)
-        yield from self._lineage.recorded(order, outcomes)
+        ended = list(self._lineage.recorded(order, outcomes))
+        tell_ends(ended)
+        yield from ended
 
     def announcer(self, table: TableConfig) -> Announcer:
         """Announce by the rules of today, also where an earlier version of a table runs."""

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import time
 from pathlib import Path
+from subprocess import PIPE
 
 from tests.builders import day
 from tests.cli.program import PROGRAM
@@ -38,6 +39,12 @@ def test_run_json_with_nothing_to_do_is_an_empty_summary(shop, logdriven):
         "unmet": [],
         "left": [],
     }
+
+
+def test_a_log_in_json_holds_nothing_but_windows(shop, logdriven):
+    result = logdriven("run", "--log-format", "json", "--now", "2022-01-01")
+    assert (result.code, result.out, result.err) == (0, "", "")
+    assert logdriven("run", "--log-format", "json", "--json").code == 2
 
 
 def test_where_all_runs_elsewhere_or_waits_it_says_so(shop, logdriven):
@@ -109,15 +116,17 @@ def test_sigterm_discards_the_window_and_leaves_with_143(shop):
     query = "SELECT java_method('java.lang.Thread', 'sleep', 60000L) AS slept FROM range(2)"
     steps = f'steps:\n  - {{step: wait, sql: "{query}", target: {{type: parquet}}}}\n'
     (shop / "tables/slow.yaml").write_text("table: slow\n" + steps)
-    command = [*PROGRAM, "run", "slow", "--now", "2022-01-02"]
-    with subprocess.Popen(command, cwd=shop, stderr=subprocess.PIPE, text=True) as run:
+    command = [*PROGRAM, "run", "slow", "--now", "2022-01-02", "--log-format", "json"]
+    with subprocess.Popen(command, cwd=shop, stdout=PIPE, stderr=PIPE, text=True) as run:
         _wait_for_a_running_step(shop)
         time.sleep(12)  # into the Spark job
         run.send_signal(signal.SIGTERM)
-        _, err = run.communicate(timeout=PATIENCE)
+        out, err = run.communicate(timeout=PATIENCE)
     assert run.returncode == 143
     assert "interrupted; slow [2022-01-01, 2022-01-02) is logged as DISCARDED" in err
     assert "Traceback" not in err
+    (line,) = [json.loads(text) for text in out.splitlines()]
+    assert (line["table"], line["status"], line["step"]) == ("slow", "DISCARDED", "wait")
     (row,) = json.loads(_logdriven(shop, "log", "--json").stdout)
     assert (row["status"], row["steps"][0]["status"]) == ("DISCARDED", "DISCARDED")
 
