@@ -1,3 +1,37 @@
 """Log-driven ETL on Dagster and Spark."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
+    from logdriven_dagster.orchestration.code_location import build_definitions
+    from logdriven_dagster.orchestration.components.project import LogdrivenProjectComponent
+    from logdriven_dagster.orchestration.components.table import TableComponent
+
 __version__ = "0.1.0"
+__all__ = [
+    "LogdrivenProjectComponent",
+    "LogdrivenTranslator",
+    "TableComponent",
+    "build_definitions",
+]
+
+_HOMES = {
+    "LogdrivenProjectComponent": "orchestration.components.project",
+    "LogdrivenTranslator": "orchestration.assets.translator",
+    "TableComponent": "orchestration.components.table",
+    "build_definitions": "orchestration.code_location",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: the command line must not pay for Dagster."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, too: `dg` looks through them for components."""
+    return sorted({*globals(), *__all__})

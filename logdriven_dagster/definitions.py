@@ -8,10 +8,9 @@ import warnings
 
 from dagster import BetaWarning
 
-from logdriven_dagster.execution.definitions.registering import located
 from logdriven_dagster.orchestration.code_location import build_definitions
 
 # Dagster warns of its own defaults for sensors, which nobody here could change.
 warnings.simplefilter("ignore", BetaWarning)
 
-defs = build_definitions(located(os.environ.get("LOGDRIVEN_PROJECT") or "."))
+defs = build_definitions(os.environ.get("LOGDRIVEN_PROJECT") or ".")

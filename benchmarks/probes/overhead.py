@@ -28,7 +28,7 @@ PARTS = {
     ),
     "run log: reads": ("logdriven_dagster.runlog.store:RunLog.ask",),
     "run log: writes (claim, staged, finish)": ("logdriven_dagster.runlog.store:RunLog.write",),
-    "lineage": (f"{_EXECUTION}.window.lineage:LineageRecorder.recorded",),
+    "lineage": (f"{_EXECUTION}.window.lineage:LineageRecorder._recorded",),
     "lease: thread begins and ends": (f"{_EXECUTION}.window.leases:HeldLease.kept",),
     "lease: verified before publication": (f"{_EXECUTION}.window.leases:HeldLease.verify",),
     "session of the window": (f"{_ENGINE}.window.engine:fresh_session",),

@@ -24,6 +24,7 @@ from logdriven_dagster.config.project import PROJECT_FILE, Project
 from logdriven_dagster.config.project_files import ProjectFiles, definitions_folder
 from logdriven_dagster.config.properties import with_properties
 from logdriven_dagster.config.templates import expanded, items_file
+from logdriven_dagster.config.yaml.components import without_component
 from logdriven_dagster.config.yaml.documents import (
     Document,
     read_document,
@@ -170,7 +171,7 @@ def _documents(paths: Iterable[Path], errors: list[ConfigError]) -> Iterator[Doc
 def _read(paths: Iterable[Path], errors: list[ConfigError]) -> Iterator[Document]:
     for path in paths:
         try:
-            yield read_document(path)
+            yield without_component(read_document(path))
         except ConfigError as error:
             errors.append(error)
 

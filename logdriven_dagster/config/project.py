@@ -31,6 +31,8 @@ from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.definitions import Kind, code_of
 
 PROJECT_FILE = "logdriven.yaml"
+_IS_BRANCH = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
+"""Dagster+ sets it to 1 where a branch is looked at before it is merged."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,15 @@ class Project:
 
     @cached_property
     def run_log_url(self) -> URL:
-        """The run log's URL, secrets resolved; `LOGDRIVEN_RUN_LOG` wins over the project."""
-        text = os.environ.get("LOGDRIVEN_RUN_LOG") or self.config.run_log
+        """The run log's URL, secrets resolved; `LOGDRIVEN_RUN_LOG` wins over the project.
+
+        UsageError in a branch deployment of Dagster+ for one that would be production's.
+        """
+        given = os.environ.get("LOGDRIVEN_RUN_LOG")
+        text = given or self.config.run_log
+        if not given and "${env:" not in text and os.environ.get(_IS_BRANCH) == "1":
+            fix = "set LOGDRIVEN_RUN_LOG for branch deployments"
+            raise UsageError(f"run_log: a branch deployment must have a run log of its own; {fix}")
         try:
             return database_url(text, self.root)
         except UsageError as error:

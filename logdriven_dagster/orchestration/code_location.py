@@ -1,58 +1,99 @@
 """A project as Dagster definitions."""
 
+import re
 import warnings
+from collections.abc import Collection
+from pathlib import Path
 
 from dagster import (
     BetaWarning,
     Definitions,
+    ExecutorDefinition,
     PreviewWarning,
+    ResourceDefinition,
     in_process_executor,
 )
+from dagster.components.resolved.core_models import OpSpec
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.execution.definitions.registering import located
 from logdriven_dagster.orchestration.assets.freshness import freshness_checks
+from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
 from logdriven_dagster.orchestration.io_manager import table_io_manager
 from logdriven_dagster.orchestration.jobs.catch_up import catch_up_job
 from logdriven_dagster.orchestration.jobs.configured import configured_job, job_schedules
-from logdriven_dagster.orchestration.resources import (
-    RUN_LOG,
-    SPARK,
-    RunLogResource,
-    spark_resource,
-)
+from logdriven_dagster.orchestration.location import Location, selection
+from logdriven_dagster.orchestration.resources import spark_resource
 from logdriven_dagster.orchestration.sensors.catch_up import catch_up_sensor
 from logdriven_dagster.orchestration.sensors.mirror import mirror_sensor
 from logdriven_dagster.orchestration.table_assets import (
-    IO_MANAGER,
+    Execute,
     build_assets,
     external_assets,
+    run_table,
 )
 from logdriven_dagster.private_files import guard_umask
 
 
-def build_definitions(project: Project) -> Definitions:
-    """Everything that Dagster needs to run and show a project.
+def build_definitions(
+    project: Project | Path | str,
+    *,
+    tables: Collection[str] = (),
+    translator: LogdrivenTranslator | None = None,
+    prefix: str = "",
+    spark: ResourceDefinition | None = None,
+    executor: ExecutorDefinition | None = in_process_executor,
+    op: OpSpec | None = None,
+    execute: Execute = run_table,
+) -> Definitions:
+    """Build what Dagster needs to run and show a project: assets, jobs, schedules and sensors.
 
-    Hand-written assets join it with `Definitions.merge(build_definitions(project), mine)`.
-    Steps share one process, because every process would start a JVM of its own. What the process
-    makes from now on not every user can write, whatever its umask.
+    `Definitions.merge(build_definitions("shop"), mine)` puts hand-written assets, or another
+    project, beside it.
+
+    - `project`: its folder, or a project that was loaded.
+    - `tables`: names of tables and jobs, or patterns such as `ods.*`, that are shown and run here,
+      by default all of them. Other tables that these read are shown as upstreams.
+    - `translator`: how tables become assets: keys, groups, owners, tags, automation conditions.
+    - `prefix`: what stands before the names of ops, jobs, sensors, schedules and resources, where
+      they would be those of another project.
+    - `spark`: a resource in the place of the project's own, such as a `LazyPySparkResource`.
+    - `executor`: what runs the steps of a run. In one process they share a Spark session; give None
+      where a team's own definitions bring an executor. In processes of their own each starts a JVM.
+    - `op`: tags, pool and backfill policy of the ops of all tables.
+    - `execute`: the body of these ops.
+
+    UsageError names what does not fit, InvalidProjectError every mistake of the files. What the
+    process makes from now on not every user can write, whatever its umask.
     """
     guard_umask()
+    project = project if isinstance(project, Project) else located(project)
+    if prefix and not re.fullmatch(r"[A-Za-z0-9_]+", prefix):
+        raise UsageError(f"prefix: {prefix!r} must consist of letters, digits and underscores")
+    translator, op = translator or LogdrivenTranslator(), op or OpSpec()
+    if op.name or op.description:
+        raise UsageError("op: name and description are each table's own; set tags, pool, or more")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BetaWarning)
         warnings.simplefilter("ignore", PreviewWarning)
-        catch_up = catch_up_job(project)
-        jobs = [catch_up, *(configured_job(project, job) for job in project.jobs.values())]
+        shown = selection(project, tables)
+        specs = {
+            table: translator.get_asset_spec(project.tables[table], project)
+            for table in shown.tables
+        }
+        location = Location(project, {table: spec.key for table, spec in specs.items()}, prefix)
+        catch_up = catch_up_job(location)
+        jobs = {name: configured_job(location, project.jobs[name]) for name in shown.jobs}
         return Definitions(
-            assets=[*build_assets(project), *external_assets(project)],
-            asset_checks=freshness_checks(project),
-            jobs=jobs,
-            schedules=job_schedules(project, jobs),
-            sensors=[catch_up_sensor(project, catch_up), mirror_sensor(project, catch_up)],
+            assets=[*build_assets(location, specs, execute, op), *external_assets(location)],
+            asset_checks=freshness_checks(location),
+            jobs=[catch_up, *jobs.values()],
+            schedules=job_schedules(location, jobs),
+            sensors=[catch_up_sensor(location, catch_up), mirror_sensor(location, catch_up)],
             resources={
-                RUN_LOG: RunLogResource(),
-                SPARK: spark_resource(project),
-                IO_MANAGER: table_io_manager(project),
+                location.spark: spark or spark_resource(project),
+                location.io_manager: table_io_manager(location),
             },
-            executor=in_process_executor,
+            executor=executor,
         )

@@ -8,7 +8,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from dagster import (
-    AssetKey,
     PartitionsDefinition,
     TimeWindowPartitionsDefinition,
 )
@@ -19,7 +18,6 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.periods import Grid, Period, Unit
 from logdriven_dagster.model.windows import in_zone
-from logdriven_dagster.orchestration.assets.keys import table_name
 from logdriven_dagster.orchestration.assets.partitions import partitions_of
 
 TARGET = "logdriven/target"
@@ -34,12 +32,11 @@ _COMPARED = 12
 
 def hand_written_table(
     project: Project,
-    key: AssetKey,
+    name: str,
     definition: PartitionsDefinition[str] | None,
     metadata: Mapping[str, Any],
 ) -> TableConfig:
     """The table that an asset's DataFrames are windows of; UsageError says what it lacks."""
-    name = table_name(key)
     if definition is None:
         raise UsageError(f"{name} has no partitions: the run log logs windows; give partitions_def")
     grid = _grid(project, name, definition)

@@ -23,8 +23,8 @@ from logdriven_dagster.execution.events import (
     WindowLost,
     WindowSucceeded,
 )
+from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.orchestration.assets.keys import table_name
 from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.assets.partitions import partitions_of
 from logdriven_dagster.orchestration.assets.whole_tables import CountedRows
@@ -32,7 +32,7 @@ from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.events.reporting import errors_as_failures, failure_text
 from logdriven_dagster.orchestration.hand_written import hand_written_table
-from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK, RunLogResource
+from logdriven_dagster.orchestration.location import Location
 
 
 class TableIOManager(IOManager):
@@ -42,13 +42,13 @@ class TableIOManager(IOManager):
     window of a configured table; `hand_written` says what its metadata may ask for.
     """
 
-    def __init__(self, project: Project, run_log: RunLogResource, spark: Any) -> None:
-        self._project, self._run_log, self._spark = project, run_log, spark
+    def __init__(self, location: Location, spark: Any) -> None:
+        self._location, self._project, self._spark = location, location.project, spark
 
     def load_input(self, context: InputContext) -> Any:
         """The rows of the upstream windows; all rows where the reader has no partitions."""
         with errors_as_failures():
-            name = table_name(context.asset_key)
+            name = self._location.table(context.asset_key)
             table = self._project.tables.get(name) or self._hand_written(context)
             engine = Engine(self._knowing(table), self._spark.spark_session)
             return engine.read(name, _mapped_window(context, table))
@@ -59,7 +59,9 @@ class TableIOManager(IOManager):
             table = self._hand_written(context)
             run = context.step_context.dagster_run
             project = self._knowing(table)
-            runner = self._run_log.open_runner(project, run, self._spark)
+            runner = open_runner(
+                project, dagster_run_id=run.run_id, spark=lambda: self._spark.spark_session
+            )
             now, window = data_clock(run, project), _window(context, table)
             for event in self._events(context, runner.write_frame(table, window, obj, now)):
                 if isinstance(event, WindowFailed):
@@ -84,21 +86,22 @@ class TableIOManager(IOManager):
 
     def _hand_written(self, context: InputContext | OutputContext) -> TableConfig:
         node = context.step_context.job_def.asset_layer.get(context.asset_key)
-        return hand_written_table(self._project, node.key, node.partitions_def, node.metadata)
+        name = self._location.table(node.key)
+        return hand_written_table(self._project, name, node.partitions_def, node.metadata)
 
     def _knowing(self, table: TableConfig) -> Project:
         return replace(self._project, tables={**self._project.tables, table.table: table})
 
 
-def table_io_manager(project: Project) -> IOManagerDefinition:
-    """The IO manager of a project, over whatever run log and Spark the code location has."""
+def table_io_manager(location: Location) -> IOManagerDefinition:
+    """The IO manager of a project, over whatever Spark the code location has."""
 
     def open_io_manager(context: InitResourceContext) -> TableIOManager:
-        return TableIOManager(project, context.resources.run_log, context.resources.spark)
+        return TableIOManager(location, getattr(context.resources, location.spark))
 
     return IOManagerDefinition(
         open_io_manager,
-        required_resource_keys={RUN_LOG, SPARK},
+        required_resource_keys={location.spark},
         description="Tables as Spark DataFrames.",
     )
 

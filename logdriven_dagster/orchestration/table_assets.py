@@ -1,7 +1,7 @@
 """One Dagster asset per table: a definition from its configuration, and one thin body for all."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from dagster import (
     AssetDep,
@@ -9,14 +9,13 @@ from dagster import (
     AssetsDefinition,
     AssetSpec,
     BackfillPolicy,
-    DagsterInvalidDefinitionError,
     Failure,
     MaterializeResult,
     Output,
     multi_asset,
 )
+from dagster.components.resolved.core_models import OpSpec
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import Dependency, TableConfig
 from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError, LogdrivenError
 from logdriven_dagster.execution.arguments import RunArguments, retry_version_of
@@ -25,8 +24,6 @@ from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import check_specs
-from logdriven_dagster.orchestration.assets.keys import asset_key
-from logdriven_dagster.orchestration.assets.metadata import kinds, table_metadata
 from logdriven_dagster.orchestration.assets.partitions import (
     Partitions,
     SlicePartitions,
@@ -46,115 +43,111 @@ from logdriven_dagster.orchestration.events.reporting import (
     Reporter,
     errors_as_failures,
 )
-from logdriven_dagster.orchestration.events.skipped_tables import op_name, run_skipped_tables
+from logdriven_dagster.orchestration.events.skipped_tables import run_skipped_tables
 from logdriven_dagster.orchestration.jobs.catch_up import RETRY_VERSION_TAG, run_tags
-from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
-
-IO_MANAGER = "logdriven"
-"""The key of the IO manager through which hand-written assets read and write tables."""
+from logdriven_dagster.orchestration.location import Location
 
 _NO_AUTOMATIC_EVENT = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Output metadata that keeps Dagster from adding a materialization of its own to those that were
 logged per window; without any result it would skip the assets downstream."""
 
 
-def build_assets(project: Project) -> list[AssetsDefinition]:
-    """The assets of all tables, in running order."""
-    return [_asset(project, table) for table in project.tables.values()]
+Results: TypeAlias = Iterator[MaterializeResult[Any] | Output[None]]
+Execute: TypeAlias = Callable[[AssetExecutionContext, TableConfig, Location], Results]
+"""The body of a table's op: it makes the run's partitions of the table done."""
 
 
-def external_assets(project: Project) -> list[AssetSpec]:
-    """Upstreams that are not ours: shown in the graph, never run."""
-    names = {
-        dependency.table
-        for table in project.tables.values()
-        for dependency in table.depends_on
-        if not dependency.managed
+def build_assets(
+    location: Location, specs: Mapping[str, AssetSpec], execute: Execute, op: OpSpec
+) -> list[AssetsDefinition]:
+    """Build the assets of the tables that are shown, in running order."""
+    return [_asset(location, table, spec, execute, op) for table, spec in specs.items()]
+
+
+def external_assets(location: Location) -> list[AssetSpec]:
+    """Upstreams that this code location does not run: shown in its graph."""
+    upstreams = {
+        dependency.table: dependency
+        for table in location.keys
+        for dependency in location.project.tables[table].depends_on
+        if dependency.table not in location.keys
     }
-    return [
-        AssetSpec(
-            asset_key(name),
-            group_name=name.rpartition(".")[0].replace(".", "_") or "default",
-            description="Not managed here; counts as complete.",
-        )
-        for name in sorted(names)
-    ]
+    return [_external(location, upstreams[name]) for name in sorted(upstreams)]
 
 
-def _asset(project: Project, table: TableConfig) -> AssetsDefinition:
+def _external(location: Location, upstream: Dependency) -> AssetSpec:
+    group = upstream.table.rpartition(".")[0].replace(".", "_") or "default"
+    key = location.key(upstream.table)
+    if not upstream.managed:
+        return AssetSpec(key, group_name=group, description="Not managed here; counts as complete.")
+    table = location.project.tables[upstream.table]
+    return AssetSpec(
+        key,
+        group_name=table.layer,
+        description="A table of this project that another code location runs.",
+        partitions_def=table_partitions(table).definition,
+    )
+
+
+def _asset(
+    location: Location, name: str, spec: AssetSpec, execute: Execute, op: OpSpec
+) -> AssetsDefinition:
+    project, table = location.project, location.project.tables[name]
     partitions = table_partitions(table)
-    checks = check_specs(project, table, asset_key(table.table), partitions.definition)
 
     @multi_asset(
-        name=op_name(table),
-        specs=[_spec(project, table, partitions)],
-        check_specs=checks,
+        name=location.op(name),
+        specs=[_with_upstreams(location, table, spec, partitions)],
+        check_specs=check_specs(project, table, spec.key, partitions.definition),
         partitions_def=partitions.definition,
-        backfill_policy=BackfillPolicy.single_run(),
-        required_resource_keys={RUN_LOG, SPARK},
-        op_tags=run_tags(table),
+        backfill_policy=op.backfill_policy or BackfillPolicy.single_run(),
+        required_resource_keys={location.spark},
+        op_tags={**run_tags(table), **(op.tags or {})},
+        pool=op.pool,
     )
-    def materialize(
-        context: AssetExecutionContext,
-    ) -> Iterator[MaterializeResult[Any] | Output[None]]:
-        _materialize(context, project, table)
-        yield MaterializeResult(metadata=_NO_AUTOMATIC_EVENT)
-        # What the checks found was logged window by window; this only says that they were made.
-        yield from (Output(None, check.get_python_identifier()) for check in checks)
+    def materialize(context: AssetExecutionContext) -> Results:
+        yield from execute(context, table, location)
 
     return materialize
 
 
-def _spec(project: Project, table: TableConfig, partitions: Partitions) -> AssetSpec:
-    tags = {k: v for k, v in table.tags.items() if _is_valid(tags={k: v})}
-    refused = {f"tag {k}": v for k, v in table.tags.items() if k not in tags}
-    spec = AssetSpec(
-        asset_key(table.table),
-        deps=[_dep(project, dependency, partitions) for dependency in table.depends_on],
-        description=table.description,
-        group_name=table.layer,
-        owners=[owner for owner in table.owners if _is_valid(owners=[owner])],
-        tags=tags,
-        kinds=kinds(project, table),
-        metadata=table_metadata(project, table) | refused,
-    )
-    return spec.with_io_manager_key(IO_MANAGER)
+def _with_upstreams(
+    location: Location, table: TableConfig, spec: AssetSpec, partitions: Partitions
+) -> AssetSpec:
+    known = {dep.asset_key for dep in spec.deps}
+    ours = [_dep(location, dependency, partitions) for dependency in table.depends_on]
+    deps = [*spec.deps, *(dep for dep in ours if dep.asset_key not in known)]
+    return spec.replace_attributes(deps=deps).with_io_manager_key(location.io_manager)
 
 
-def _dep(project: Project, dependency: Dependency, downstream: Partitions) -> AssetDep:
-    key = asset_key(dependency.table)
+def _dep(location: Location, dependency: Dependency, downstream: Partitions) -> AssetDep:
+    key = location.key(dependency.table)
     if not dependency.managed:
         return AssetDep(key)
-    upstream = table_partitions(project.tables[dependency.table])
+    upstream = table_partitions(location.project.tables[dependency.table])
     return AssetDep(key, partition_mapping=partition_mapping(upstream, downstream, dependency))
 
 
-def _is_valid(**fields: Any) -> bool:
-    """Whether Dagster takes the tags or owners of an asset."""
-    try:
-        AssetSpec("any", **fields)
-    except DagsterInvalidDefinitionError:
-        return False
-    return True
-
-
-def _materialize(
-    context: AssetExecutionContext,
-    project: Project,
-    table: TableConfig,
-) -> None:
+def run_table(context: AssetExecutionContext, table: TableConfig, location: Location) -> Results:
     """Make the windows of this run's partitions done, oldest first; raise Failure for a red run."""
-    reporter, keys = Reporter(context, project), list(context.partition_keys)
+    _run(context, table, location)
+    yield MaterializeResult(metadata=_NO_AUTOMATIC_EVENT)
+    # What the checks found was logged window by window; this only says that they were made.
+    partitions = table_partitions(table).definition
+    for check in check_specs(location.project, table, context.asset_key, partitions):
+        yield Output(None, check.get_python_identifier())
+
+
+def _run(context: AssetExecutionContext, table: TableConfig, location: Location) -> None:
+    reporter, keys = Reporter(context, location), list(context.partition_keys)
     with (
         errors_as_failures(),
         unmade_checks_forgotten(reporter),
         untried_windows_forgotten(reporter, keys),
         interrupted_windows_forgotten(reporter),
     ):
-        runner: Runner = context.resources.run_log.open_runner(
-            project, context.run, context.resources.spark
-        )
-        now = data_clock(context.run, project)
+        runner = location.open_runner(context)
+        now = data_clock(context.run, location.project)
         asked = context.run.tags.get(RETRY_VERSION_TAG)
         arguments = RunArguments(retry_version=retry_version_of(asked, RETRY_VERSION_TAG))
 

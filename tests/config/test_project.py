@@ -291,6 +291,14 @@ def test_the_run_log_of_the_environment_wins(folder, monkeypatch):
     assert folder.load().run_log_url.database == f"{folder.root}/.logdriven/run_log.db"
 
 
+def test_a_branch_deployment_of_dagster_has_a_run_log_of_its_own(folder, monkeypatch):
+    monkeypatch.setenv("DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT", "1")
+    with pytest.raises(UsageError, match="set LOGDRIVEN_RUN_LOG for branch deployments"):
+        folder.load().run_log_url  # noqa: B018 - it refuses
+    monkeypatch.setenv("LOGDRIVEN_RUN_LOG", "sqlite:////tmp/branch.db")
+    assert folder.load().run_log_url.database == "/tmp/branch.db"
+
+
 def test_a_job_selects_its_tables_in_running_order(folder):
     folder.table("b").table("a", "depends_on: [b]").table("c")
     folder.write("jobs/nightly.yaml", "job: nightly\ntables: [a, b]")

@@ -19,7 +19,13 @@ def test_an_asset_tells_what_its_table_is(world: World) -> None:
     spec = specs(world.definitions)["ods.events"]
     assert spec.key == AssetKey(["ods", "events"])
     assert spec.group_name == "ods"
-    assert spec.description == "Four rows a day."
+    assert (spec.description or "").splitlines() == [
+        "Four rows a day.",
+        "",
+        "Windows of 1 day from 2022-01-01; oldest first, never past a failed one.",
+        "",
+        "**load** reads csv `events.csv`; writes `iceberg ods.events`, mode overwrite_window",
+    ]
     assert spec.owners == ["team:data"]
     assert spec.tags["domain"] == "web"
     assert spec.kinds == {"spark", "iceberg"}
@@ -29,6 +35,8 @@ def test_an_asset_tells_what_its_table_is(world: World) -> None:
     assert spec.metadata["file"].value.endswith("ods.events.yaml")
     downstream = specs(world.definitions)["dwd.daily"]
     assert [dep.asset_key for dep in downstream.deps] == [AssetKey(["ods", "events"])]
+    query = "```sql\nSELECT sum(value) AS total FROM ods.events\n```"
+    assert query in (downstream.description or "")
 
 
 def test_an_unmanaged_upstream_is_an_external_asset(world: World) -> None:

@@ -6,6 +6,7 @@ from dagster import (
     DagsterInstance,
     DagsterRun,
     DagsterRunStatus,
+    Definitions,
     build_sensor_context,
 )
 from dagster._core.utils import make_new_run_id
@@ -36,8 +37,8 @@ def claim(
     return open_runner(world.project).run_log.write(lambda conn: claimed(conn, wanted))
 
 
-def tick(world: World, cursor: str | None = None) -> str:
-    definition = world.definitions.resolve_sensor_def(MIRROR)
+def tick(world: World, cursor: str | None = None, definitions: Definitions | None = None) -> str:
+    definition = (definitions or world.definitions).resolve_sensor_def(MIRROR)
     result: Any = definition(build_sensor_context(world.instance, cursor=cursor))
     return str(result.cursor)
 

@@ -24,7 +24,7 @@ ELSEWHERE = re.compile(
     "|needs a first window"
 )
 """Mistakes that an example has because other files are not shown."""
-OF_OTHERS = frozenset({"telemetry", "notify", "scrape_configs", "python_logs"})
+OF_OTHERS = frozenset({"telemetry", "notify", "scrape_configs", "python_logs", "type"})
 """First fields of examples that are no files of a project."""
 
 

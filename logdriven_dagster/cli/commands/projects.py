@@ -28,8 +28,8 @@ def init(
     now: NowOption = None,
 ) -> None:
     """Make a small project that runs right away."""
-    from logdriven_dagster.cli.scaffolding import scaffold
     from logdriven_dagster.cli.shown.rendering import print_line
+    from logdriven_dagster.config.scaffolding.new_project import scaffold
 
     written = scaffold(folder, _day(now))
     print_line(f"A new project in {folder}:")
@@ -164,9 +164,9 @@ def schema(
     project: ProjectOption = None,
 ) -> None:
     """Print the JSON schema of the project's files, or write all of them for editors."""
-    from logdriven_dagster.cli.schemas import file_schemas, write_schemas
     from logdriven_dagster.cli.shown.rendering import print_json, print_line
     from logdriven_dagster.config.project import PROJECT_FILE
+    from logdriven_dagster.config.scaffolding.schemas import file_schemas, write_schemas
     from logdriven_dagster.errors import UsageError
 
     if not write:

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.loading import build_project, read_sources
+from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.project_files import ProjectFiles
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.definitions.in_force import (
@@ -96,14 +97,19 @@ def _register(
     return change(folder, work, writing=writing)
 
 
-def located(root: Path | str) -> Project:
+def located(
+    root: Path | str, changed: Callable[[ProjectConfig], ProjectConfig] | None = None
+) -> Project:
     """Load the project as a code location shows it: read the run log, and write nothing.
 
     `open_runner` applies the files, as they were read here, before the first run or tick of the
     process. Until then, and where the run log is out of reach, its definitions are those of the
-    files; `InvalidProjectError` if they are not valid.
+    files; `InvalidProjectError` if they are not valid. `changed` gives what this code
+    location has of its own in the place of `logdriven.yaml`.
     """
     sources = read_sources(root)
+    if changed is not None:
+        sources = replace(sources, config=changed(sources.config))
     project = build_project(sources)
     applied: list[Project] = []
     applying = Lock()

@@ -22,20 +22,20 @@ from dagster import (
     multi_asset_check,
 )
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.incremental.freshness import CHECK
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.orchestration.assets.keys import asset_key
+from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.planning import Freshness, Verdict
 
 _AGAIN = 3600.0
 """Seconds after which what has not changed is reported once more, with newer windows."""
 
 
-def freshness_checks(project: Project) -> list[AssetChecksDefinition]:
+def freshness_checks(location: Location) -> list[AssetChecksDefinition]:
     """One op that judges all tables with `fresh`, or those whose checks are asked for."""
-    by_key = {asset_key(name): name for name, table in project.tables.items() if table.fresh}
+    project = location.project
+    by_key = {key: name for name, key in location.keys.items() if project.tables[name].fresh}
     if not by_key:
         return []
     specs = [
@@ -57,7 +57,8 @@ def freshness_checks(project: Project) -> list[AssetChecksDefinition]:
 class FreshnessShown:
     """What this process has reported of the freshness of tables; only what is new is reported."""
 
-    def __init__(self) -> None:
+    def __init__(self, location: Location) -> None:
+        self._location = location
         self._reported: dict[str, tuple[object, float]] = {}
 
     def report(
@@ -65,11 +66,13 @@ class FreshnessShown:
     ) -> None:
         """Report the tables whose answer has changed, or was reported long ago."""
         for name, each in found.items():
+            if name not in self._location.keys:
+                continue
             answer, moment = (each.verdict, each.missing), time.monotonic()
             before, reported = self._reported.get(name, (None, moment))
             if answer == before and moment - reported < _AGAIN:
                 continue
-            event = AssetCheckEvaluation(asset_key(name), CHECK, **_told(each, now))
+            event = AssetCheckEvaluation(self._location.key(name), CHECK, **_told(each, now))
             instance.report_runless_asset_event(event)
             self._reported[name] = (answer, moment)
 

@@ -1,7 +1,7 @@
 """What Dagster shows beside a table and beside each window of it."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.runs import Column, Published, Staged
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import Slice, TimeWindow
 
 _DATABASES = {"postgresql": "postgres", "mariadb": "mariadb", "mysql": "mysql", "sqlite": "sqlite"}
 """The names that Dagster has icons for."""
@@ -65,6 +65,7 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
     """Metadata of a materialization: rows, columns, window, job and snapshot."""
     staged, published = _output(event)
     metadata = _attempt_metadata(event.attempt) | {"seconds": round(event.seconds, 3)}
+    metadata |= lag_shown(event.attempt.window, datetime.now(timezone.utc))
     if event.error_count:
         metadata["error_count"] = event.error_count
     counts = [step.counts.source for step in event.steps if step.counts.source is not None]
@@ -74,6 +75,8 @@ def success_metadata(event: WindowSucceeded) -> dict[str, Any]:
         metadata["rows_of_no_window"] = outside
     if malformed := sum(step.counts.malformed or 0 for step in event.steps):
         metadata["malformed_count"] = malformed
+    if any(step.quality for step in event.steps):
+        metadata["rejected_count"] = sum(s.quality.rejected for s in event.steps if s.quality)
     if staged is not None:
         metadata |= columns_shown(staged.columns)
         if staged.counts.target is not None:
@@ -102,6 +105,13 @@ def rows_shown(of_window: int | None, of_table: int | None) -> dict[str, Any]:
     """
     counts = {"dagster/partition_row_count": of_window, "dagster/row_count": of_table}
     return {name: count for name, count in counts.items() if count is not None}
+
+
+def lag_shown(window: TimeWindow, finished: datetime) -> dict[str, float]:
+    """Metadata: how long after its end a window of time was finished."""
+    if isinstance(window, Slice):
+        return {}
+    return {"lag_seconds": round(finished.timestamp() - window.end.timestamp(), 3)}
 
 
 def merged_metadata(inserted: int | None, updated: int | None) -> dict[str, int]:

@@ -13,8 +13,8 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.targets.contents import holdings
 from logdriven_dagster.model.lineage import Container, QueryLineage, outer_origins
-from logdriven_dagster.orchestration.assets.keys import asset_key
 from logdriven_dagster.orchestration.assets.metadata import columns_shown, rows_shown
+from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed.lineage_answers import of_table
 
@@ -22,14 +22,17 @@ _SHARE = 0.02
 """The part of a run's time that counting the rows of one table may take."""
 
 
-def lineage_shown(project: Project, table: str, queries: Sequence[QueryLineage]) -> dict[str, Any]:
+def lineage_shown(
+    location: Location, table: str, queries: Sequence[QueryLineage]
+) -> dict[str, Any]:
     """Metadata: the columns of other assets that the columns of a table are made from."""
+    project = location.project
     steps = [step.step for step in project.tables[table].steps] if table in project.tables else []
     places = {step: n for n, step in enumerate(steps)}
     ordered = sorted(queries, key=lambda query: places.get(query.step_id, 0))
     deps = {
         column: [
-            TableColumnDep(asset_key(ref.container.name), ref.column)
+            TableColumnDep(location.key(ref.container.name), ref.column)
             for ref in refs
             if ref.container.name in project.tables and ref.column is not None
         ]
@@ -39,14 +42,14 @@ def lineage_shown(project: Project, table: str, queries: Sequence[QueryLineage])
     return {"dagster/column_lineage": TableColumnLineage(known)} if known else {}
 
 
-def table_shown(project: Project, table: TableConfig, run_log: RunLog) -> dict[str, Any]:
+def table_shown(location: Location, table: TableConfig, run_log: RunLog) -> dict[str, Any]:
     """Metadata: what readers of the table find now, if a window ran elsewhere or wrote nothing."""
 
     def ran() -> dict[str, Any]:
         queries = run_log.ask(lambda conn: of_table(conn, table.table))
-        return lineage_shown(project, table.table, queries)
+        return lineage_shown(location, table.table, queries)
 
-    return _held(project, table) | _if_known(table, ran)
+    return _held(location.project, table) | _if_known(table, ran)
 
 
 def _held(project: Project, table: TableConfig) -> dict[str, Any]:

@@ -15,15 +15,14 @@ from contextlib import contextmanager
 
 from dagster import AssetKey
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.orchestration.assets.keys import asset_key
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.records import forget_planned_checks, report_planned
 from logdriven_dagster.orchestration.events.reporting import Reporter, StepContext
 from logdriven_dagster.orchestration.events.skipped_tables import downstream
+from logdriven_dagster.orchestration.location import Location
 
 
 @contextmanager
@@ -70,7 +69,7 @@ def untried_windows_forgotten(reporter: Reporter, keys: Sequence[str]) -> Iterat
     except BaseException:
         context = reporter.context
         assets = [context.asset_key, *downstream(context, [context.asset_key])]
-        reported = reporter.tried | _failed_before(context, reporter.project, assets)
+        reported = reporter.tried | _failed_before(context, reporter.location, assets)
         for key in assets:
             for partition in keys:
                 if (key, partition) not in reported:
@@ -79,21 +78,20 @@ def untried_windows_forgotten(reporter: Reporter, keys: Sequence[str]) -> Iterat
 
 
 def _failed_before(
-    context: StepContext, project: Project, assets: Sequence[AssetKey]
+    context: StepContext, location: Location, assets: Sequence[AssetKey]
 ) -> set[tuple[AssetKey, str]]:
     """The partitions of some assets whose windows have failed in the log.
 
     Behind a refresh that failed or died before it changed anything a partition is what it was.
     """
-    tables = [name for name in project.tables if asset_key(name) in assets]
-    run_log, spark = context.resources.run_log, context.resources.spark
+    tables = [name for name, key in location.keys.items() if key in assets]
     try:
-        runner = run_log.open_runner(project, context.run, spark)
-        plan = runner.plan(data_clock(context.run, project), tables)
+        runner = location.open_runner(context)
+        plan = runner.plan(data_clock(context.run, location.project), tables)
     except LogdrivenError:
         return set()  # an unreadable log says nothing, and is why the step ends
     return {
-        (asset_key(name), table_partitions(table.table).key(item.window))
+        (location.key(name), table_partitions(table.table).key(item.window))
         for name, table in plan.tables.items()
         for item in table.log.open
         if item.status is Status.FAILURE and not item.stands

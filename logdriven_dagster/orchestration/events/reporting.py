@@ -13,7 +13,6 @@ from dagster import (
     OpExecutionContext,
 )
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import (
@@ -36,7 +35,6 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
-from logdriven_dagster.orchestration.assets.keys import asset_key
 from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
 from logdriven_dagster.orchestration.assets.whole_tables import (
@@ -45,6 +43,8 @@ from logdriven_dagster.orchestration.assets.whole_tables import (
     table_shown,
 )
 from logdriven_dagster.orchestration.events.records import report_planned
+from logdriven_dagster.orchestration.location import Location
+from logdriven_dagster.runlog import RunLog
 
 StepContext: TypeAlias = AssetExecutionContext | OpExecutionContext
 
@@ -54,7 +54,7 @@ class Reporter:
     """What happens to windows in one Dagster step, told to Dagster and remembered for the end."""
 
     context: StepContext
-    project: Project
+    location: Location
     succeeded: list[WindowSucceeded] = field(default_factory=list)
     failed: list[WindowFailed] = field(default_factory=list)
     lost: list[WindowLost] = field(default_factory=list)
@@ -68,6 +68,7 @@ class Reporter:
 
     def __post_init__(self) -> None:
         """Begin with all counts at zero."""
+        self.project = self.location.project
         self._counted = CountedRows(self.project)
 
     def report(self, event: WindowEvent) -> None:
@@ -166,21 +167,21 @@ class Reporter:
         partition = self._partition(table, window)
         if partition is None:
             return None
-        planned = (asset_key(table), partition)
+        planned = (self.location.key(table), partition)
         self.tried.add(planned)
         report_planned(self.context.instance, *planned, self.context.run)
         return planned
 
     def _materialized(self, event: WindowSucceeded) -> None:
         attempt = event.attempt
-        ran = lineage_shown(self.project, attempt.table, event.lineage)
+        ran = lineage_shown(self.location, attempt.table, event.lineage)
         metadata = success_metadata(event) | ran
         if table := self.project.tables.get(attempt.table):
             metadata = self._of_whole_table(event, table) | metadata
         if partition := self._partition(attempt.table, attempt.window):
             self.context.log_event(
                 AssetMaterialization(
-                    asset_key(attempt.table), partition=partition, metadata=metadata
+                    self.location.key(attempt.table), partition=partition, metadata=metadata
                 )
             )
             self._checked(event, partition)
@@ -188,8 +189,8 @@ class Reporter:
     def _of_whole_table(self, event: WindowSucceeded, table: TableConfig) -> dict[str, Any]:
         if event.steps:
             return self._counted.shown(table)
-        run_log = self.context.resources.run_log.open(self.project)
-        return table_shown(self.project, table, run_log)  # an empty slice changes nothing
+        run_log = RunLog.open(self.project.run_log_url)
+        return table_shown(self.location, table, run_log)  # an empty slice changes nothing
 
     def _checked(self, event: WindowSucceeded | WindowFailed, partition: str | None) -> None:
         """What rules and checks found in the window, whether it is published or not."""
@@ -198,7 +199,7 @@ class Reporter:
         if partition is None or config is None:
             return
         found = CheckFindings.of(event)
-        for shown in evaluations(self.project, config, found, asset_key(table), partition):
+        for shown in evaluations(self.project, config, found, self.location.key(table), partition):
             self.context.log_event(shown)  # type: ignore[arg-type]  # takes them too
 
     def _partition(self, table: str, window: TimeWindow) -> str | None:

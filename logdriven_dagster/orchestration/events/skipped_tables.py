@@ -6,41 +6,17 @@ fails, and each later one before a table that will be skipped, runs those of its
 """
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import TypeAlias
 
-from dagster import (
-    AssetKey,
-    DagsterEventType,
-    DagsterInvalidDefinitionError,
-    Failure,
-    GraphDefinition,
-)
+from dagster import AssetKey, DagsterEventType, Failure
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import LogdrivenError
-from logdriven_dagster.orchestration.assets.keys import asset_key
 from logdriven_dagster.orchestration.events.reporting import Reporter, StepContext
 
 Run: TypeAlias = Callable[[TableConfig, Reporter], None]
 """Runs this run's partitions of a table; raises at the first that is refused or fails."""
-
-
-def op_name(table: TableConfig) -> str:
-    """The name of a table's op and step."""
-    name = table.table.replace(".", "__")
-    return name if "__" in name or _is_valid_name(name) else f"{name}_table"
-
-
-@cache
-def _is_valid_name(name: str) -> bool:
-    """Whether Dagster, which refuses names such as `output`, takes this one."""
-    try:
-        GraphDefinition(name)
-    except DagsterInvalidDefinitionError:
-        return False
-    return True
 
 
 def downstream(context: StepContext, keys: Iterable[AssetKey]) -> set[AssetKey]:
@@ -65,13 +41,13 @@ def run_skipped_tables(reporter: Reporter, run: Run, failed: Iterable[AssetKey] 
     if not behind:
         return
     skipped = behind & downstream(context, {*failed, *_failed_steps(reporter)})
-    for name, table in reporter.project.tables.items():
-        if asset_key(name) in skipped:
+    for name, key in reporter.location.keys.items():
+        if key in skipped:
             own_reporter = Reporter(
-                context, reporter.project, tried=reporter.tried, running=reporter.running
+                context, reporter.location, tried=reporter.tried, running=reporter.running
             )
             try:
-                run(table, own_reporter)
+                run(reporter.project.tables[name], own_reporter)
             except (LogdrivenError, Failure) as error:
                 text = error.description if isinstance(error, Failure) else str(error)
                 context.log.warning("%s, behind a failed table: %s", name, redact(text or ""))
@@ -84,5 +60,5 @@ def _failed_steps(reporter: Reporter) -> list[AssetKey]:
         context.run.run_id, of_type=DagsterEventType.STEP_FAILURE
     ).records
     steps = {record.event_log_entry.step_key for record in records}
-    tables = reporter.project.tables
-    return [asset_key(name) for name, table in tables.items() if op_name(table) in steps]
+    location = reporter.location
+    return [key for table, key in location.keys.items() if location.op(table) in steps]

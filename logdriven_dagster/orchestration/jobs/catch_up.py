@@ -25,11 +25,8 @@ from logdriven_dagster.orchestration.assets.partitions import table_partitions
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten
 from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as_failures
-from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
+from logdriven_dagster.orchestration.location import CATCH_UP, Location
 from logdriven_dagster.planning import Plan
-
-CATCH_UP = "catch_up"
-"""The name of the job and of its op."""
 
 PROJECT_TAG = "logdriven/project"
 RETRY_VERSION_TAG = "logdriven/retry_version"
@@ -60,33 +57,34 @@ class CatchUpConfig(Config):
     """`recorded` or `latest`: the version that failed windows are tried again with."""
 
 
-def catch_up_job(project: Project) -> JobDefinition:
+def catch_up_job(location: Location) -> JobDefinition:
     """The job that runs pending windows, oldest first, of some or all tables."""
 
-    @op(name=CATCH_UP, required_resource_keys={RUN_LOG, SPARK})
+    @op(name=location.name(CATCH_UP), required_resource_keys={location.spark})
     def catch_up(context: OpExecutionContext, config: CatchUpConfig) -> None:
         """Run the pending windows in order."""
-        _catch_up(context, project, config)
+        _catch_up(context, location, config)
 
     description = "Runs the pending windows of all or some tables, oldest first."
-    return op_job(project, CATCH_UP, description, catch_up)
+    return op_job(location, CATCH_UP, description, catch_up)
 
 
 def op_job(
-    project: Project,
-    name: str,
+    location: Location,
+    plain_name: str,
     description: str,
     of: OpDefinition,
     tags: Mapping[str, str] = MappingProxyType({}),
 ) -> JobDefinition:
     """A job of one op, in this process."""
+    name = location.name(plain_name)
     # Dagster wants graphs and ops to have different names; what users type are job and op.
     graph = GraphDefinition(name=f"{name}_graph", node_defs=[of], description=description)
     return graph.to_job(
         name=name,
         description=description,
         executor_def=in_process_executor,
-        tags={PROJECT_TAG: project.name, **tags},
+        tags={PROJECT_TAG: location.project.name, **tags},
     )
 
 
@@ -101,10 +99,9 @@ def started_by(run: DagsterRun) -> StartedBy:
             return "manual"
 
 
-def online_tables(project: Project, names: Collection[str] = ()) -> list[str]:
-    """The tables, of these or of all, that schedules and sensors may start."""
-    selected = project.select(tuple(names))
-    return [name for name in selected if project.tables[name].release_state == "online"]
+def online_tables(project: Project, names: Collection[str]) -> list[str]:
+    """The tables, of these, that schedules and sensors may start."""
+    return [name for name in names if project.tables[name].release_state == "online"]
 
 
 def run_tags(settings: Settings) -> dict[str, str]:
@@ -144,14 +141,12 @@ def add_first_partitions(
         add_partitions(instance, runner.plan(now, empty))
 
 
-def _catch_up(context: OpExecutionContext, project: Project, config: CatchUpConfig) -> None:
-    reporter = Reporter(context, project)
+def _catch_up(context: OpExecutionContext, location: Location, config: CatchUpConfig) -> None:
+    reporter = Reporter(context, location)
     with errors_as_failures(), interrupted_windows_forgotten(reporter):
-        runner: Runner = context.resources.run_log.open_runner(
-            project, context.run, context.resources.spark
-        )
-        now = data_clock(context.run, project, config.now)
-        in_force, tables = runner.in_force(), config.tables or []
+        runner = location.open_runner(context)
+        now = data_clock(context.run, location.project, config.now)
+        in_force, tables = runner.in_force(), location.select(config.tables or ())
         if started_by(context.run) != "manual":
             tables = online_tables(in_force, tables)
             if not tables:

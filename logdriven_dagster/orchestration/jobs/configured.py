@@ -4,7 +4,7 @@ A maintenance job is one op: which of its steps run is decided by the log when a
 a graph; every step is told in the op's events and in its metadata.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -36,13 +36,11 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.jobs.standard import run_job
 from logdriven_dagster.execution.opening import open_runner
-from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten
 from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as_failures
 from logdriven_dagster.orchestration.jobs.catch_up import (
-    CATCH_UP,
     PROJECT_TAG,
     TRIGGER_TAG,
     add_partitions,
@@ -51,7 +49,7 @@ from logdriven_dagster.orchestration.jobs.catch_up import (
     started_by,
     summary,
 )
-from logdriven_dagster.orchestration.resources import RUN_LOG, SPARK
+from logdriven_dagster.orchestration.location import CATCH_UP, Location
 
 
 class JobRunConfig(Config):
@@ -73,26 +71,28 @@ class JobRunConfig(Config):
     """Variables that win over all others."""
 
 
-def configured_job(project: Project, config: JobConfig) -> JobDefinition:
+def configured_job(location: Location, config: JobConfig) -> JobDefinition:
     """The Dagster job of one file in `jobs/`."""
     if config.job == CATCH_UP:
         raise UsageError(f"jobs: the name {CATCH_UP} is taken by the job of all tables")
     name = config.job
 
-    @op(name=name, required_resource_keys={RUN_LOG, SPARK})
+    @op(name=location.name(name), required_resource_keys={location.spark})
     def run(context: OpExecutionContext, config: JobRunConfig) -> None:
-        _run(context, project, name, config)
+        _run(context, location, name, config)
 
-    return op_job(project, name, _description(config), run, run_tags(config))
+    return op_job(location, name, _description(config), run, run_tags(config))
 
 
-def job_schedules(project: Project, jobs: list[JobDefinition]) -> list[ScheduleDefinition]:
+def job_schedules(
+    location: Location, jobs: Mapping[str, JobDefinition]
+) -> list[ScheduleDefinition]:
     """The schedules of the configured jobs that have one, in the project's time zone."""
-    configured = ((job, project.jobs.get(job.name)) for job in jobs)
+    configured = ((job, location.project.jobs[name]) for name, job in jobs.items())
     return [
-        _schedule(project, config, config.schedule, job)
+        _schedule(location.project, config, config.schedule, job)
         for job, config in configured
-        if config is not None and config.schedule
+        if config.schedule
     ]
 
 
@@ -139,13 +139,11 @@ def _description(config: JobConfig) -> str:
     return "\n\n".join(parts)
 
 
-def _run(context: OpExecutionContext, project: Project, name: str, config: JobRunConfig) -> None:
-    reporter = Reporter(context, project)
+def _run(context: OpExecutionContext, location: Location, name: str, config: JobRunConfig) -> None:
+    reporter = Reporter(context, location)
     with errors_as_failures(), interrupted_windows_forgotten(reporter):
-        runner: Runner = context.resources.run_log.open_runner(
-            project, context.run, context.resources.spark
-        )
-        now = data_clock(context.run, project, config.now)
+        runner = location.open_runner(context)
+        now = data_clock(context.run, location.project, config.now)
         arguments = JobArguments(
             trigger=started_by(context.run),
             overrides=config.overrides or {},

@@ -31,16 +31,15 @@ from logdriven_dagster.execution.jobs.standard import bury_dead_runs
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.backoff import back_off
-from logdriven_dagster.orchestration.assets.keys import asset_key
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.jobs.catch_up import (
-    CATCH_UP,
     PROJECT_TAG,
     TRIGGER_TAG,
     add_partitions,
     online_tables,
     run_tags,
 )
+from logdriven_dagster.orchestration.location import CATCH_UP, Location
 from logdriven_dagster.planning import Plan, PlannedWindow
 
 OFFLINE = "every table is offline: only people start them"
@@ -87,14 +86,14 @@ class _CatchUpSensor(SensorDefinition):
         return define_asset_job(f"{self.name}_tables", self._tables)
 
 
-def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
+def catch_up_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
     """Each tick: plan from the run log, and request one run of `catch_up` if something is ready.
 
     There is one run at a time. A window that keeps failing is requested again after pauses that
     double, and so is a run that ends before it has logged anything. Runs that Dagster shows as
     working although they are dead are ended.
     """
-    config = project.config.sensor
+    project, config = location.project, location.project.config.sensor
 
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         now = datetime.now(project.zone)
@@ -103,28 +102,28 @@ def catch_up_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
         bury_dead_runs(runner.run_log, runner.owner)
         runner.outbox.deliver()
         current = runner.in_force()
-        online = online_tables(current)
+        online = online_tables(current, location.select())
         if not online:
             return SensorResult(skip_reason=SkipReason(OFFLINE), cursor=context.cursor)
         plan = runner.plan(now, online, backoff=config.interval)
         add_partitions(context.instance, plan)
-        runs = _latest_runs(context.instance, project)
+        runs = _latest_runs(context.instance, project, job.name)
         ready, reason = _ready(plan)
-        ready, group = _of_one_group(current, ready)
+        ready, group = _of_one_group(current, online, ready)
         pause = Pause.since(context.cursor, ready)
         if reason := reason or _busy(runs, plan, now) or pause.reason(now):
-            message = redact(reason + _left_out(current))
+            message = redact(reason + _left_out(current, location.select()))
             return SensorResult(skip_reason=SkipReason(message), cursor=context.cursor)
         request = RunRequest(
             run_key=_digest(ready, runs[0].dagster_run.run_id if runs else ""),
-            run_config=_run_config(config, group),
+            run_config=_run_config(config, job.name, group),
             tags=_tags(current, ready),
         )
         return SensorResult(run_requests=[request], cursor=pause.next(now, config.interval))
 
     return _CatchUpSensor(
-        f"{CATCH_UP}_sensor",
-        AssetSelection.assets(*map(asset_key, project.tables)),
+        location.name(f"{CATCH_UP}_sensor"),
+        AssetSelection.assets(*location.keys.values()),
         evaluation_fn=evaluate,
         job=job,
         minimum_interval_seconds=max(int(config.interval.total_seconds()), 1),
@@ -181,8 +180,8 @@ def _ready(plan: Plan) -> tuple[list[PlannedWindow], str | None]:
     return [], "no window is ready: " + "; ".join(reasons)
 
 
-def _latest_runs(instance: DagsterInstance, project: Project) -> Sequence[RunRecord]:
-    filters = RunsFilter(job_name=CATCH_UP, tags={PROJECT_TAG: project.name})
+def _latest_runs(instance: DagsterInstance, project: Project, job: str) -> Sequence[RunRecord]:
+    filters = RunsFilter(job_name=job, tags={PROJECT_TAG: project.name})
     return instance.get_run_records(filters, limit=_RUNS_LOOKED_AT)
 
 
@@ -212,13 +211,13 @@ def _digest(windows: Iterable[PlannedWindow], *others: str) -> str:
 
 
 def _of_one_group(
-    project: Project, ready: list[PlannedWindow]
+    project: Project, tables: Sequence[str], ready: list[PlannedWindow]
 ) -> tuple[list[PlannedWindow], list[str] | None]:
     """The windows of the first one's worker group, and its tables where there are others.
 
     A run is dispatched to one group; the others have the next. Source: DolphinScheduler.
     """
-    groups = {name: table.worker_group for name, table in project.tables.items()}
+    groups = {name: project.tables[name].worker_group for name in tables}
     if not ready or len(set(groups.values())) == 1:
         return ready, None
     chosen = groups[ready[0].table]
@@ -232,16 +231,17 @@ def _tags(project: Project, ready: Sequence[PlannedWindow]) -> dict[str, str]:
     return {PROJECT_TAG: project.name, TRIGGER_TAG: "sensor", **run_tags(urgent)}
 
 
-def _left_out(project: Project) -> str:
-    offline = [n for n, table in project.tables.items() if table.release_state == "offline"]
+def _left_out(project: Project, tables: Sequence[str]) -> str:
+    online = set(online_tables(project, tables))
+    offline = [name for name in tables if name not in online]
     if not offline:
         return ""
     more = f" and {len(offline) - _EXPLAINED} more" if len(offline) > _EXPLAINED else ""
     return f"; offline, left to people: {', '.join(offline[:_EXPLAINED])}{more}"
 
 
-def _run_config(config: SensorConfig, tables: list[str] | None) -> dict[str, Any]:
+def _run_config(config: SensorConfig, op: str, tables: list[str] | None) -> dict[str, Any]:
     backoff = config.interval.total_seconds()
     values: dict[str, Any] = {"max_windows": config.max_windows, "backoff_seconds": backoff}
     values |= {"tables": tables} if tables else {}
-    return {"ops": {CATCH_UP: {"config": values}}}
+    return {"ops": {op: {"config": values}}}

@@ -23,7 +23,6 @@ from dagster import (
     sensor,
 )
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import in_brief
@@ -32,9 +31,9 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
 from logdriven_dagster.orchestration.assets.freshness import FreshnessShown
-from logdriven_dagster.orchestration.assets.keys import asset_key
 from logdriven_dagster.orchestration.assets.metadata import (
     identity_shown,
+    lag_shown,
     merged_metadata,
     rows_shown,
     window_metadata,
@@ -48,6 +47,7 @@ from logdriven_dagster.orchestration.events.records import (
 )
 from logdriven_dagster.orchestration.events.unreported import BrokenRuns
 from logdriven_dagster.orchestration.jobs.catch_up import add_first_partitions
+from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.orchestration.sensors.cursors import Seen, moment_of
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed import quality
@@ -65,18 +65,19 @@ _LONGEST_TICK = 30.0
 _LONGEST_INTERVAL = timedelta(seconds=10)
 
 
-def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
+def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
     """Each tick: a materialization or failure for each window that ended outside this Dagster.
 
     It always starts running: a person who runs windows by the command line finds them here, the
     whole history at first. `job` is the one whose run a failed window is shown as.
     """
+    project = location.project
     interval = min(project.config.sensor.interval, _LONGEST_INTERVAL)
-    new_tables = list(project.tables)
-    freshness = FreshnessShown()
+    new_tables = location.select()
+    freshness = FreshnessShown(location)
 
     @sensor(
-        name=MIRROR,
+        name=location.name(MIRROR),
         minimum_interval_seconds=max(int(interval.total_seconds()), 1),
         default_status=DefaultSensorStatus.RUNNING,
         description="Shows windows that were run outside of this Dagster, and what is late.",
@@ -92,7 +93,7 @@ def mirror_sensor(project: Project, job: JobDefinition) -> SensorDefinition:
             unreported = ended_in(conn, broken.ids)
         now = datetime.now(project.zone)
         freshness.report(context.instance, runner.watch_freshness(now), now)
-        window = _Shown(context.instance, project, job, run_log, rows)
+        window = _Shown(context.instance, location, job, run_log, rows)
         shown = sum(window.unreported(row, broken) for row in unreported)
         looked_at = 0
         until = time.monotonic() + _LONGEST_TICK
@@ -120,12 +121,12 @@ class _Shown:
     def __init__(
         self,
         instance: DagsterInstance,
-        project: Project,
+        location: Location,
         job: JobDefinition,
         run_log: RunLog,
         rows: Sequence[dict[str, Any]],
     ) -> None:
-        self._instance, self._project, self._job = instance, project, job
+        self._instance, self._location, self._job = instance, location, job
         self._run_log = run_log
         self._own = _own_runs(instance, rows)
         done = [row for row in rows if row["status"] == Status.SUCCESS.value]
@@ -157,7 +158,7 @@ class _Shown:
         if found is None or row["status"] != Status.SUCCESS.value:
             return False  # Dagster shows as failed what a run meant to do, and did not
         table, window, partition = found
-        if broken.has_reported(run.run_id, asset_key(table.table), partition):
+        if broken.has_reported(run.run_id, self._location.key(table.table), partition):
             return False
         self._add_partitions([row])
         self._materialized(table, window, partition, row, run)
@@ -165,7 +166,8 @@ class _Shown:
         return True
 
     def _partition(self, row: dict[str, Any]) -> tuple[TableConfig, TimeWindow, str] | None:
-        table = self._project.tables.get(row["job_name"])
+        shown = row["job_name"] in self._location.keys
+        table = self._location.project.tables[row["job_name"]] if shown else None
         # A discarded window is pending again: nothing is wrong with it.
         discarded = row["status"] == Status.DISCARDED.value
         if table is None or discarded:
@@ -192,8 +194,8 @@ class _Shown:
     ) -> None:
         metadata = _metadata(row, window)
         if row["job_id"] in self._newest:
-            metadata |= table_shown(self._project, table, self._run_log)
-        key = asset_key(table.table)
+            metadata |= table_shown(self._location, table, self._run_log)
+        key = self._location.key(table.table)
         event = AssetMaterialization(key, partition=partition, metadata=metadata)
         report_past(self._instance, event, moment_of(row["job_end_time"]), run)
 
@@ -201,7 +203,7 @@ class _Shown:
         self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
     ) -> None:
         """A refresh failed: the partition is as it was, and says so."""
-        key = asset_key(table.table)
+        key = self._location.key(table.table)
         if row["dagster_run_id"] in self._own:  # it died, and meant to materialize it
             report_planned(self._instance, key, partition, None)
         message = f"its refresh failed; what was published before stands: {_end_text(row)}"
@@ -214,7 +216,7 @@ class _Shown:
         report_failed(
             self._instance,
             self._job,
-            asset_key(table.table),
+            self._location.key(table.table),
             partition,
             began=moment_of(row["job_start_time"]),
             ended=moment_of(row["job_end_time"]),
@@ -235,8 +237,8 @@ class _Shown:
         else:
             reports = {}
         found = CheckFindings(row["job_id"], reports, checks)
-        key = asset_key(table.table)
-        for shown in evaluations(self._project, table, found, key, partition):
+        key = self._location.key(table.table)
+        for shown in evaluations(self._location.project, table, found, key, partition):
             report_past(self._instance, shown, moment_of(row["job_end_time"]))
 
 
@@ -270,7 +272,9 @@ def _identity(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
 
 
 def _metadata(row: dict[str, Any], window: TimeWindow) -> dict[str, Any]:
-    metadata = _identity(row, window)
+    began, ended = moment_of(row["job_start_time"]), moment_of(row["job_end_time"])
+    seconds = round((ended - began).total_seconds(), 3)
+    metadata = _identity(row, window) | {"seconds": seconds} | lag_shown(window, ended)
     if row["error_count"]:
         metadata["error_count"] = row["error_count"]
     sources = [s["source_count"] for s in row["steps"] if s["source_count"] is not None]

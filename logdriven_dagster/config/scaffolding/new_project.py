@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
-from logdriven_dagster.cli.schemas import write_schemas
+from logdriven_dagster.config.scaffolding.schemas import write_schemas
 from logdriven_dagster.errors import UsageError
 
-_TEMPLATES = Path(__file__).parent / "scaffold"
+_TEMPLATES = Path(__file__).parent / "templates"
 _DAYS = 3
 _ORDERS_A_DAY = 24
 _CUSTOMERS = (

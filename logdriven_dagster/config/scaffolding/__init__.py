@@ -1,0 +1,1 @@
+"""New project folders, and the JSON schemas by which editors and `dg` check their files."""

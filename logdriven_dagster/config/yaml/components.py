@@ -1,0 +1,48 @@
+"""Table files in the form of Dagster's components: `defs.yaml` with a type and attributes."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from logdriven_dagster.config.yaml.documents import Document
+
+TABLE_COMPONENT = "logdriven_dagster.TableComponent"
+COMPONENT_FILES = ("defs.yaml", "defs.yml")
+_KNOWN = ("type", "attributes", "requirements")
+"""Fields of a component's file that mean something for a table; `dg` itself reads the third."""
+
+
+def without_component(document: Document) -> Document:
+    """The table that a component's file is: its attributes, with their lines.
+
+    A document of another name, or without a type, is returned as it is. ConfigError names what
+    Dagster would do with other components, and nobody does with a table.
+    """
+    values = document.values
+    if document.path.name not in COMPONENT_FILES or "type" not in values:
+        return document
+    if values["type"] != TABLE_COMPONENT:
+        raise document.error(("type",), f"must be {TABLE_COMPONENT} below a project's folder")
+    for name in values:
+        if name not in _KNOWN:
+            fix = "use `translation` of the project's component"
+            raise document.error((name,), "is not known of a table", fix)
+    attributes = values.get("attributes")
+    if not isinstance(attributes, dict):
+        raise document.error(("attributes",), "must be the fields of a table", "begin with `table`")
+    if template := _template(attributes):
+        fix = "write ${env:NAME} for a variable of the environment"
+        raise document.error(("attributes", *template), "{{ … }} is not replaced in tables", fix)
+    lines = {place[1:]: line for place, line in document.lines.items() if place[0] == "attributes"}
+    return replace(document, values=attributes, lines=lines)
+
+
+def _template(value: Any) -> tuple[str | int, ...] | None:
+    """The place of the first text that holds a template of Dagster's; `()` for this value."""
+    if isinstance(value, str):
+        return () if "{{" in value else None
+    parts: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else ()
+    for name, part in value.items() if isinstance(value, dict) else parts:
+        if (place := _template(part)) is not None:
+            return (name, *place)
+    return None

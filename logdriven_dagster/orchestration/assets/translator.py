@@ -1,0 +1,50 @@
+"""How a table becomes an asset: the class to subclass for rules of one's own."""
+
+from typing import Any
+
+from dagster import AssetSpec, DagsterInvalidDefinitionError
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.orchestration.assets.descriptions import description
+from logdriven_dagster.orchestration.assets.metadata import kinds, table_metadata
+from logdriven_dagster.orchestration.location import default_key
+
+
+class LogdrivenTranslator:
+    """Tells Dagster of tables. Override `get_asset_spec` to change what it shows of them.
+
+    ```python
+    class Ours(LogdrivenTranslator):
+        def get_asset_spec(self, table, project):
+            spec = super().get_asset_spec(table, project)
+            return spec.replace_attributes(key=spec.key.with_prefix("lake"), group_name="lake")
+    ```
+    """
+
+    def get_asset_spec(self, table: TableConfig, project: Project) -> AssetSpec:
+        """The specification of a table's asset: key, group, owners, tags, kinds and so on.
+
+        Keys of the tables that it depends on are added afterwards, as these tables are translated,
+        to the `deps` that are given here; so are its partitions, which are the table's windows.
+        """
+        tags = {k: v for k, v in table.tags.items() if _is_valid(tags={k: v})}
+        refused = {f"tag {k}": v for k, v in table.tags.items() if k not in tags}
+        return AssetSpec(
+            default_key(table.table),
+            description=description(project, table),
+            group_name=table.layer,
+            owners=[owner for owner in table.owners if _is_valid(owners=[owner])],
+            tags=tags,
+            kinds=kinds(project, table),
+            metadata=table_metadata(project, table) | refused,
+        )
+
+
+def _is_valid(**fields: Any) -> bool:
+    """Whether Dagster takes the tags or owners of an asset."""
+    try:
+        AssetSpec("any", **fields)
+    except DagsterInvalidDefinitionError:
+        return False
+    return True

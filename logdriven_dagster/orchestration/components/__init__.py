@@ -1,0 +1,1 @@
+"""Projects and tables as components, which `dg` scaffolds, checks, lists and documents."""

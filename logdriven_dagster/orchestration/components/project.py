@@ -1,0 +1,178 @@
+"""A project as a component of Dagster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from dagster import (
+    AssetExecutionContext,
+    AssetSpec,
+    Component,
+    ComponentLoadContext,
+    ComponentTypeSpec,
+    Definitions,
+    Model,
+    Resolvable,
+    Resolver,
+    in_process_executor,
+    scaffold_with,
+)
+from dagster.components.resolved.core_models import OpSpec
+from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
+from pydantic import ValidationError
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.project import ProjectConfig, SensorConfig
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.wording import plain_problem
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.execution.definitions.registering import located
+from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
+from logdriven_dagster.orchestration.code_location import build_definitions
+from logdriven_dagster.orchestration.components.scaffolding import ProjectScaffolder
+from logdriven_dagster.orchestration.location import Location
+from logdriven_dagster.orchestration.table_assets import Results, run_table
+
+
+class SensorAttributes(Resolvable, Model):
+    """What a code location wants of the sensor that requests catch-ups."""
+
+    enabled: bool | None = None
+    interval: str | None = None
+    max_windows: int | None = None
+
+
+@scaffold_with(ProjectScaffolder)
+@dataclass
+class LogdrivenProjectComponent(Component, Resolvable):
+    """Tables of a logdriven project as partitioned assets, with the jobs and sensors that run them.
+
+    `dg scaffold defs logdriven_dagster.LogdrivenProjectComponent shop` makes a small project that
+    runs right away: `logdriven.yaml`, a file for each table in `tables/`, and `defs.yaml`.
+
+    A run log in a database, not the history of Dagster, decides what runs: the oldest unfinished
+    window first, never past a failed one. So tables may be run from the UI, by the sensor, by
+    `dg launch` and by the `logdriven` command alike.
+
+    Subclasses may override `get_asset_spec` and `execute`.
+    """
+
+    project: Annotated[
+        Path,
+        Resolver(
+            lambda context, folder: context.resolve_source_relative_path(folder).resolve(),
+            model_field_type=str,
+            description="The folder that holds logdriven.yaml, relative to this file's.",
+            examples=["."],
+        ),
+    ]
+    tables: Annotated[
+        Sequence[str],
+        Resolver.default(
+            description="Names of tables and jobs, or patterns of tables, that are shown and run "
+            "here; everything by default.",
+            examples=[["ods.*", "nightly"]],
+        ),
+    ] = ()
+    translation: (
+        Annotated[
+            TranslationFn[TableConfig],
+            TranslationFnResolver(lambda table: {"table": table}),
+        ]
+        | None
+    ) = None
+    op: OpSpec | None = None
+    prefix: Annotated[
+        str,
+        Resolver.default(
+            description="Stands before the names of ops, jobs, sensors and resources, where "
+            "another project of the code location has the same ones.",
+        ),
+    ] = ""
+    sensor: SensorAttributes | None = None
+    run_log: Annotated[
+        str | None,
+        Resolver.default(
+            description="The URL of the run log in the place of the project's own.",
+            examples=["${env:RUN_LOG}"],
+        ),
+    ] = None
+    executor: Annotated[
+        Literal["in_process", "none"],
+        Resolver.default(
+            description="in_process: the steps of a run share one Spark session. none: the code "
+            "location has an executor of its own."
+        ),
+    ] = "in_process"
+
+    @classmethod
+    def get_spec(cls) -> ComponentTypeSpec:
+        """What `dg` tells of the type."""
+        return ComponentTypeSpec(tags=["spark", "etl", "iceberg"])
+
+    @cached_property
+    def translator(self) -> LogdrivenTranslator:
+        """What makes an asset of a table before `translation` is looked at."""
+        return LogdrivenTranslator()
+
+    def get_asset_spec(self, table: TableConfig, project: Project) -> AssetSpec:
+        """The specification of a table's asset; a subclass may change it.
+
+        ```python
+        class OurComponent(LogdrivenProjectComponent):
+            def get_asset_spec(self, table, project):
+                spec = super().get_asset_spec(table, project)
+                return spec.merge_attributes(tags={"cost_centre": table.tags["domain"]})
+        ```
+        """
+        spec = self.translator.get_asset_spec(table, project)
+        return self.translation(spec, table) if self.translation else spec
+
+    def execute(
+        self, context: AssetExecutionContext, table: TableConfig, location: Location
+    ) -> Results:
+        """Make the partitions of a run done, oldest window first; a subclass may add to it.
+
+        ```python
+        class OurComponent(LogdrivenProjectComponent):
+            def execute(self, context, table, location):
+                context.log.info("for the data team")
+                yield from super().execute(context, table, location)
+        ```
+        """
+        yield from run_table(context, table, location)
+
+    def build_defs(self, context: ComponentLoadContext) -> Definitions:  # noqa: ARG002 - Dagster's
+        """Assets, jobs, schedules and sensors of the project."""
+        return build_definitions(
+            located(self.project, self._changed),
+            tables=self.tables,
+            translator=_Translator(self),
+            prefix=self.prefix,
+            executor=in_process_executor if self.executor == "in_process" else None,
+            op=self.op,
+            execute=self.execute,
+        )
+
+    def _changed(self, config: ProjectConfig) -> ProjectConfig:
+        changed: dict[str, Any] = {"run_log": self.run_log} if self.run_log else {}
+        if self.sensor is not None:
+            given = self.sensor.model_dump(exclude_none=True)
+            try:
+                changed["sensor"] = SensorConfig.model_validate(config.sensor.model_dump() | given)
+            except ValidationError as error:
+                name = error.errors()[0]["loc"][-1]
+                raise UsageError(f"sensor: {name}: {plain_problem(error)}") from None
+        return config.model_copy(update=changed)
+
+
+@dataclass(frozen=True)
+class _Translator(LogdrivenTranslator):
+    """Asks the component, which a subclass may have changed."""
+
+    component: LogdrivenProjectComponent
+
+    def get_asset_spec(self, table: TableConfig, project: Project) -> AssetSpec:
+        return self.component.get_asset_spec(table, project)

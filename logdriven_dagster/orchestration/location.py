@@ -1,0 +1,137 @@
+"""A project in a code location of Dagster, beside other projects and a team's own assets."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
+from typing import Any
+
+from dagster import (
+    AssetExecutionContext,
+    AssetKey,
+    DagsterInvalidDefinitionError,
+    GraphDefinition,
+    OpExecutionContext,
+)
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.jobs import StandardJob
+from logdriven_dagster.errors import UsageError
+from logdriven_dagster.execution import opening
+from logdriven_dagster.execution.runner import Runner
+
+CATCH_UP = "catch_up"
+"""The name of the job that runs pending windows, and of its op; without the prefix."""
+
+
+@dataclass(frozen=True)
+class Location:
+    """A project, which of its tables are shown, and what everything of it is called."""
+
+    project: Project
+    keys: Mapping[str, AssetKey]
+    """Table → its asset's key, of the tables that are shown, in running order."""
+    prefix: str = ""
+    """What stands before the names of ops, jobs, sensors, schedules and resources."""
+    _tables: Mapping[AssetKey, str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse two tables of one key."""
+        tables: dict[AssetKey, str] = {}
+        for table, key in self.keys.items():
+            if other := tables.get(key):
+                both = f"{other} and {table} are both the asset {key.to_user_string()}"
+                raise UsageError(f"{both}; the translation must give each table a key of its own")
+            tables[key] = table
+        object.__setattr__(self, "_tables", tables)
+
+    def name(self, plain: str) -> str:
+        """The name of an op, job, sensor or resource in this code location."""
+        return f"{self.prefix}_{plain}" if self.prefix else plain
+
+    @cached_property
+    def spark(self) -> str:
+        """The key of the Spark resource."""
+        return self.name("logdriven_spark")
+
+    @cached_property
+    def io_manager(self) -> str:
+        """The key of the IO manager through which hand-written assets read and write tables."""
+        return self.name("logdriven")
+
+    def op(self, table: str) -> str:
+        """The name of a table's op and step."""
+        return self.name(_op_name(table))
+
+    def key(self, table: str) -> AssetKey:
+        """The key of a table's asset, also of one that is shown elsewhere."""
+        return self.keys.get(table) or default_key(table)
+
+    def table(self, key: AssetKey) -> str:
+        """The table of an asset. A hand-written one is a table too: `dws/sum` is `dws.sum`."""
+        return self._tables.get(key) or ".".join(key.path)
+
+    def select(self, names: Collection[str] = ()) -> list[str]:
+        """The tables of these names of tables and jobs that are shown here; without names, all."""
+        chosen = list(self.project.select(tuple(names)) if names else self.keys)
+        if hidden := [table for table in chosen if table not in self.keys]:
+            raise UsageError(f"{', '.join(hidden)}: not among the tables of this code location")
+        return chosen
+
+    def open_runner(self, context: AssetExecutionContext | OpExecutionContext) -> Runner:
+        """Open a runner for a run of Dagster; its Spark session starts with the first window."""
+        spark: Any = getattr(context.resources, self.spark)
+        return opening.open_runner(
+            self.project, dagster_run_id=context.run.run_id, spark=lambda: spark.spark_session
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Tables and configured jobs, each in the project's order."""
+
+    tables: tuple[str, ...]
+    jobs: tuple[str, ...]
+
+
+def selection(project: Project, names: Collection[str] = ()) -> Selection:
+    """Select tables and jobs by name, or tables by patterns such as `ods.*`; all without names.
+
+    A job brings its tables, and tables bring the jobs that run no others. A maintenance job, which
+    has no tables, is selected by its name only, so that two code locations do not both run it.
+    UsageError names what fits nothing.
+    """
+    if not names:
+        return Selection(tuple(project.tables), tuple(project.jobs))
+    wanted: set[str] = set()
+    for name in names:
+        found = [table for table in project.tables if fnmatchcase(table, name)]
+        maintenance = name in project.jobs and not isinstance(project.jobs[name], StandardJob)
+        wanted |= {name} if maintenance else set(found or project.select((name,)))
+    tables = tuple(table for table in project.tables if table in wanted)
+    jobs = tuple(
+        name
+        for name, job in project.jobs.items()
+        if (set(job.tables) <= wanted if isinstance(job, StandardJob) else name in wanted)
+    )
+    return Selection(tables, jobs)
+
+
+def default_key(table: str) -> AssetKey:
+    """The key of a table's asset unless somebody says otherwise: `ods.flights` → `ods/flights`."""
+    return AssetKey(table.split("."))
+
+
+def _op_name(table: str) -> str:
+    name = table.replace(".", "__")
+    return name if "__" in name or _is_valid_name(name) else f"{name}_table"
+
+
+@cache
+def _is_valid_name(name: str) -> bool:
+    """Whether Dagster, which refuses names such as `output`, takes this one."""
+    try:
+        GraphDefinition(name)
+    except DagsterInvalidDefinitionError:
+        return False
+    return True
