@@ -17,10 +17,17 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from logdriven_dagster.config.models import jobs, notifications, project, quality, steps, tables
+from logdriven_dagster.config.models import (
+    dependencies,
+    jobs,
+    notifications,
+    project,
+    quality,
+    steps,
+    tables,
+)
 from logdriven_dagster.config.models.fields import WORDS
 from logdriven_dagster.config.models.incremental.freshness import FreshConfig
-from logdriven_dagster.config.models.loop_over import LoopOver
 from logdriven_dagster.config.models.rules import BUILT_IN
 from logdriven_dagster.config.models.settings import Settings
 from logdriven_dagster.config.models.types import delta, files, iceberg, jdbc, kafka, spark_table
@@ -47,11 +54,11 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
     "A table: `tables/**/*.yaml`": {
         "table": tables.TableConfig,
         "settings": Settings,
-        "depends_on": tables.Dependency,
+        "depends_on": dependencies.Dependency,
         "fresh": FreshConfig,
         "steps": steps.StepConfig,
         "commit_before_read": steps.CommittedSql,
-        "loop_over": LoopOver,
+        "loop_over": steps.LoopOver,
         "checks": steps.CheckConfig,
         "quality": quality.QualityConfig,
         "a rule of quality": quality.RuleUse,

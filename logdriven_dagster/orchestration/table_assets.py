@@ -16,7 +16,8 @@ from dagster import (
 )
 from dagster.components.resolved.core_models import OpSpec
 
-from logdriven_dagster.config.models.tables import Dependency, TableConfig
+from logdriven_dagster.config.models.dependencies import Dependency
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError, LogdrivenError
 from logdriven_dagster.execution.arguments import RunArguments, retry_version_of
 from logdriven_dagster.execution.events import WindowEvent, WindowRefused

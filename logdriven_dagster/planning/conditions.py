@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from logdriven_dagster.config.models.tables import Condition, Dependency, TableConfig
+from logdriven_dagster.config.models.dependencies import Condition, Dependency
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.ranges import uncovered, union, without

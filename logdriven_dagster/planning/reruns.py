@@ -10,7 +10,8 @@ windows in turn, or once after an outage, but never before its upstreams.
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from logdriven_dagster.config.models.tables import Dependency, TableConfig
+from logdriven_dagster.config.models.dependencies import Dependency
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow, in_zone

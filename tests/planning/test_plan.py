@@ -3,7 +3,7 @@
 import pytest
 
 from logdriven_dagster.config.derived.relations import also_waiting
-from logdriven_dagster.config.models.tables import Dependency
+from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.planning import (
     DependenciesMissing,

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.jobs import Relation, StandardJob
-from logdriven_dagster.config.models.tables import Dependency, TableConfig
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import ConfigError
 

@@ -9,7 +9,8 @@ from datetime import timedelta
 from enum import Enum
 from itertools import pairwise
 
-from logdriven_dagster.config.models.tables import Dependency, TableConfig
+from logdriven_dagster.config.models.dependencies import Dependency
+from logdriven_dagster.config.models.tables import TableConfig
 
 
 class NodeKind(str, Enum):

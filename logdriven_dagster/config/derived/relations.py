@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from logdriven_dagster.config.derived.job_settings import in_job
 from logdriven_dagster.config.derived.running_order import running_order
+from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.jobs import Relation, StandardJob
-from logdriven_dagster.config.models.tables import Dependency, TableConfig
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 
 

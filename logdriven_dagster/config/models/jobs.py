@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, model_validator
 
 from logdriven_dagster.config.models.cron import Cron
+from logdriven_dagster.config.models.dependencies import Condition
 from logdriven_dagster.config.models.fields import (
     DurationField,
     Model,
@@ -22,7 +23,6 @@ from logdriven_dagster.config.models.fields import (
 from logdriven_dagster.config.models.notifications import NotifyRule
 from logdriven_dagster.config.models.settings import RetryVersion, Settings
 from logdriven_dagster.config.models.steps import PythonReference
-from logdriven_dagster.config.models.tables import Condition
 from logdriven_dagster.model.upkeep import Compaction, Expiry
 
 

@@ -1,6 +1,6 @@
 """A step: what it reads, how it transforms and where it writes."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
@@ -10,11 +10,45 @@ from logdriven_dagster.config.models.fields import (
     StepName,
     as_tuple,
 )
-from logdriven_dagster.config.models.loop_over import LoopField
 from logdriven_dagster.config.models.quality import QualityConfig
 from logdriven_dagster.config.models.types.registered import SourceField, TargetField
 
 PythonReference = Annotated[str, StringConstraints(pattern=r"^[^:\s]+:[A-Za-z_][A-Za-z0-9_]*$")]
+
+VARIABLE = "row_"
+"""Before a column's name: the variable that has its value, `:row_city` and `${row_city}`."""
+
+
+class LoopOver(Model):
+    """A step that runs once for each of some rows; the results are one result, joined by name.
+
+    Source: Sharp ETL, `loopOver`.
+    """
+
+    step: StepName | None = Field(None, description="an earlier step, whose rows these are")
+    sql: str | None = Field(
+        None, description="a query of the rows", examples=["SELECT city FROM ods.cities"]
+    )
+    columns: str | None = Field(
+        None,
+        description="Spark DDL of the result, which is empty then if there is no row; without it "
+        "nobody knows what columns an empty result has, and the attempt fails",
+        examples=["id BIGINT, city STRING"],
+    )
+    max_rows: int = Field(1000, ge=1, description="more rows than this are refused")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> "LoopOver":
+        if (self.step is None) == (self.sql is None):
+            raise ValueError("give either step or sql")
+        return self
+
+
+def _loop(value: Any) -> Any:
+    return {"step": value} if isinstance(value, str) else value
+
+
+LoopField = Annotated[LoopOver, BeforeValidator(_loop, json_schema_input_type=str | LoopOver)]
 
 
 class CommittedSql(Model):

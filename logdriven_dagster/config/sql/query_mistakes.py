@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from logdriven_dagster.config.models.loop_over import VARIABLE
+from logdriven_dagster.config.models.steps import VARIABLE
 from logdriven_dagster.config.sql.references import (
     UnreadableSqlError,
     named_tables,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.models.loop_over import VARIABLE, LoopOver
+from logdriven_dagster.config.models.steps import VARIABLE, LoopOver
 from logdriven_dagster.engine.queries.data_values import Value
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.errors import TerminalStepError

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.config.models.loop_over import LoopOver
-from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.steps import LoopOver, StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.engine.databases.scripts import run_script
 from logdriven_dagster.engine.queries.loop_over import loop_rows, union

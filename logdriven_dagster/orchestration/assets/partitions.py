@@ -17,7 +17,8 @@ from dagster import (
     TimeWindowPartitionsDefinition,
 )
 
-from logdriven_dagster.config.models.tables import Dependency, TableConfig
+from logdriven_dagster.config.models.dependencies import Dependency
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.periods import Grid, Period, Unit
 from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator
 from sqlalchemy import select
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config.models.tables import Dependency, TableConfig
+from logdriven_dagster.config.models.dependencies import Dependency
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import EndedWindow
 from logdriven_dagster.model.windows import TimeWindow, in_zone

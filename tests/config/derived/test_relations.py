@@ -6,7 +6,7 @@ import pytest
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.config.derived.relations import project_of_job, tables_of_job
-from logdriven_dagster.config.models.tables import Dependency
+from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.errors import InvalidProjectError, UsageError
 from tests.builders import table
 

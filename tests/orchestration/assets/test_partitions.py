@@ -15,7 +15,7 @@ from dagster import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdriven_dagster.config.models.tables import Dependency
+from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.periods import Grid, Period
 from logdriven_dagster.model.windows import on_clock
