@@ -34,6 +34,7 @@ from pyiceberg.table import CommitTableRequest, Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AssertCreate
 from pyiceberg.typedef import Identifier
+from sqlalchemy.exc import IntegrityError
 
 from scripts.lake.serving import Answer, Request, Server, serve, serving
 
@@ -139,7 +140,10 @@ class RestCatalogService:
 
     def _create_namespace(self, request: Request, _: dict[str, str]) -> Answer:
         asked = NamespaceResponse.model_validate_json(request.body)
-        self.catalog.create_namespace(asked.namespace, asked.properties)
+        try:
+            self.catalog.create_namespace(asked.namespace, asked.properties)
+        except IntegrityError:  # another one made it in between
+            raise iceberg.NamespaceAlreadyExistsError(".".join(asked.namespace)) from None
         return _model(asked)
 
     def _load_namespace(self, _: Request, named: dict[str, str]) -> Answer:

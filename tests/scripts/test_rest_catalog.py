@@ -99,6 +99,14 @@ def test_what_is_there_is_not_made_again(catalog, table):
         catalog.create_namespace("ods")
 
 
+def test_a_namespace_that_several_make_at_once_is_there_for_all(server):
+    clients = [client(server) for _ in range(8)]
+    for name in ("a", "b", "c", "d", "e"):
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(type(clients[0]).create_namespace_if_not_exists, clients, [name] * 8))
+        assert clients[0].namespace_exists(name)
+
+
 def test_a_stale_commit_is_refused(catalog, table):
     stale = catalog.load_table("ods.t")
     once(table)
