@@ -168,7 +168,7 @@ def test_a_sliced_table_that_never_ran_is_late():
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"fresh": "2 h"}, "must be auto, none or {within: 2 h}, not 2 h"),
+        ({"fresh": "2 h"}, "must be auto, none or {within: 2 h}, not '2 h'"),
         ({"fresh": {"within": 0}}, "a window needs time to run"),
         ({"fresh": {"within": "1 h", "warn": "1 h"}}, "warn: it must be shorter than within"),
         ({"fresh": TWO_HOURS, "delay": "2 h"}, "no window runs before its delay of 2:00:00"),

@@ -62,11 +62,12 @@ def tell(outbox: "Outbox", project: Project, found: Mapping[str, Freshness]) -> 
     ]
     if not standings:
         return
-    owner = str(outbox.owner)
-    news = outbox.run_log.write(
-        lambda conn: freshness_notices.post(conn, project.name, standings, owner)
-    )
-    if news:
+    run_log, owner = outbox.run_log, str(outbox.owner)
+    news = run_log.ask(lambda conn: freshness_notices.changed(conn, project.name, standings))
+    if not news:
+        return  # what many ticks find, without a transaction that writes
+    told = run_log.write(lambda conn: freshness_notices.post(conn, project.name, news, owner))
+    if told:
         outbox.deliver()
 
 

@@ -5,7 +5,7 @@ time. So the row is changed when the answer changes, by a guarded update that on
 deployments wins. It is told like any other notice.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,35 +37,46 @@ class Standing:
         return Notice(self.recipient, "freshness", self.table, self.event, self.moment)
 
 
+def changed(conn: Connection, project: str, found: Sequence[Standing]) -> list[Standing]:
+    """Select what is otherwise than it was noted last; changes nothing."""
+    known = _known(conn, project, found)
+    return [standing for standing in found if _is_change(standing, known.get(standing))]
+
+
 def post(conn: Connection, project: str, found: Sequence[Standing], owner: str) -> int:
     """Put what has changed into the outbox; how many notices are to be sent."""
-    known = _known(conn, [standing.notice.digest(project) for standing in found])
+    known = _known(conn, project, found)
     return sum(
-        _changed(conn, project, standing, known.get(standing.notice.digest(project)), owner)
+        _noted(conn, project, standing, known.get(standing), owner)
         for standing in found
+        if _is_change(standing, known.get(standing))
     )
 
 
-def _known(conn: Connection, digests: Collection[str]) -> dict[str, Any]:
+def _is_change(standing: Standing, row: Any) -> bool:
+    if row is None:
+        return standing.event != "recovery"
+    # What was late is so until it is fresh.
+    return (row.event, standing.event) != ("late", "warning") and row.event != standing.event
+
+
+def _known(conn: Connection, project: str, found: Sequence[Standing]) -> dict[Standing, Any]:
     log = notification_log.c
     columns = (log.digest, log.event, log.sent_time, log.sending, log.error)
+    by_digest = {standing.notice.digest(project): standing for standing in found}
     return {
-        row.digest: row
-        for part in chunks(list(digests))
+        by_digest[row.digest]: row
+        for part in chunks(list(by_digest))
         for row in conn.execute(select(*columns).where(log.digest.in_(part)))
     }
 
 
-def _changed(conn: Connection, project: str, standing: Standing, row: Any, owner: str) -> bool:
+def _noted(conn: Connection, project: str, standing: Standing, row: Any, owner: str) -> bool:
     """Note what has changed; whether that is to be sent."""
     values = _values(standing, owner)
     if row is None:
-        if standing.event == "recovery":
-            return False
         first = {"project_name": project, "digest": standing.notice.digest(project)}
         return _inserted(conn, values | first) and standing.is_news
-    if row.event == standing.event or (row.event, standing.event) == ("late", "warning"):
-        return False  # what was late is so until it is fresh
     unchanged = (notification_log.c.digest == row.digest) & (notification_log.c.event == row.event)
     on_its_way = row.sending is not None and row.error is None
     if standing.event == "recovery" and not (row.sent_time or on_its_way):
@@ -73,8 +84,8 @@ def _changed(conn: Connection, project: str, standing: Standing, row: Any, owner
         unsent = notification_log.c.sent_time.is_(None)
         conn.execute(delete(notification_log).where(unchanged, unsent))
         return False
-    changed = conn.execute(update(notification_log).where(unchanged).values(**values))
-    return changed.rowcount == 1 and standing.is_news
+    written = conn.execute(update(notification_log).where(unchanged).values(**values))
+    return written.rowcount == 1 and standing.is_news
 
 
 def _values(standing: Standing, owner: str) -> dict[str, Any]:

@@ -1,0 +1,71 @@
+"""What recipients were told last of a table's freshness, on real databases."""
+
+from logdriven_dagster.runlog.observed import notifications
+from logdriven_dagster.runlog.observed.freshness_notices import Standing, changed, post
+from logdriven_dagster.runlog.schema.observations import notification_log
+
+ME = "here:1:2"
+
+
+def standing(event, moment=1, *, is_news=True):
+    return Standing("ops", "ods.t", event, moment, is_news)
+
+
+def told(log, *standings):
+    return log.write(lambda conn: post(conn, "shop", standings, ME))
+
+
+def sent(log):
+    """The message with what is due has reached its recipient; what it tells."""
+    parcel = log.write(lambda conn: notifications.take(conn, "shop", "ops", ME))
+    log.write(lambda conn: notifications.sent(conn, parcel))
+    return [(notice.event, notice.job_id) for notice in parcel.notices]
+
+
+def waiting(log):
+    return list(log.ask(lambda conn: notifications.waiting(conn, "shop", ["ops"], ME)))
+
+
+def test_each_change_is_told_once_whoever_finds_it_again(log):
+    assert told(log, standing("recovery")) == 0
+    assert told(log, standing("late")) == 1
+    assert told(log, standing("late", moment=2)) == 0
+    assert sent(log) == [("late", 1)]
+    assert told(log, standing("warning")) == 0
+    assert told(log, standing("recovery", moment=3)) == 1
+    assert sent(log) == [("recovery", 3)]
+    assert told(log, standing("late", moment=4)) == 1
+    assert sent(log) == [("late", 4)]
+
+
+def test_what_is_known_needs_no_writing(log):
+    told(log, standing("late"))
+    found = [standing("late"), Standing("chat", "ods.t", "late", 1, is_news=True)]
+    assert log.ask(lambda conn: changed(conn, "shop", found)) == found[1:]
+
+
+def test_who_does_not_want_to_hear_of_it_is_sent_nothing(log):
+    assert told(log, standing("late", is_news=False)) == 0
+    assert waiting(log) == []
+    assert told(log, standing("recovery")) == 1
+
+
+def test_a_recovery_takes_an_unsent_notice_back(log):
+    told(log, standing("late"))
+    assert told(log, standing("recovery")) == 0
+    assert waiting(log) == []
+    with log.read() as conn:
+        assert conn.execute(notification_log.select()).all() == []
+
+
+def test_that_a_table_is_late_is_not_forgotten(log):
+    told(log, standing("late"))
+    sent(log)
+    with log.begin() as conn:
+        conn.exec_driver_sql("UPDATE notification_log SET create_time = '2000-01-01 00:00:00'")
+        assert notifications.forget(conn, notifications.OLDEST) == 0
+    told(log, standing("recovery"))
+    sent(log)
+    with log.begin() as conn:
+        conn.exec_driver_sql("UPDATE notification_log SET create_time = '2000-01-01 00:00:00'")
+        assert notifications.forget(conn, notifications.OLDEST) == 1
