@@ -1,68 +1,61 @@
-"""`dg` in a project of its own: scaffold, check, list and launch, as people type them."""
+"""What docs/dagster.md does with `dg`, from an empty folder on, as it stands there."""
 
 import json
 import os
+import re
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+import requests
 
 from logdriven_dagster.config.scaffolding.new_project import scaffold
 
-PYPROJECT = """\
-[project]
-name = "lake"
-version = "0.1.0"
-
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[tool.dg]
-directory_type = "project"
-
-[tool.dg.project]
-root_module = "lake"
-"""
-DEFINITIONS = """\
-from pathlib import Path
-
-from dagster import definitions, load_from_defs_folder
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "dagster.md"
+BIN = Path(sys.executable).parent
+FIRST = (datetime.now(timezone.utc) - timedelta(days=3)).date()
 
 
-@definitions
-def defs():
-    return load_from_defs_folder(path_within_project=Path(__file__).parent)
-"""
-YESTERDAY = (datetime.now(timezone.utc) - timedelta(days=1)).date()
+def commands() -> list[list[str]]:
+    """The page's first commands, one list of words each; what installs has been done before."""
+    block = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
+    lines = [line.removeprefix("$ ").replace("'", "") for line in block.splitlines()]
+    return [line.split() for line in lines if not line.startswith("pip ")]
 
 
 @dataclass
-class Lake:
-    """A project of `dg`, as `create-dagster` lays it out, and its shell."""
+class Shell:
+    """A shell in an empty folder, and what each command has printed."""
 
-    root: Path
+    folder: Path
+    printed: dict[str, str] = field(default_factory=dict)
+    exported: dict[str, str] = field(default_factory=dict)
 
     @property
     def shop(self) -> Path:
-        return self.root / "src" / "lake" / "defs" / "shop"
+        return self.folder / "src" / "lake" / "defs" / "shop"
 
-    def dg(self, *words: str, code: int = 0) -> str:
-        environment = {
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
             **os.environ,
-            "DAGSTER_HOME": str(self.root / "home"),
-            "PYTHONPATH": str(self.root / "src"),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "DAGSTER_DISABLE_TELEMETRY": "yes",
+            "PYTHONPATH": str(self.folder / "src"),
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            **self.exported,
         }
-        program = str(Path(sys.executable).parent / "dg")
+
+    def run(self, *words: str, code: int = 0) -> str:
         done = subprocess.run(
-            [program, *words],
-            cwd=self.root,
-            env=environment,
+            words,
+            cwd=self.folder,
+            env=self.environment,
             capture_output=True,
             text=True,
             check=False,
@@ -72,19 +65,23 @@ class Lake:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """The project, with what `dg scaffold defs` writes of a project and a table of ours."""
-    made = Lake(tmp_path_factory.mktemp("dg"))
-    (made.root / "home").mkdir()
-    (made.root / "home" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    (made.root / "pyproject.toml").write_text(PYPROJECT)
-    package = made.root / "src" / "lake"
-    (package / "defs").mkdir(parents=True)
-    (package / "__init__.py").touch()
-    (package / "defs" / "__init__.py").touch()
-    (package / "definitions.py").write_text(DEFINITIONS)
-    made.dg("scaffold", "defs", "logdriven_dagster.LogdrivenProjectComponent", "shop")
-    made.dg("scaffold", "defs", "logdriven_dagster.TableComponent", "shop/tables/visits")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """All commands of the page but the last, which serves the UI."""
+    made = Shell(tmp_path_factory.mktemp("dg"))
+    *all_but_last, last = commands()
+    assert last == ["dg", "dev"]
+    for words in all_but_last:
+        match words:
+            case ["cd", name]:
+                made.folder /= name
+            case ["export", variable]:
+                name, value = variable.split("=")
+                made.exported[name] = value.replace("$PWD", str(made.folder))
+            case ["mkdir", variable]:
+                Path(made.exported[variable.removeprefix("$")]).mkdir()
+            case _:
+                asked = [str(FIRST) if re.fullmatch(r"[\d-]+", word) else word for word in words]
+                made.printed[" ".join(words[:3])] = made.run(*asked)
     return made
 
 
@@ -96,61 +93,87 @@ def files(folder: Path) -> set[str]:
     }
 
 
-def test_scaffold_writes_what_init_writes(lake: Lake, tmp_path: Path) -> None:
-    scaffold(tmp_path / "shop", YESTERDAY)
+def test_scaffold_writes_what_init_writes(shell: Shell, tmp_path: Path) -> None:
+    scaffold(tmp_path / "shop", FIRST)
     own = {"defs.yaml", "tables/visits/defs.yaml"}
-    assert files(lake.shop) - own == files(tmp_path / "shop")
-    assert "project: ." in (lake.shop / "defs.yaml").read_text()
+    assert files(shell.shop) - own == files(tmp_path / "shop")
+    assert "project: ." in (shell.shop / "defs.yaml").read_text()
 
 
-def test_check_finds_nothing_wrong(lake: Lake) -> None:
-    assert "All component YAML validated successfully" in lake.dg("check", "yaml")
-    assert "loaded successfully" in lake.dg("check", "defs")
+def test_check_finds_nothing_wrong(shell: Shell) -> None:
+    assert "All component YAML validated successfully" in shell.printed["dg check yaml"]
+    assert "loaded successfully" in shell.printed["dg check defs"]
 
 
-def test_list_shows_tables_jobs_and_sensors(lake: Lake) -> None:
-    listed = json.loads(lake.dg("list", "defs", "--json"))
-    assert {"ods/orders", "ods/customers", "ods/visits"} <= {
-        a["asset_key"] for a in listed["assets"]
-    }
+def test_list_shows_tables_jobs_and_sensors(shell: Shell) -> None:
+    listed = json.loads(shell.run("dg", "list", "defs", "--json"))
+    assert {"ods/orders", "ods/visits"} <= {asset["asset_key"] for asset in listed["assets"]}
     assert "catch_up" in {job["name"] for job in listed["jobs"]}
     assert {"catch_up_sensor", "run_log_mirror"} <= {each["name"] for each in listed["sensors"]}
 
 
-def test_list_components_knows_both_types(lake: Lake) -> None:
-    listed = lake.dg("list", "components", "--json")
-    names = {each["key"] for each in json.loads(listed)["items"]}
+def test_list_components_knows_both_types(shell: Shell) -> None:
+    listed = json.loads(shell.run("dg", "list", "components", "--json"))
     ours = {f"logdriven_dagster.{n}" for n in ("LogdrivenProjectComponent", "TableComponent")}
-    assert ours <= names
+    assert ours <= {each["key"] for each in listed["items"]}
 
 
-def test_launch_runs_a_window(lake: Lake) -> None:
-    lake.dg("launch", "--assets", "ods/visits", "--partition", str(YESTERDAY), code=1)
-    days = [str(YESTERDAY - timedelta(days=n)) for n in (2, 1, 0)]
-    for day in days:
-        lake.dg("launch", "--assets", "ods/visits", "--partition", day)
+def test_what_was_launched_is_in_the_run_log(shell: Shell) -> None:
+    status = json.loads(shell.run("logdriven", "status", "--project", str(shell.shop), "--json"))
+    (visits,) = [each for each in status["tables"] if each["table"] == "ods.visits"]
+    assert visits["watermark"].startswith(str(FIRST + timedelta(days=1)))
 
 
-def broken(path: Path, change: Callable[[str], str]) -> str:
+def test_a_later_window_is_refused(shell: Shell) -> None:
+    later = str(FIRST + timedelta(days=2))
+    told = shell.run("dg", "launch", "--assets", "ods/visits", "--partition", later, code=1)
+    assert f"waits for [{FIRST + timedelta(days=1)}" in told
+
+
+def test_dev_shows_the_tables(shell: Shell) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["dg", "dev", "--port", str(port)]
+    with subprocess.Popen(
+        words, cwd=shell.folder, env=shell.environment, start_new_session=True
+    ) as served:
+        try:
+            assert "ods/visits" in _assets(port)
+        finally:
+            os.killpg(served.pid, signal.SIGTERM)
+
+
+def _assets(port: int) -> set[str]:
+    query = {"query": "{ assetNodes { assetKey { path } } }"}
+    until = time.monotonic() + 240
+    while True:
+        try:
+            answer = requests.post(f"http://127.0.0.1:{port}/graphql", json=query, timeout=60)
+            if nodes := answer.json()["data"]["assetNodes"]:
+                return {"/".join(node["assetKey"]["path"]) for node in nodes}
+        except (requests.RequestException, ValueError, KeyError, TypeError):
+            pass
+        assert time.monotonic() < until, "no assets are shown"
+        time.sleep(1)
+
+
+def test_a_mistake_in_a_table_is_told_with_file_and_line(shell: Shell) -> None:
+    path = shell.shop / "tables" / "visits" / "defs.yaml"
     text = path.read_text()
-    path.write_text(change(text))
-    return text
-
-
-def test_a_mistake_in_a_table_is_told_with_file_and_line(lake: Lake) -> None:
-    path = lake.shop / "tables" / "visits" / "defs.yaml"
-    text = broken(path, lambda text: text.replace("type: iceberg", "type: icebag"))
+    path.write_text(text.replace("type: iceberg", "type: icebag"))
     try:
-        assert "tables/visits/defs.yaml" in lake.dg("check", "yaml", code=1)
-        told = lake.dg("check", "defs", "--no-check-yaml", code=1)
+        assert "tables/visits/defs.yaml" in shell.run("dg", "check", "yaml", code=1)
+        told = shell.run("dg", "check", "defs", "--no-check-yaml", code=1)
         assert "tables/visits/defs.yaml:11" in told
         assert "icebag" in told
     finally:
         path.write_text(text)
 
 
-def test_a_table_outside_of_a_project_is_not_written(lake: Lake) -> None:
-    told = lake.dg("scaffold", "defs", "logdriven_dagster.TableComponent", "visits", code=1)
+def test_a_table_outside_of_a_project_is_not_written(shell: Shell) -> None:
+    words = ("dg", "scaffold", "defs", "logdriven_dagster.TableComponent", "visits")
+    told = shell.run(*words, code=1)
     assert "below `tables/` of a project, such as shop/tables/visits" in told
     assert "Traceback" not in told
-    assert not (lake.shop.parent / "visits").exists()
+    assert not (shell.shop.parent / "visits").exists()
