@@ -15,10 +15,15 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.examples import demo
 
 ROOT = Path(__file__).resolve().parents[2]
+_DG = "tests/orchestration/components/test_dg.py"
 ELSEWHERE = {
     "make demo": "tests/setup/test_readme.py",
     "make ui": "tests/ui/test_command.py",
     "logdriven ui": "tests/ui/test_command.py",
+    "dg scaffold defs logdriven_dagster.LogdrivenProjectComponent shop": _DG,
+    "dg check defs": _DG,
+    "dg launch --assets ods/orders --partition 2026-11-20": _DG,
+    "dg dev": _DG,
     "make install": "every test runs in what it installs",
     "python3 -m venv .venv && source .venv/bin/activate": "every test runs in one",
     "pip install '/path/to/this/clone[java]'": "tests/setup/test_release.py",
