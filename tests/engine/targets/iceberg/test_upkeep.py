@@ -11,6 +11,7 @@ import pytest
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.targets import compaction, staged_files, upkeep
 from logdriven_dagster.engine.targets.garbage import find_garbage
+from logdriven_dagster.engine.targets.iceberg import upkeep as iceberg_upkeep
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
 from tests.builders import day, days
@@ -331,8 +332,17 @@ def test_the_age_of_a_snapshot_counts_from_when_it_was_replaced(lab: Lab, monkey
         run(lab, n)
     first, second = table(lab).snapshots()
     between = timedelta(milliseconds=(second.timestamp_ms - first.timestamp_ms) // 2)
-    age = datetime.now(timezone.utc).timestamp() * 1000
-    age = timedelta(milliseconds=age - second.timestamp_ms)
+    now = datetime.now(timezone.utc)
+
+    class Standing(datetime):
+        """A clock that stands still: catalogs take their time."""
+
+        @classmethod
+        def now(cls, _zone: Any = None) -> datetime:
+            return now
+
+    monkeypatch.setattr(iceberg_upkeep, "datetime", Standing)
+    age = timedelta(milliseconds=now.timestamp() * 1000 - second.timestamp_ms)
     assert expire(lab, age + between).text == "no old snapshots"
     assert expire(lab, age - timedelta(seconds=5)).text == "1 of 2 snapshots removed"
 
