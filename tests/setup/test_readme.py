@@ -22,7 +22,6 @@ ELSEWHERE = {
     "logdriven ui": "tests/ui/test_command.py",
     "dg scaffold defs logdriven_dagster.LogdrivenProjectComponent shop": _DG,
     "dg check defs": _DG,
-    "dg launch --assets ods/orders --partition 2026-11-20": _DG,
     "dg dev": _DG,
     "make install": "every test runs in what it installs",
     "python3 -m venv .venv && source .venv/bin/activate": "every test runs in one",

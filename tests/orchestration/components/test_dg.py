@@ -18,6 +18,7 @@ import requests
 from logdriven_dagster.config.scaffolding.new_project import scaffold
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "dagster.md"
+README = PAGE.parents[1] / "README.md"
 BIN = Path(sys.executable).parent
 FIRST = (datetime.now(timezone.utc) - timedelta(days=3)).date()
 
@@ -91,6 +92,12 @@ def files(folder: Path) -> set[str]:
         for path in folder.rglob("*")
         if path.is_file() and ".logdriven" not in path.parts
     }
+
+
+def test_readme_shows_some_of_them() -> None:
+    shown = re.findall(r"^\$ (dg .*)$", README.read_text(), re.MULTILINE)
+    assert shown
+    assert {*shown} <= {" ".join(words) for words in commands()}
 
 
 def test_scaffold_writes_what_init_writes(shell: Shell, tmp_path: Path) -> None:
