@@ -30,7 +30,6 @@ from logdriven_dagster.orchestration.sensors.mirror import mirror_sensor
 from logdriven_dagster.orchestration.table_assets import (
     Execute,
     build_assets,
-    external_assets,
     run_table,
 )
 from logdriven_dagster.private_files import guard_umask
@@ -86,7 +85,7 @@ def build_definitions(
         catch_up = catch_up_job(location)
         jobs = {name: configured_job(location, project.jobs[name]) for name in shown.jobs}
         return Definitions(
-            assets=[*build_assets(location, specs, execute, op), *external_assets(location)],
+            assets=build_assets(location, specs, execute, op),
             asset_checks=freshness_checks(location),
             jobs=[catch_up, *jobs.values()],
             schedules=job_schedules(location, jobs),

@@ -65,31 +65,6 @@ def build_assets(
     return [_asset(location, table, spec, execute, op) for table, spec in specs.items()]
 
 
-def external_assets(location: Location) -> list[AssetSpec]:
-    """Upstreams that this code location does not run: shown in its graph."""
-    upstreams = {
-        dependency.table: dependency
-        for table in location.keys
-        for dependency in location.project.tables[table].depends_on
-        if dependency.table not in location.keys
-    }
-    return [_external(location, upstreams[name]) for name in sorted(upstreams)]
-
-
-def _external(location: Location, upstream: Dependency) -> AssetSpec:
-    group = upstream.table.rpartition(".")[0].replace(".", "_") or "default"
-    key = location.key(upstream.table)
-    if not upstream.managed:
-        return AssetSpec(key, group_name=group, description="Not managed here; counts as complete.")
-    table = location.project.tables[upstream.table]
-    return AssetSpec(
-        key,
-        group_name=table.layer,
-        description="A table of this project that another code location runs.",
-        partitions_def=table_partitions(table).definition,
-    )
-
-
 def _asset(
     location: Location, name: str, spec: AssetSpec, execute: Execute, op: OpSpec
 ) -> AssetsDefinition:

@@ -175,12 +175,13 @@ def test_only_selected_tables_are_run(world: World) -> None:
     assert world.log("dwd.daily") == []
 
 
-def test_an_upstream_that_is_not_selected_is_shown_with_its_partitions(world: World) -> None:
-    project = world.write(EVENTS, DAILY).project
-    graph = build_definitions(project, tables=["dwd.daily"]).resolve_asset_graph()
-    node = graph.get(AssetKey(["ods", "events"]))
-    assert node.is_external
-    assert node.partitions_def == table_partitions(project.tables["ods.events"]).definition
+def test_a_project_may_be_split_over_code_locations(world: World) -> None:
+    project = world.write(EVENTS | {"fresh": "auto"}, DAILY | {"fresh": "auto"}).project
+    daily = build_definitions(project, tables=["dwd.daily"])
+    Definitions.validate_loadable(daily)
+    assert daily.resolve_asset_graph().get(AssetKey(["ods", "events"])).is_external
+    events = build_definitions(project, tables=["ods.*"], prefix="ods")
+    assert shown(Definitions.merge(daily, events)) == {"ods/events", "dwd/daily"}
 
 
 def test_ops_have_the_pool_and_tags_that_are_asked_for(world: World) -> None:

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from dagster import AssetKey, DefaultScheduleStatus, Definitions
+from dagster import AssetKey, DefaultScheduleStatus, Definitions, asset
 
 from logdriven_dagster.orchestration.code_location import build_definitions
 from tests.orchestration.world import ALONE, DAILY, EVENTS, World
@@ -39,12 +39,19 @@ def test_an_asset_tells_what_its_table_is(world: World) -> None:
     assert query in (downstream.description or "")
 
 
-def test_an_unmanaged_upstream_is_an_external_asset(world: World) -> None:
+def test_an_unmanaged_upstream_is_an_external_asset_unless_somebody_has_it(world: World) -> None:
     world.write({**EVENTS, "depends_on": [{"table": "crm.orders", "managed": False}]})
     graph = world.definitions.resolve_asset_graph()
     node = graph.get(AssetKey(["crm", "orders"]))
     assert node.is_external
-    assert node.group_name == "crm"
+
+    @asset(key=AssetKey(["crm", "orders"]))
+    def orders() -> None:
+        """A team's own."""
+
+    both = Definitions.merge(world.definitions, Definitions(assets=[orders]))
+    graph = both.resolve_asset_graph()
+    assert graph.get(orders.key).child_keys == {AssetKey(["ods", "events"])}
 
 
 def test_a_project_of_many_periods_is_valid(world: World) -> None:

@@ -43,7 +43,7 @@ def freshness_checks(location: Location) -> list[AssetChecksDefinition]:
         for key in by_key
     ]
 
-    @multi_asset_check(name=f"{project.name}_{CHECK}", specs=specs, can_subset=True)
+    @multi_asset_check(name=location.name(f"{project.name}_{CHECK}"), specs=specs, can_subset=True)
     def judge(context: AssetCheckExecutionContext) -> Iterator[AssetCheckResult]:
         now = datetime.now(project.zone)
         found = open_runner(project).freshness(now)
