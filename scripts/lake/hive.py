@@ -26,6 +26,8 @@ _JAVA = [
 _SETTINGS = {
     "datanucleus.schema.autoCreateAll": "true",
     "hive.metastore.schema.verification": "false",
+    # Columns of Iceberg change by their ids; Hive would compare them by their places.
+    "hive.metastore.disallow.incompatible.col.type.changes": "false",
     # PySpark brings neither of what these two would take otherwise.
     "hive.async.log.enabled": "false",
     "datanucleus.connectionPoolingType": "HikariCP",
