@@ -93,6 +93,15 @@ def test_an_evaluation_has_severity_counts_and_first_ids(world: World):
     assert warning.severity.value == "WARN"
 
 
+def test_a_materialization_counts_the_rows_that_were_rejected(world: World):
+    world.write(CHECKED).events(bad_day=2, days=2).catch_up(now="2022-01-03 00:00")
+    newest, before = world.instance.fetch_materializations(KEY, limit=2).records
+    counts = [
+        record.asset_materialization.metadata["rejected_count"].value for record in (before, newest)
+    ]
+    assert counts == [0, 4]
+
+
 def test_a_blocking_rule_turns_its_partition_red_and_shows_what_it_found(world: World):
     world.write(blocking({**RULES, "blocking": ["positive"]})).events(bad_day=2, days=4)
     run = world.materialize("ods.events", "2022-01-01", "2022-01-04")

@@ -74,6 +74,9 @@ def test_a_window_is_shown_with_its_own_times(world: World) -> None:
     moment = at("2022-01-09 08:30").timestamp()
     (shown,) = world.instance.fetch_materializations(KEY, limit=10).records
     assert shown.timestamp == moment
+    metadata = shown.asset_materialization.metadata
+    assert metadata["seconds"].value == 0
+    assert metadata["lag_seconds"].value == moment - at("2022-01-02").timestamp()
     (failed,) = world.instance.get_run_records()
     assert (failed.start_time, failed.end_time) == (moment, moment)
     assert failed.dagster_run.execution_plan_snapshot_id  # Dagster can show its steps
