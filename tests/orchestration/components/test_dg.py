@@ -148,7 +148,7 @@ def test_dev_shows_the_tables(shell: Shell) -> None:
         try:
             assert "ods/visits" in _assets(port)
         finally:
-            os.killpg(served.pid, signal.SIGTERM)
+            os.killpg(served.pid, signal.SIGKILL)  # workers of xdist have others ignored
 
 
 def _assets(port: int) -> set[str]:
