@@ -1,8 +1,8 @@
 """What happens while windows run, as values: the CLI prints them, Dagster records them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from logdriven_dagster.errors import AttemptLostError, RefusedError, UnmetNeedError
 from logdriven_dagster.model.attempts import Attempt, Status
@@ -153,6 +153,22 @@ class JobEnded:
     seconds: float
     blocked: tuple[str, ...] = ()
     """The tables that it could not go on with, each with its first pending window and why."""
+
+
+def rows_of(steps: Sequence[Staged]) -> dict[str, Any]:
+    """The rows of some steps added up, as lines and spans call them; None where nobody counts."""
+    counts = [step.counts for step in steps]
+    return {
+        "rows_read": _sum(count.source for count in counts),
+        "rows_written": _sum(count.target for count in counts),
+        "rows_rejected": _sum(count.failure for count in counts),
+        "rows_malformed": _sum(count.malformed for count in counts),
+    }
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 WindowEvent: TypeAlias = (

@@ -1,4 +1,4 @@
-"""A receiver of OpenLineage events as a process of its own: it keeps each, or never answers."""
+"""A receiver of events and spans as a process of its own: it keeps all, or never answers."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ class Receiver(BaseHTTPRequestHandler):
         if sys.argv[2] == "deaf":
             time.sleep(600)
         with Path(sys.argv[1]).open("ab") as kept:
-            kept.write(body + b"\\n")
+            kept.write(body.hex().encode() + b"\\n")
         self.send_response(200)
         self.end_headers()
 
@@ -41,8 +41,12 @@ class Receiver:
     kept: Path
 
     @property
+    def bodies(self) -> list[bytes]:
+        return [bytes.fromhex(line) for line in self.kept.read_text().splitlines()]
+
+    @property
     def events(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.kept.read_text().splitlines()]
+        return [json.loads(body) for body in self.bodies]
 
 
 @contextmanager

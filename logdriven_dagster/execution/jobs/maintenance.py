@@ -23,6 +23,7 @@ from logdriven_dagster.execution.events import StepEnded, StepEvent, StepStarted
 from logdriven_dagster.execution.jobs.upkeep_steps import UPKEEP
 from logdriven_dagster.execution.pauses import pause
 from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.execution.tracing import part_span
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.timeouts import Timeout
 from logdriven_dagster.model.attempts import Status
@@ -100,7 +101,7 @@ class Maintenance:
         while True:
             self._begin(step, failed)
             try:
-                with watched_by(self._check):
+                with watched_by(self._check), part_span(f"step {step.step}", self.runner.owner):
                     self._check()
                     done = self._work(config)
                 self._check()

@@ -23,6 +23,7 @@ from logdriven_dagster.config.models.notifications import NotifyRule, Occasion
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.notifications.messages import compose
 from logdriven_dagster.execution.notifications.senders import send
+from logdriven_dagster.execution.tracing import run_span
 from logdriven_dagster.model.attempts import Attempt, Owner, Status
 from logdriven_dagster.model.job_runs import JobRun
 from logdriven_dagster.runlog import RunLog
@@ -145,11 +146,13 @@ class Outbox:
         """Gather the notices of a block into one message for each recipient, sent at its end.
 
         Inside another one it is the other that ends the gathering; long runs tell on their way.
+        The outermost block is what traces call a run.
         """
         with self.lock:
             self.depth += 1
         try:
-            yield
+            with run_span(self.owner, self.project.name):
+                yield
         finally:
             with self.lock:
                 self.depth -= 1

@@ -12,6 +12,8 @@ from functools import partial
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.errors import StepError
+from logdriven_dagster.execution.events import rows_of
+from logdriven_dagster.execution.tracing import part_span
 from logdriven_dagster.execution.window.discovery import SourceDiscovery
 from logdriven_dagster.execution.window.journal import Journal, succeeded
 from logdriven_dagster.execution.window.leases import HeldLease
@@ -135,7 +137,9 @@ class Chain:
         self._advance(step)
         if step.commit_before_read:
             self._touch()
-        first, *others = self.order.stage(self._session, step)
+        with part_span(f"step {step.step}") as tell:
+            first, *others = self.order.stage(self._session, step)
+            tell(source_type=first.source_type, **rows_of((first, *others)))
         first, self.notes = first.noted(self.notes), ""  # the first step reads the source as a rule
         self.staged[step.step] = (first, *others)
         if step.target is None and step.step not in self.journal.ended:
@@ -150,7 +154,8 @@ class Chain:
         self.current_step = written[-1]  # a violation is a failure of what it keeps from readers
         for check in self.order.table.checks:
             self.checks[check.check] = False
-            self._session.check(check)
+            with part_span(f"check {check.check}"):
+                self._session.check(check)
             self.checks[check.check] = True
 
     def _skip(self, following: Sequence[StepConfig], reason: str) -> None:
@@ -171,7 +176,9 @@ class Chain:
         for step in self.steps:
             if step.target is not None and step.step in self.staged:
                 self.current_step = step.step
-                done = self._session.publish(step.step, self.lease.verify)
+                with part_span(f"publish {step.step}") as tell:
+                    done = self._session.publish(step.step, self.lease.verify)
+                    tell(target=done[-1].target, version=done[-1].snapshot_id)
                 pairs = zip(done, self.staged[step.step], strict=True)
                 self.staged[step.step] = tuple(each.counted(staged) for each, staged in pairs)
                 self.published[step.step] = done

@@ -19,6 +19,7 @@ from logdriven_dagster.execution.events import (
     WindowLost,
     WindowSetBack,
     WindowSucceeded,
+    rows_of,
 )
 from logdriven_dagster.model.attempts import Attempt, Status
 
@@ -50,7 +51,8 @@ def log_ends(events: Iterable[WindowEvent], application_id: str | None) -> None:
     for event in events:
         match event:
             case WindowSucceeded():
-                _tell(event.attempt, Status.SUCCESS.value, application_id, **_done(event))
+                done = {"seconds": round(event.seconds, 3), **rows_of(event.steps)}
+                _tell(event.attempt, Status.SUCCESS.value, application_id, **done)
             case WindowFailed(step_id=step, error=error):
                 failed = {"seconds": round(event.seconds, 3), "step": step}
                 _tell(event.attempt, Status.FAILURE.value, application_id, error, **failed)
@@ -69,23 +71,6 @@ def log_interruption(
     if _logger.isEnabledFor(logging.INFO):
         for attempt in attempts:
             _tell(attempt, Status.DISCARDED.value, application_id, why, step=step)
-
-
-def _done(event: WindowSucceeded) -> dict[str, Any]:
-    counts = [step.counts for step in event.steps]
-    return {
-        "seconds": round(event.seconds, 3),
-        "rows_read": _sum(count.source for count in counts),
-        "rows_written": _sum(count.target for count in counts),
-        "rows_rejected": _sum(count.failure for count in counts),
-        "rows_malformed": _sum(count.malformed for count in counts),
-    }
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    """The sum of the numbers of all steps; None where no step has such a number."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def _tell(

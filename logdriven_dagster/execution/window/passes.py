@@ -20,6 +20,7 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.execution.notifications.rules import Announcer
+from logdriven_dagster.execution.tracing import part_span, window_spans
 from logdriven_dagster.execution.window.claiming import (
     claim_windows,
     record_inapplicable,
@@ -123,7 +124,11 @@ class Passes:
         """Start Spark before anything is claimed, but not for what would be refused."""
         if not (self._engine_runs or order.passed_over):
             self._run_log.ask(lambda conn: refuse_unready(conn, order))
-        self._engine()
+        if self._engine_runs:
+            self._engine()
+            return
+        with part_span("start Spark", self._owner):
+            self._engine()
         self._engine_runs = True
 
     def _run_claimed(
@@ -132,13 +137,18 @@ class Passes:
         journal = Journal(self._run_log, processes, attempts, self.announcer(order.table))
         runs = [_window_run(order, attempt) for attempt in attempts]
         discovery = SourceDiscovery(order.project, self._run_log, self._engine)
-        with HeldLease(self._run_log, ATTEMPTS, attempts, began).kept() as lease:
+        with (
+            window_spans(attempts) as spans,
+            HeldLease(self._run_log, ATTEMPTS, attempts, began).kept() as lease,
+        ):
             execution = PassExecution(order, journal, runs, discovery, lease)
             try:
                 with logged_interruption(execution):
                     for behind, attempt in zip(range(len(attempts))[::-1], attempts, strict=True):
                         yield WindowStarted(attempt, behind)
-                    outcomes = execution.execute(self._engine)
+                    with spans.current():
+                        outcomes = execution.execute(self._engine)
+                    spans.end(outcomes, execution.application_id)
                     log_ends(outcomes, execution.application_id)
             except UnmetNeedError as unmet:
                 yield from (WindowSetBack(attempt, str(unmet)) for attempt in attempts)

@@ -1,0 +1,320 @@
+"""Spans of OpenTelemetry: a run, its windows, and their steps, checks and publications.
+
+They go where OpenTelemetry's own variables say, by a thread of its SDK. Without such variables
+nothing is done, and nothing imported.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
+from functools import cache
+from importlib.metadata import entry_points
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from logdriven_dagster import __version__
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.errors import UsageError, in_brief
+from logdriven_dagster.execution.events import (
+    WindowEvent,
+    WindowFailed,
+    WindowLost,
+    WindowSetBack,
+    WindowSucceeded,
+    rows_of,
+)
+from logdriven_dagster.model.attempts import Attempt, Owner, Status
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span, Tracer
+
+logger = logging.getLogger(__name__)
+
+Tell: TypeAlias = Callable[..., None]
+"""Adds attributes to a span."""
+
+_PATIENCE = 5.0
+"""Seconds that the end of a run waits for spans that are not sent."""
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_OTLP = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
+"""Protocol → the name by which its package registers an exporter."""
+
+_runs: "dict[Owner, Span]" = {}
+"""The runs that go on in this process."""
+
+
+@contextmanager
+def run_span(owner: Owner, project: str) -> Iterator[None]:
+    """Tell of a block as a run, unless it is within one; its end waits until spans are sent."""
+    tracer = _tracer()
+    if tracer is None or owner in _runs:
+        yield
+        return
+    told = {"logdriven.project": project, "logdriven.owner": str(owner)}
+    span = tracer.start_span("run", _around_run(), attributes=told | _of_owner(owner))
+    _runs[owner] = span
+    try:
+        with _ending(span):
+            yield
+    finally:
+        del _runs[owner]
+        _flush()
+
+
+@contextmanager
+def part_span(name: str, owner: Owner | None = None) -> Iterator[Tell]:
+    """Tell of a block as a part of what this thread is doing, or of the owner's run."""
+    tracer = _tracer()
+    if tracer is None:
+        yield _tell_nobody
+        return
+    span = tracer.start_span(name, None if owner is None else _in_run(owner))
+    with _ending(span), _as_current(span):
+        yield lambda **attributes: _tell(span, attributes)
+
+
+@contextmanager
+def window_spans(attempts: Sequence[Attempt]) -> "Iterator[WindowSpans | _NoSpans]":
+    """Tell of claimed windows; those that have no end when the block ends were interrupted."""
+    tracer = _tracer()
+    if tracer is None:
+        yield _NoSpans()
+        return
+    spans = WindowSpans(tracer, attempts)
+    try:
+        yield spans
+    except BaseException as error:
+        spans.interrupt(error)
+        raise
+
+
+class WindowSpans:
+    """The spans of the windows of a pass; several have one around them, which has the steps."""
+
+    def __init__(self, tracer: "Tracer", attempts: Sequence[Attempt]) -> None:
+        claim = attempts[0].claim
+        around = _in_run(claim.owner)
+        self._run, self._pass = _runs.get(claim.owner), None
+        self._spark: dict[str, str] = {}
+        if len(attempts) > 1:
+            self._pass = tracer.start_span(f"pass {claim.table}", around)
+            _tell(self._pass, {"table": claim.table, "windows": len(attempts)})
+            around = _within(self._pass)
+        name = f"window {claim.table}"
+        self._open = {attempt.job_id: tracer.start_span(name, around) for attempt in attempts}
+        for attempt in attempts:
+            _tell(self._open[attempt.job_id], _of_attempt(attempt))
+        self._doing = self._pass or self._open[attempts[0].job_id]
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Let what this thread does belong to the windows."""
+        return _as_current(self._doing)
+
+    def end(self, events: Iterable[WindowEvent], application_id: str | None) -> None:
+        """Tell how the windows ended; `application_id` is that of Spark, if it ran."""
+        self._spark = {} if application_id is None else {"spark.application_id": application_id}
+        for event in events:
+            match event:
+                case WindowSucceeded():
+                    self._end(event.attempt, Status.SUCCESS.value, **rows_of(event.steps))
+                case WindowFailed(step_id=step, error=error):
+                    self._end(event.attempt, Status.FAILURE.value, f"step {step}: {error}")
+                case WindowSetBack(reason=reason):
+                    self._end(event.attempt, Status.DISCARDED.value, reason)
+                case WindowLost(reason=why):
+                    self._end(event.attempt, "LOST", str(why))
+                case _:
+                    pass
+        if self._pass is not None:
+            self._pass.end()
+
+    def interrupt(self, cause: BaseException) -> None:
+        """Tell of the windows that are open that their runner is being stopped."""
+        if not self._open:
+            return
+        for span in [*self._open.values(), *filter(None, [self._pass])]:
+            _fail(span, f"interrupted: {str(cause) or type(cause).__name__}")
+            span.end()
+
+    def _end(self, attempt: Attempt, status: str, error: str = "", **more: Any) -> None:
+        span = self._open.pop(attempt.job_id)
+        _tell(span, {**_of_attempt(attempt), **more, "status": status})
+        span.set_attributes({**_of_owner(attempt.claim.owner), **self._spark})
+        if error:
+            _fail(span, error)
+            _fail(self._doing, error)
+            # A window of several that is set back runs again by itself.
+            if self._run is not None and status != Status.DISCARDED.value:
+                _fail(self._run, "a window did not succeed")
+        span.end()
+
+
+class _NoSpans:
+    """What stands for the spans of windows where nobody listens."""
+
+    def current(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def end(self, events: Iterable[WindowEvent], application_id: str | None) -> None:
+        pass
+
+
+def _tell_nobody(**_attributes: Any) -> None:
+    pass
+
+
+def _tell(span: "Span", attributes: dict[str, Any]) -> None:
+    span.set_attributes({f"logdriven.{k}": v for k, v in attributes.items() if v is not None})
+
+
+def _fail(span: "Span", error: str) -> None:
+    from opentelemetry.trace import StatusCode
+
+    span.set_status(StatusCode.ERROR, redact(in_brief(error)))
+
+
+@contextmanager
+def _ending(span: "Span") -> Iterator[None]:
+    """End a span with its block; errors are told without what must stay secret."""
+    try:
+        yield
+    except BaseException as error:
+        _fail(span, str(error) or type(error).__name__)
+        raise
+    finally:
+        span.end()
+
+
+def _of_attempt(attempt: Attempt) -> dict[str, Any]:
+    claim = attempt.claim
+    start, end = (
+        bound.isoformat() if isinstance(bound, datetime) else bound and str(bound)
+        for bound in attempt.window.bounds
+    )
+    return {
+        "project": claim.project,
+        "table": claim.table,
+        "data_range_start": start,
+        "data_range_end": end,
+        "job_id": attempt.job_id,
+        "attempt_number": attempt.attempt_number,
+        "trigger": claim.trigger.value,
+        "job_run_id": claim.job_run_id,
+    }
+
+
+def _of_owner(owner: Owner) -> dict[str, str]:
+    return {} if owner.dagster_run_id is None else {"dagster.run_id": owner.dagster_run_id}
+
+
+def _within(span: "Span") -> "Context":
+    from opentelemetry.trace import set_span_in_context
+
+    return set_span_in_context(span)
+
+
+def _in_run(owner: Owner) -> "Context":
+    run = _runs.get(owner)
+    return _around_run() if run is None else _within(run)
+
+
+def _around_run() -> "Context":
+    """What a run is a part of: the span that is current, or the one that TRACEPARENT names."""
+    from opentelemetry import context, propagate, trace
+
+    if trace.get_current_span().get_span_context().is_valid:
+        return context.get_current()
+    names = ("traceparent", "tracestate")
+    return propagate.extract({name: os.environ.get(name.upper(), "") for name in names})
+
+
+def _as_current(span: "Span") -> AbstractContextManager[Any]:
+    from opentelemetry.trace import use_span
+
+    # Exceptions are not recorded: their texts and traces may hold secrets.
+    return use_span(span, record_exception=False, set_status_on_exception=False)
+
+
+@cache
+def _tracer() -> "Tracer | None":
+    """The tracer; None where nothing says that spans go anywhere, or they cannot."""
+    exporters = _exporters()
+    if not exporters:
+        return None
+    try:
+        from opentelemetry import trace
+
+        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            trace.set_tracer_provider(_provider(exporters))
+        return trace.get_tracer("logdriven_dagster", __version__)
+    except Exception as error:  # noqa: BLE001 - whatever its configuration leads to
+        missing = isinstance(error, ImportError)
+        fix = "; run `pip install 'logdriven_dagster[otel]'`" if missing else ""
+        logger.warning("tracing_failed: %s: %s%s", type(error).__name__, redact(str(error)), fix)
+        return None
+
+
+def _exporters() -> list[str]:
+    """The names of exporters that OpenTelemetry's variables ask for."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return []
+    asked = os.environ.get("OTEL_TRACES_EXPORTER") or ("otlp" if _first(_ENDPOINTS) else "none")
+    names = [name.strip() for name in asked.split(",")]
+    protocol = _first(_PROTOCOLS) or "http/protobuf"
+    otlp = _OTLP.get(protocol, protocol)
+    return [otlp if name == "otlp" else name for name in names if name and name != "none"]
+
+
+def _first(variables: Sequence[str]) -> str | None:
+    return next(filter(None, map(os.environ.get, variables)), None)
+
+
+def _provider(exporters: Sequence[str]) -> "TracerProvider":
+    """Spans of this process, as OpenTelemetry's variables describe it; its name is `logdriven`."""
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    described = Resource.create({"service.name": "logdriven"}).merge(
+        OTELResourceDetector().detect()
+    )
+    provider = TracerProvider(resource=described, shutdown_on_exit=False)
+    for name in exporters:
+        found = entry_points(group="opentelemetry_traces_exporter", name=name)
+        if not found:
+            package = f"opentelemetry-exporter-{name.replace('_', '-')}"
+            raise UsageError(f"there is no exporter {name}; run `pip install '{package}'`")
+        provider.add_span_processor(BatchSpanProcessor(next(iter(found)).load()()))
+    heard = logging.getLogger("opentelemetry")
+    heard.addHandler(_Once())
+    heard.propagate = False
+    return provider
+
+
+def _flush() -> None:
+    """Send what waits, for a while."""
+    from opentelemetry import trace
+
+    flush = getattr(trace.get_tracer_provider(), "force_flush", None)
+    if flush is not None:
+        thread = Thread(target=flush, name="tracing", daemon=True)
+        thread.start()
+        thread.join(_PATIENCE)
+
+
+class _Once(logging.Handler):
+    """Warns of each problem once: a receiver that is away fails for every batch of spans."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._told: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if str(record.msg) not in self._told:
+            self._told.add(str(record.msg))
+            logger.warning("tracing_failed: %s", redact(in_brief(record.getMessage())))
