@@ -110,6 +110,8 @@ class Grid:
     def index(self, moment: datetime) -> int:
         """The number of the window that holds `moment`: floor((moment − origin) / period)."""
         n = self._estimate(moment)
+        if self.period.unit is Unit.MINUTE:
+            return n  # elapsed time; only a wall clock makes days longer or shorter
         while self.bound(n).timestamp() > moment.timestamp():
             n -= 1
         while self.bound(n + 1).timestamp() <= moment.timestamp():

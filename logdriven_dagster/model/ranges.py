@@ -8,8 +8,11 @@ from logdriven_dagster.model.windows import TimeWindow
 
 def union(*ranges: Iterable[TimeWindow]) -> list[TimeWindow]:
     """All the ranges together, coalesced; each argument ascends."""
+    known = [items for items in map(list, ranges) if items]
+    if sum(map(len, known)) < 2:  # the log of nearly every table
+        return [item for items in known for item in items]
     together: list[TimeWindow] = []
-    for item in merge(*ranges, key=lambda r: r.start.timestamp()):
+    for item in merge(*known, key=lambda r: r.start.timestamp()):
         if together and item.start.timestamp() <= together[-1].end.timestamp():
             if item.end.timestamp() > together[-1].end.timestamp():
                 together[-1] = TimeWindow(together[-1].start, item.end)
@@ -36,4 +39,6 @@ def uncovered(whole: TimeWindow, covered: Iterable[TimeWindow]) -> Iterator[Time
 def without(ranges: Iterable[TimeWindow], holes: Iterable[TimeWindow]) -> list[TimeWindow]:
     """The parts of the ranges that no hole holds; both ascend."""
     covered = union(holes)
+    if not covered:
+        return list(ranges)
     return [part for item in ranges for part in uncovered(item, covered)]

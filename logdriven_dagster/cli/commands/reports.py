@@ -4,7 +4,7 @@ import signal
 from datetime import datetime, timedelta
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -159,13 +159,19 @@ def metrics(
 
 def _serve(found: "Metrics", host: str, port: int) -> None:
     """Answer each scrape with what the log says then; Ctrl-C and SIGTERM end it."""
-    from prometheus_client import start_http_server
+    from prometheus_client import CONTENT_TYPE_LATEST, start_http_server
+
+    def answer(_environ: Any, start_response: Any) -> list[bytes]:
+        text = found.text().encode()
+        start_response("200 OK", [("Content-Type", CONTENT_TYPE_LATEST)])
+        return [text]
 
     try:
         server, thread = start_http_server(port, host, found.registry)
     except OSError as error:
         fix = "--host and --port name another place"
         raise UsageError(f"cannot listen at {host}:{port}: {error.strerror}; {fix}") from None
+    server.set_app(answer)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     typer.echo(f"http://{host}:{server.server_port}/metrics (Ctrl-C ends it)")
     try:

@@ -7,14 +7,15 @@ or an error has said.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
@@ -32,7 +33,7 @@ from logdriven_dagster.runlog.observed.activity import Ended, Today, failing_for
 
 logger = logging.getLogger(__name__)
 
-_TABLE, _JOB = ["project", "table"], ["project", "job_name"]
+_JOB = ["project", "job_name"]
 _GAUGES: Mapping[str, str] = {
     "lag_seconds": "Seconds between the clock and the end of the windows done without a gap",
     "pending_windows": "Windows that are due and not done",
@@ -69,9 +70,11 @@ class Metrics:
     today: Today
 
     def text(self) -> str:
-        """All of them in Prometheus's text format."""
-        text: str = generate_latest(self.registry).decode()
-        return text
+        """All of them in Prometheus's text format.
+
+        It is that of the library, which would look at each name and label of each line anew.
+        """
+        return "".join(_lines(self.collect()))
 
     @property
     def registry(self) -> CollectorRegistry:
@@ -106,6 +109,31 @@ class Metrics:
         yield from _of_jobs(project, seen.runs, now)
 
 
+def _lines(families: Iterable[Metric]) -> Iterator[str]:
+    known: dict[tuple[tuple[str, str], ...], str] = {}
+    numbers: dict[float, str] = {}
+    for family in families:
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        yield f"# HELP {name} {family.documentation}\n# TYPE {name} {family.type}\n"
+        for sample in family.samples:
+            labels = tuple(sample.labels.items())
+            if labels not in known:
+                known[labels] = _braced(sorted(labels))
+            if sample.value not in numbers:
+                text = floatToGoString(sample.value)  # type: ignore[no-untyped-call]
+                numbers[sample.value] = text
+            yield f"{name}{known[labels]} {numbers[sample.value]}\n"
+
+
+def _braced(labels: Sequence[tuple[str, str]]) -> str:
+    text = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+    return f"{{{text}}}" if text else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
 @dataclass(frozen=True)
 class _Seen:
     """What one look at the log found."""
@@ -131,12 +159,12 @@ class _Seen:
 
 def _of_tables(project: Project, seen: _Seen, now: datetime) -> Iterator[Metric]:
     families = {
-        name: GaugeMetricFamily(f"logdriven_table_{name}", text, labels=_TABLE)
-        for name, text in _GAUGES.items()
+        name: GaugeMetricFamily(f"logdriven_table_{name}", text) for name, text in _GAUGES.items()
     }
     for name, table in project.tables.items():
+        labels = {"project": project.name, "table": name}
         for gauge, value in _gauges(table, seen, now):
-            families[gauge].add_metric([project.name, name], value)
+            families[gauge].add_sample(families[gauge].name, labels, value)
     yield from families.values()
 
 
@@ -186,16 +214,17 @@ def _of_attempts(project: Project, ended: Iterable[Ended]) -> Iterator[Metric]:
             found[each.table, each.status] = each.attempts
             for name, (_, value) in _SUMS.items():
                 sums[each.table][name] += value(each)
-    attempts = CounterMetricFamily(
-        "logdriven_attempts", "Attempts that ended", labels=[*_TABLE, "status"]
-    )
+    attempts = CounterMetricFamily("logdriven_attempts", "Attempts that ended")
     for (table, status), number in found.items():
-        attempts.add_metric([project.name, table, status], number)
+        labels = {"project": project.name, "table": table, "status": status}
+        attempts.add_sample(f"{attempts.name}_total", labels, number)
     yield attempts
+    of_tables = {table: {"project": project.name, "table": table} for table in sums}
     for name, (text, _) in _SUMS.items():
-        family = CounterMetricFamily(f"logdriven_{name}", text, labels=_TABLE)
+        family = CounterMetricFamily(f"logdriven_{name}", text)
         for table, of in sums.items():
-            family.add_metric([project.name, table], round(of[name], 3))
+            total = of[name]
+            family.add_sample(f"{family.name}_total", of_tables[table], total and round(total, 3))
         yield family
 
 

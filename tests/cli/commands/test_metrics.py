@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
+from logdriven_dagster.config import load_project
+from logdriven_dagster.execution.opening import open_runner
+from logdriven_dagster.execution.reports.metrics import Metrics, _lines
+from logdriven_dagster.runlog.observed.activity import Today
 from tests.builders import day
 from tests.cli.program import PROGRAM
 from tests.cli.shop_log import ShopLog
@@ -38,6 +44,24 @@ def told(shop: Path, logdriven) -> Any:
         return samples.get((f"logdriven_{metric}", frozenset((ORDERS | labels).items())))
 
     return value
+
+
+class Kept:
+    """Metrics that were collected once."""
+
+    def __init__(self, families: list[Any]) -> None:
+        self.collect = lambda: families
+
+
+def test_the_text_is_what_prometheus_own_library_writes(shop):
+    ShopLog(shop).fail("ods.orders", day(1), "broken")
+    runner = open_runner(load_project(shop))
+    families = list(Metrics(runner.run_log, lambda: runner.project, Today()).collect())
+    odd = GaugeMetricFamily("odd", "Values that need care", labels=["b", "a"])
+    for value in (0, 1.5, 12345678, 1e-9, float("inf"), float("nan")):
+        odd.add_metric(['"\\n"', "a\nb"], value)
+    families.append(odd)
+    assert "".join(_lines(families)) == generate_latest(Kept(families)).decode()
 
 
 def test_a_tables_windows_are_counted_by_how_they_stand(shop, told):
