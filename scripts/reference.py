@@ -55,6 +55,7 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
         "table": tables.TableConfig,
         "settings": Settings,
         "depends_on": dependencies.Dependency,
+        "depends_on: an asset": dependencies.AssetDependency,
         "fresh": FreshConfig,
         "steps": steps.StepConfig,
         "commit_before_read": steps.CommittedSql,

@@ -31,6 +31,7 @@ from logdriven_dagster.orchestration.assets.partitions import (
     partition_mapping,
     table_partitions,
 )
+from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets, asset_key
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.dagster_internals import (
     SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION,
@@ -91,7 +92,8 @@ def _with_upstreams(
     location: Location, table: TableConfig, spec: AssetSpec, partitions: Partitions
 ) -> AssetSpec:
     known = {dep.asset_key for dep in spec.deps}
-    ours = [_dep(location, dependency, partitions) for dependency in table.depends_on]
+    tables = [_dep(location, dependency, partitions) for dependency in table.table_dependencies]
+    ours = [*tables, *(AssetDep(asset_key(each)) for each in table.asset_dependencies)]
     deps = [*spec.deps, *(dep for dep in ours if dep.asset_key not in known)]
     return spec.replace_attributes(deps=deps).with_io_manager_key(location.io_manager)
 
@@ -123,6 +125,7 @@ def _run(context: AssetExecutionContext, table: TableConfig, location: Location)
         interrupted_windows_forgotten(reporter),
     ):
         runner = location.open_runner(context)
+        UpstreamAssets(location.project).note(context, runner)
         now = data_clock(context.run, location.project)
         asked = context.run.tags.get(RETRY_VERSION_TAG)
         arguments = RunArguments(retry_version=retry_version_of(asked, RETRY_VERSION_TAG))

@@ -36,7 +36,7 @@ from logdriven_dagster.model.windows import TimeWindow
 
 @dataclass(frozen=True, slots=True)
 class MissingRange:
-    """A range of an upstream table that has not come to what is awaited of it."""
+    """A range of an upstream table or asset that has not come to what is awaited of it."""
 
     table: str
     window: TimeWindow

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.config.models.dependencies import Dependency
+from logdriven_dagster.config.models.dependencies import AssetDependency, Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.ranges import uncovered
 from logdriven_dagster.model.windows import Reads, Slice, TimeWindow, in_zone
 from logdriven_dagster.planning.conditions import (
     CONDITIONS,
@@ -71,9 +72,11 @@ def missing_dependencies(
     tables: Mapping[str, TableConfig],
     logs: Mapping[str, TableLog],
 ) -> Iterator[MissingRange]:
-    """The upstream ranges that `window` still waits for, by table and oldest first."""
+    """The upstream ranges that `window` still waits for, by upstream and oldest first."""
     for dependency in table.managed_dependencies:
         yield from missing_of(dependency, table, window, tables, logs)
+    for asset in table.asset_dependencies:
+        yield from _missing_partitions(asset, window, logs.get(asset.upstream, TableLog()))
 
 
 def missing_of(
@@ -177,6 +180,17 @@ def _missing_snapshot(
         yield MissingRange(
             upstream.table, _from(newest, awaited), "no snapshot of that time or later"
         )
+
+
+def _missing_partitions(
+    asset: AssetDependency, window: TimeWindow, log: TableLog
+) -> Iterator[MissingRange]:
+    """What is not materialized of an asset, as far as the log has been told."""
+    if asset.window == "overlapping":
+        for gap in uncovered(window, log.finished):
+            yield MissingRange(asset.upstream, gap, "is not materialized")
+    elif not log.finished:
+        yield MissingRange(asset.upstream, window, "has never been materialized")
 
 
 def _from(moment: float, window: TimeWindow) -> TimeWindow:

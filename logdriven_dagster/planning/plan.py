@@ -144,7 +144,7 @@ class Plan:
         return upstreams_of(self.known, self._read_and_pending(planned))
 
     def _read_and_pending(self, planned: PlannedWindow) -> Iterator[str]:
-        for dependency in self.known[planned.table].depends_on:
+        for dependency in self.known[planned.table].table_dependencies:
             if (plan := self.tables.get(dependency.table)) is None:
                 continue
             if reads_all(plan.table, dependency):

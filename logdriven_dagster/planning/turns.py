@@ -57,7 +57,7 @@ def waits(
     """
     found: dict[str, Wait] = {}
     for name, table in known.items():
-        for dependency in table.depends_on:
+        for dependency in table.table_dependencies:
             upstream = known.get(dependency.table)
             whole = upstream is not None and reads_all(upstream, dependency)
             if upstream is None or not (whole or upstream.table in found):
@@ -80,5 +80,5 @@ def upstreams_of(known: Mapping[str, TableConfig], names: Iterable[str]) -> set[
         name = waiting.pop()
         if name in known and name not in found:
             found.add(name)
-            waiting += [dependency.table for dependency in known[name].depends_on]
+            waiting += [dependency.table for dependency in known[name].table_dependencies]
     return found

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, and_, delete, func, or_, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
 from logdriven_dagster.runlog.schema.attempts import (
     job_log,
@@ -28,7 +28,8 @@ def archive(conn: Connection, tables: Collection[TableConfig], age: timedelta) -
 
     The watermark is a range by then and does not move. What stays: windows that are running or
     unfinished, those of a table with `lookback` that may run again, and refreshed ones, by which
-    stale downstream windows are found; and the last slices, where the next ones begin.
+    stale downstream windows are found; the last slices, where the next ones begin; and what is
+    noted of assets that are not ours, with which what Dagster shows is compared.
     """
     coverage.absorb(conn)
     kept = _needed(conn, tables)
@@ -49,6 +50,7 @@ def _old(age: timedelta) -> ColumnElement[bool]:
         (job_log.c.covered == 1)
         & job_log.c.status.in_(coverage.DONE)  # not one that somebody has set to FAILURE
         & (job_log.c.attempt_number == 1)
+        & (func.coalesce(job_log.c.run_trigger, "") != Trigger.OBSERVED.value)
     )
     marked = func.coalesce(job_log.c.failed_refresh, 0) == failed_refreshes.MARKED
     superseded = job_log.c.latest.is_(None) & ~marked

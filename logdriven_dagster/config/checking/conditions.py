@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from logdriven_dagster.config.models.dependencies import Dependency
+from logdriven_dagster.config.models.dependencies import AssetDependency, Dependency
 from logdriven_dagster.config.models.jobs import Relation, StandardJob
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.yaml.documents import Document
@@ -16,6 +16,12 @@ def broken_conditions(
 ) -> Iterator[ConfigError]:
     """Mistakes in `depends_on`; slices have no time, so they have no windows in common."""
     for n, dependency in enumerate(table.depends_on):
+        if isinstance(dependency, AssetDependency):
+            if table.is_sliced and dependency.window != "any":
+                problem = f"an asset's partitions are awaited by windows of time; {_slices(table)}"
+                fix = "`window: any` waits until it has been materialized at all"
+                yield document.error(("depends_on", n), problem, fix)
+            continue
         upstream = tables.get(dependency.table)
         of_snapshots = upstream is not None and upstream.incremental.is_snapshot
         if dependency.window == "newest" and not of_snapshots:

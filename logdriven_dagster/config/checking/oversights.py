@@ -50,7 +50,7 @@ class _TableOversights:
         self._project, self._table, self._document = project, table, document
         self._variables = text_names(project, table)
         self._parameters = parameter_names(project, table)
-        read = [d.table for d in table.depends_on if d.read != "none"]
+        read = [d.table for d in table.table_dependencies if d.read != "none"]
         self._known = {*read, table.table}
         """Tables, and steps as they come."""
         self._any_table = _has_other_catalogs(project) or any(s.python for s in table.steps)

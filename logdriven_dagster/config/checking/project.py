@@ -10,6 +10,7 @@ from logdriven_dagster.config.checking.conditions import broken_conditions, brok
 from logdriven_dagster.config.checking.plain_secrets import definition_secrets
 from logdriven_dagster.config.checking.quality import broken_quality, rule_queries
 from logdriven_dagster.config.derived.running_order import cycle_in, upstreams_of
+from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.notifications import unknown_recipients
@@ -120,6 +121,12 @@ def _broken_dependencies(
 ) -> Iterator[ConfigError]:
     for n, dependency in enumerate(table.depends_on):
         place = ("depends_on", n)
+        if not isinstance(dependency, Dependency):
+            name = dependency.asset.replace("/", ".")
+            if name in tables:
+                problem = f"asset {dependency.asset} is the table {name} of this project"
+                yield document.error(place, problem, f"write {{table: {name}}}")
+            continue
         name = dependency.table
         if dependency.managed and name not in known:
             hint = _suggestion(name, tables)
@@ -244,7 +251,7 @@ def _undeclared_reads(
     """
     if not sql:
         return
-    readable = {d.table for d in table.depends_on if d.read != "none"} | {table.table}
+    readable = {d.table for d in table.table_dependencies if d.read != "none"} | {table.table}
     suspects = [name for name in _mentioned(sql, names) if name not in readable]
     if not suspects:
         return  # parsing is only needed to tell a table from a mere mention
@@ -257,7 +264,7 @@ def _undeclared_reads(
         if name.lower() in read:
             problem = f"reads {name}, which is not among depends_on"
             hint = f"add {name} to depends_on"
-            if name in {d.table for d in table.depends_on}:
+            if name in {d.table for d in table.table_dependencies}:
                 problem, hint = (
                     f"reads {name}, which depends_on lists with read: none",
                     "remove read: none",

@@ -99,7 +99,7 @@ def _broken(
 ) -> Iterator[ConfigError]:
     if rule.kind == "references":
         other = rule.parameters["table"]
-        readable = {d.table for d in table.depends_on if d.read != "none"}
+        readable = {d.table for d in table.table_dependencies if d.read != "none"}
         if other not in readable:
             problem = f"reads {other}, which is not among depends_on"
             yield document.error((*where, "table"), problem, f"add {other} to depends_on")

@@ -9,6 +9,7 @@ from typing import Any
 
 from logdriven_dagster.config.derived.uses import uses_of
 from logdriven_dagster.config.models.code_files import misplaced_content, named_files
+from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.settings import Settings, setting_columns
 from logdriven_dagster.config.models.tables import TableConfig
@@ -136,9 +137,8 @@ def _properties(project: Project, table: TableConfig) -> Iterator[dict[str, str]
 def _dependencies(project: Project, table: TableConfig) -> Iterator[Declared]:
     for dependency in table.depends_on:
         fields = dependency.model_dump(mode="json", exclude_defaults=True)
-        yield _relation(
-            project, None, dependency.table, table.table, fields, managed=dependency.managed
-        )
+        managed = isinstance(dependency, Dependency) and dependency.managed
+        yield _relation(project, None, dependency.upstream, table.table, fields, managed=managed)
 
 
 def _parts(project: Project, job: JobConfig) -> Iterator[Declared]:

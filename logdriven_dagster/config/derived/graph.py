@@ -9,7 +9,7 @@ from datetime import timedelta
 from enum import Enum
 from itertools import pairwise
 
-from logdriven_dagster.config.models.dependencies import Dependency
+from logdriven_dagster.config.models.dependencies import AssetDependency, Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 
 
@@ -20,7 +20,7 @@ class NodeKind(str, Enum):
     UPSTREAM = "upstream"
     """A table that is waited for and not among those that are run."""
     EXTERNAL = "external"
-    """A table that is not ours."""
+    """A table that is not ours, or an asset of Dagster."""
     CONDITION = "condition"
     DELAY = "delay"
 
@@ -63,11 +63,12 @@ def graph_of(tables: Mapping[str, TableConfig], selected: Iterable[str]) -> Grap
     edges: list[Edge] = []
     for name in chosen:
         for dependency in tables[name].depends_on:
-            start = nodes.setdefault(dependency.table, _outside(dependency, tables, len(nodes)))
+            outside = _outside(dependency.upstream, tables, len(nodes))
+            start = nodes.setdefault(dependency.upstream, outside)
             stops = list(_stops(dependency, len(between)))
             between += stops
             path = [start.id, *(stop.id for stop in stops), nodes[name].id]
-            waits = dependency.window != "none" and dependency.managed
+            waits = not isinstance(dependency, Dependency) or dependency.is_awaited
             edges += (Edge(one, other, waits) for one, other in pairwise(path))
     return Graph((*nodes.values(), *between), tuple(edges))
 
@@ -91,14 +92,15 @@ def mermaid(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def _outside(dependency: Dependency, tables: Mapping[str, TableConfig], n: int) -> GraphNode:
-    known = dependency.managed and dependency.table in tables
-    kind = NodeKind.UPSTREAM if known else NodeKind.EXTERNAL
-    return GraphNode(f"t{n}", kind, dependency.table)
+def _outside(upstream: str, tables: Mapping[str, TableConfig], n: int) -> GraphNode:
+    kind = NodeKind.UPSTREAM if upstream in tables else NodeKind.EXTERNAL
+    return GraphNode(f"t{n}", kind, upstream)
 
 
-def _stops(dependency: Dependency, n: int) -> Iterator[GraphNode]:
+def _stops(dependency: Dependency | AssetDependency, n: int) -> Iterator[GraphNode]:
     """What stands between an upstream and the table that waits for it."""
+    if isinstance(dependency, AssetDependency):
+        return
     if dependency.condition != "success":
         label = "on failure" if dependency.condition == "failure" else "always"
         yield GraphNode(f"n{n}", NodeKind.CONDITION, label)

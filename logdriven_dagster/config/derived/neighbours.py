@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from logdriven_dagster.config.models.dependencies import is_asset
 from logdriven_dagster.config.models.jobs import StandardJob
 from logdriven_dagster.config.project import Project
 
@@ -17,17 +18,17 @@ _Edges: TypeAlias = dict[str, dict[str, list[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A table or job that another one waits for, or that waits for it."""
+    """A table, asset or job that another one waits for, or that waits for it."""
 
     direction: Direction
-    kind: Literal["table", "job"]
+    kind: Literal["table", "asset", "job"]
     name: str
     distance: int
     """1 for a direct neighbour."""
     because: tuple[str, ...]
     """What makes it one: `depends_on`, or jobs whose relations say so; of a job, its tables."""
     managed: bool = True
-    """False for a table of somebody else."""
+    """False for a table or asset of somebody else."""
 
 
 def neighbours(project: Project, name: str, reach: Reach) -> tuple[Neighbour, ...]:
@@ -61,7 +62,7 @@ def _edges(project: Project) -> _Edges:
     edges: _Edges = {}
     for table in project.tables.values():
         for dependency in table.depends_on:
-            edges.setdefault(table.table, {})[dependency.table] = ["depends_on"]
+            edges.setdefault(table.table, {})[dependency.upstream] = ["depends_on"]
     for job in project.jobs.values():
         for relation in job.relations if isinstance(job, StandardJob) else ():
             for upstream in relation.upstream:
@@ -94,8 +95,9 @@ def _tables(
     while near and (distance == 1 or reach == "all"):
         reasons = _next(near, seen, edges)
         for name, why in sorted(reasons.items()):
+            kind: Literal["asset", "table"] = "asset" if is_asset(name) else "table"
             managed = name in project.tables
-            yield Neighbour(direction, "table", name, distance, tuple(why), managed)
+            yield Neighbour(direction, kind, name, distance, tuple(why), managed)
         near, distance = list(reasons), distance + 1
         seen.update(near)
 

@@ -51,7 +51,9 @@ def also_waiting(table: TableConfig, waits: Iterable[Dependency]) -> TableConfig
     found = list(table.depends_on)
     for wait in waits:
         for n, known in enumerate(found):
-            if known.managed and _condition(known) == _condition(wait):
+            if not isinstance(known, Dependency) or not known.managed:
+                continue
+            if _condition(known) == _condition(wait):
                 longer = max(known.delay, wait.delay)
                 found[n] = known.model_copy(update={"delay": longer})
                 break

@@ -18,7 +18,7 @@ def running_order(tables: Mapping[str, TableConfig]) -> Iterator[str]:
 def upstreams_of(tables: Mapping[str, TableConfig]) -> dict[str, set[str]]:
     """Table → those of the tables that it depends on."""
     return {
-        name: {d.table for d in tables[name].depends_on if d.table in tables}
+        name: {d.table for d in tables[name].table_dependencies if d.table in tables}
         for name in sorted(tables)
     }
 

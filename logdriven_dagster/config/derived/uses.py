@@ -22,7 +22,7 @@ def uses_of(project: Project) -> Iterator[Use]:
             )
             yield from (Use(code, kind, used, step.step) for kind, used in found)
         for dependency in table.depends_on:
-            yield Use(code, "upstream", dependency.table, "")
+            yield Use(code, "upstream", dependency.upstream, "")
     for job in project.jobs.values():
         if isinstance(job, MaintenanceJob):
             yield from _of_maintenance(project, job)

@@ -1,12 +1,27 @@
-"""What a table depends on: upstream tables, and which of their windows it awaits and reads."""
+"""What a table depends on: upstream tables and assets, and which of their windows it awaits."""
 
 import re
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
-from logdriven_dagster.config.models.fields import DurationField, Model, StepName, TableName
+from logdriven_dagster.config.models.fields import (
+    DurationField,
+    Model,
+    PeriodField,
+    StepName,
+    TableName,
+    ZoneField,
+)
 
 
 def _compiles(pattern: str) -> str:
@@ -74,6 +89,16 @@ class Dependency(Model):
         return self
 
     @property
+    def upstream(self) -> str:
+        """The name in the run log."""
+        return self.table
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a window waits for windows of the table."""
+        return self.managed and self.window != "none"
+
+    @property
     def is_input(self) -> bool:
         """Whether rows are made from the awaited windows, so that new ones make them stale.
 
@@ -82,10 +107,73 @@ class Dependency(Model):
         return self.window != "none" and self.read != "none" and self.condition != "failure"
 
 
+AssetName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\s/\"']+(/[^\s/\"']+)*$", max_length=90),
+    Field(examples=["raw/events"]),
+]
+"""The key of an asset of Dagster, its parts divided by slashes."""
+
+
+_ASSET = "asset "
+
+
+def is_asset(upstream: str) -> bool:
+    """Whether a name in the run log is an asset's."""
+    return upstream.startswith(_ASSET)
+
+
+class AssetDependency(Model):
+    """An asset of Dagster that is none of our tables, and must be materialized before a window.
+
+    Runs and sensors of Dagster note in the run log what is materialized, so that the command line,
+    which knows no Dagster, waits for it as well. An asset without partitions holds everything up
+    to the moment at which it was materialized.
+    """
+
+    asset: AssetName = Field(description="the asset's key, its parts divided by slashes")
+    window: Literal["overlapping", "any"] = Field(
+        "overlapping",
+        description="overlapping: every partition over the window is materialized; of an asset "
+        "without partitions, it was materialized after the window's end; any: it has been "
+        "materialized at all",
+    )
+    period: PeriodField | None = Field(
+        None,
+        description="how much time a partition covers, if the asset is of another code location; "
+        "the table's period by default",
+        examples=["1 hour"],
+    )
+    timezone: ZoneField | None = Field(
+        None,
+        description="the time zone of the partitions' keys, if the asset is of another code "
+        "location; the project's by default",
+        examples=["UTC"],
+    )
+
+    @property
+    def upstream(self) -> str:
+        """The name in the run log; no table is called so, since it holds a space."""
+        return f"{_ASSET}{self.asset}"
+
+    @property
+    def is_input(self) -> bool:
+        """Whether rows are made from the partitions over a window, so that new ones count."""
+        return self.window == "overlapping"
+
+
 def _dependency(value: Any) -> Any:
     return {"table": value} if isinstance(value, str) else value
 
 
+def _kind(value: Any) -> str:
+    of_asset = "asset" in value if isinstance(value, dict) else isinstance(value, AssetDependency)
+    return (AssetDependency if of_asset else Dependency).__name__
+
+
 DependencyField = Annotated[
-    Dependency, BeforeValidator(_dependency, json_schema_input_type=str | Dependency)
+    Annotated[Dependency, Tag(Dependency.__name__)]
+    | Annotated[AssetDependency, Tag(AssetDependency.__name__)],
+    Discriminator(_kind),
+    BeforeValidator(_dependency, json_schema_input_type=str | Dependency | AssetDependency),
 ]

@@ -15,7 +15,11 @@ from pydantic import (
 )
 from pydantic.json_schema import WithJsonSchema
 
-from logdriven_dagster.config.models.dependencies import Dependency, DependencyField
+from logdriven_dagster.config.models.dependencies import (
+    AssetDependency,
+    Dependency,
+    DependencyField,
+)
 from logdriven_dagster.config.models.fields import (
     WORDS,
     DurationField,
@@ -132,8 +136,9 @@ class TableConfig(Settings):
     )
     depends_on: tuple[DependencyField, ...] = Field(
         (),
-        description="the tables whose rows the queries read, by name or with what is awaited",
-        examples=[["ods.orders"]],
+        description="the tables whose rows the queries read, by name or with what is awaited, and "
+        "assets of Dagster that are waited for",
+        examples=[["ods.orders", {"asset": "raw/codes"}]],
     )
     on_upstream_refresh: Literal["rerun", "ignore"] = Field(
         "rerun",
@@ -222,7 +227,7 @@ class TableConfig(Settings):
         self._begins_somewhere()
         if contradictions := [*mistakes(self), *self._why_never_fresh()]:
             raise ValueError("; ".join(contradictions))
-        upstream = [dependency.table for dependency in self.depends_on]
+        upstream = [dependency.upstream for dependency in self.depends_on]
         if twice := {name for name in upstream if upstream.count(name) > 1}:
             raise ValueError(f"depends_on: {', '.join(sorted(twice))} is listed twice; remove one")
         return self
@@ -301,5 +306,16 @@ class TableConfig(Settings):
         return tuple(d for d in self.managed_dependencies if d.is_input)
 
     @cached_property
+    def table_dependencies(self) -> tuple[Dependency, ...]:
+        """The tables that it depends on, of this project or not."""
+        return tuple(d for d in self.depends_on if isinstance(d, Dependency))
+
+    @cached_property
     def managed_dependencies(self) -> tuple[Dependency, ...]:
-        return tuple(dependency for dependency in self.depends_on if dependency.managed)
+        """The tables of this project that it depends on."""
+        return tuple(dependency for dependency in self.table_dependencies if dependency.managed)
+
+    @cached_property
+    def asset_dependencies(self) -> tuple[AssetDependency, ...]:
+        """The assets of Dagster that it waits for."""
+        return tuple(d for d in self.depends_on if isinstance(d, AssetDependency))

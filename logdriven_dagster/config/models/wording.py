@@ -69,6 +69,8 @@ def _pattern(details: ErrorDetails, field: str) -> str:
     if pattern in _PATTERNS:
         return _PATTERNS[pattern]
     match field:
+        case "asset":
+            return "the parts of a key with slashes between them, such as raw/events"
         case "python":
             return "file.py:function or package.module:function"
         case "ui_url":

@@ -124,5 +124,7 @@ class _Asking:
 
 
 def _tables(table: TableConfig) -> dict[str, Container]:
-    names = [dependency.table for dependency in table.depends_on if dependency.read != "none"]
+    names = [
+        dependency.table for dependency in table.table_dependencies if dependency.read != "none"
+    ]
     return {name.lower(): Container(name) for name in [*names, table.table]}

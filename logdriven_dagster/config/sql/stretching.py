@@ -138,7 +138,7 @@ class _Steps:
     def _upstream(self, name: str) -> NamedRows:
         """Return the awaited windows of an upstream table, or all of its rows."""
         table, upstream = self._table, self._project.tables[name]
-        dependency = next(each for each in table.depends_on if each.table == name)
+        dependency = next(each for each in table.table_dependencies if each.table == name)
         target = upstream.output
         if dependency.read == "all" or dependency.window == "none" or target.mode == "overwrite":
             return SHARED

@@ -37,7 +37,7 @@ def place_of(
     models: list[type[BaseModel]] = [model]
     loc = details["loc"]
     for n, part in enumerate(loc):
-        tagged = [m for m in models if part in types_of(m)]
+        tagged = [m for m in models if part in (*types_of(m), m.__name__)]
         if tagged and not any(part in m.model_fields for m in models):
             models = tagged
             continue

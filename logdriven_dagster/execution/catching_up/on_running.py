@@ -16,7 +16,7 @@ def with_replaceable(
     """Count running attempts that are to be replaced as failed, so that their windows are due."""
     return {
         name: _replaceable(log)
-        if _on_running(project, name, arguments) is OnRunning.REPLACE
+        if log.open and _on_running(project, name, arguments) is OnRunning.REPLACE
         else log
         for name, log in logs.items()
     }

@@ -225,7 +225,7 @@ def _flow(project: Project, tables: dict[str, TableWindows]) -> Flow | None:
         (dependency.table, name)
         for name in tables
         if name in project.tables
-        for dependency in project.tables[name].depends_on
+        for dependency in project.tables[name].table_dependencies
         if dependency.table in tables
     ]
     return flow({name: look(table) for name, table in tables.items()}, edges)

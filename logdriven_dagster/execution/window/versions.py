@@ -98,7 +98,7 @@ def _at(conn: Connection, project: Project, name: str, version: int) -> Project:
     if not _same_windows(table, present):
         return project
     # It waits for what the job that runs it wants, whatever version of it that is.
-    table = also_waiting(table, (d for d in present.depends_on if d.read == "none"))
+    table = also_waiting(table, (d for d in present.table_dependencies if d.read == "none"))
     return replace(
         project,
         tables={**project.tables, name: table},

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from typing import TypeAlias
+from zoneinfo import ZoneInfo
 
 from dagster import (
     AllPartitionMapping,
@@ -65,7 +66,7 @@ class TablePartitions:
 
     def window(self, key: str) -> TimeWindow:
         """The window of a key; UsageError for a key that starts no window of the grid."""
-        window = self.grid.window(self.grid.index(self._start(key)))
+        window = self.grid.window(self.grid.index(start_of(key, self.grid.zone)))
         if self.key(window) != key:
             raise UsageError(f"{key!r} is not a partition: the nearest window is {window}")
         return window
@@ -79,16 +80,18 @@ class TablePartitions:
         windows = self.windows(keys)
         return TimeWindow(windows[0].start, windows[-1].end)
 
-    def _start(self, key: str) -> datetime:
-        for fmt in (_DATE, _MINUTE, f"{_MINUTE}:%S", f"{_MINUTE}%z", f"{_MINUTE}:%S%z"):
-            try:
-                start = datetime.strptime(key, fmt)
-            except ValueError:
-                continue
-            if start.tzinfo is None:
-                start = start.replace(tzinfo=self.grid.zone)
-            return in_zone(start.timestamp(), self.grid.zone)
-        raise UsageError(f"{key!r} is not a partition key, such as 2013-01-01 or 2013-01-01-06:00")
+
+def start_of(key: str, zone: ZoneInfo) -> datetime:
+    """The moment that a partition key names on the wall clock of `zone`; UsageError for others."""
+    for fmt in (_DATE, _MINUTE, f"{_MINUTE}:%S", f"{_MINUTE}%z", f"{_MINUTE}:%S%z"):
+        try:
+            start = datetime.strptime(key, fmt)
+        except ValueError:
+            continue
+        if start.tzinfo is None:
+            start = start.replace(tzinfo=zone)
+        return in_zone(start.timestamp(), zone)
+    raise UsageError(f"{key!r} is not a partition key, such as 2013-01-01 or 2013-01-01-06:00")
 
 
 @dataclass(frozen=True)

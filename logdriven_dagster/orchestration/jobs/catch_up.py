@@ -22,6 +22,7 @@ from logdriven_dagster.execution.arguments import RunArguments, retry_version_of
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.job_runs import StartedBy
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten
 from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as_failures
@@ -145,6 +146,7 @@ def _catch_up(context: OpExecutionContext, location: Location, config: CatchUpCo
     reporter = Reporter(context, location)
     with errors_as_failures(), interrupted_windows_forgotten(reporter):
         runner = location.open_runner(context)
+        UpstreamAssets(location.project).note(context, runner)
         now = data_clock(context.run, location.project, config.now)
         in_force, tables = runner.in_force(), location.select(config.tables or ())
         if started_by(context.run) != "manual":

@@ -37,6 +37,7 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.execution.jobs.standard import run_job
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten
 from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as_failures
@@ -143,6 +144,7 @@ def _run(context: OpExecutionContext, location: Location, name: str, config: Job
     reporter = Reporter(context, location)
     with errors_as_failures(), interrupted_windows_forgotten(reporter):
         runner = location.open_runner(context)
+        UpstreamAssets(location.project).note(context, runner)
         now = data_clock(context.run, location.project, config.now)
         arguments = JobArguments(
             trigger=started_by(context.run),

@@ -31,6 +31,7 @@ from logdriven_dagster.execution.jobs.standard import bury_dead_runs
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.backoff import back_off
+from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.jobs.catch_up import (
     PROJECT_TAG,
@@ -94,6 +95,7 @@ def catch_up_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
     working although they are dead are ended.
     """
     project, config = location.project, location.project.config.sensor
+    upstream_assets = UpstreamAssets(project)
 
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         now = datetime.now(project.zone)
@@ -101,6 +103,7 @@ def catch_up_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         report_dead_runs(context.instance, project, runner.run_log)
         bury_dead_runs(runner.run_log, runner.owner)
         runner.outbox.deliver()
+        upstream_assets.note(context, runner)
         current = runner.in_force()
         online = online_tables(current, location.select())
         if not online:

@@ -39,6 +39,7 @@ from logdriven_dagster.orchestration.assets.metadata import (
     window_metadata,
 )
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.assets.whole_tables import table_shown
 from logdriven_dagster.orchestration.events.records import (
     report_failed,
@@ -75,6 +76,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
     interval = min(project.config.sensor.interval, _LONGEST_INTERVAL)
     new_tables = location.select()
     freshness = FreshnessShown(location)
+    upstream_assets = UpstreamAssets(project)
 
     @sensor(
         name=location.name(MIRROR),
@@ -85,6 +87,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         runner = open_runner(project)
         run_log = runner.run_log
+        upstream_assets.note(context, runner)
         seen = Seen.of(context.cursor)
         broken = BrokenRuns.since(context.instance, seen.broken)
         with run_log.read() as conn:

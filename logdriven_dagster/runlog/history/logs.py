@@ -72,9 +72,9 @@ _FAILED_REFRESHES = select(job_log, is_expired(job_log), utc_now().label("read_a
 
 
 def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
-    """Read what planning needs to know of each table; an unknown one has an empty log.
+    """Read what planning needs to know of each table, and of the assets that it waits for.
 
-    The cost follows what is open, not the length of the history.
+    An unknown one has an empty log. The cost follows what is open, not the length of the history.
     """
     found = standing(conn, tables)
     consumers = [process_of(table) for table in tables if table.incremental.consumes_batches]
@@ -96,7 +96,18 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
             unmarked=queue.unmarked,
             recent=tuple(lately.get(name, ())),
         )
-    return found
+    return found | _asset_logs(conn, tables)
+
+
+def _asset_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
+    """What is materialized of the assets that the tables wait for."""
+    zones = {d.upstream: table.grid.zone for table in tables for d in table.asset_dependencies}
+    if not zones:
+        return {}
+    found: dict[str, list[TimeWindow]] = {name: [] for name in zones}
+    for row in coverage.ranges(conn, list(zones)):
+        found[row.job_name].append(_window(row, zones[row.job_name]))
+    return {name: TableLog(finished=tuple(union(ranges))) for name, ranges in found.items()}
 
 
 def standing(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:

@@ -166,18 +166,27 @@ def _ended_lately(rows: Sequence[Row[Any]]) -> ColumnElement[bool]:
 
 def _pairs(tables: Collection[TableConfig]) -> list[_Pair]:
     by_name = {table.table: table for table in tables}
-    return [
+    stale_by_others = [
+        table for table in tables if table.on_upstream_refresh == "rerun" and not table.is_sliced
+    ]
+    of_tables = [
         _Pair(
             table.table,
             dependency.table,
             table.grid,
             table.lookback if dependency.read == "all" else 0,
         )
-        for table in tables
-        if table.on_upstream_refresh == "rerun" and not table.is_sliced
+        for table in stale_by_others
         for dependency in table.managed_dependencies
         if dependency.is_input and _has_windows(by_name, dependency.table)
     ]
+    of_assets = [
+        _Pair(table.table, dependency.upstream, table.grid)
+        for table in stale_by_others
+        for dependency in table.asset_dependencies
+        if dependency.is_input
+    ]
+    return of_tables + of_assets
 
 
 def _has_windows(tables: Mapping[str, TableConfig], name: str) -> bool:

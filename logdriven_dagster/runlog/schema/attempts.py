@@ -71,7 +71,7 @@ job_log = Table(
     Column("application_id", String(64)),
     Column("project_name", String(256)),
     # Ours from here on.
-    Column("run_trigger", String(16), comment="pending, refresh, lookback, upstream, takeover"),
+    Column("run_trigger", String(16), comment="pending, refresh, lookback, upstream, takeover, …"),
     Column("attempt_number", Integer, nullable=False, server_default="1"),
     Column("error_count", Integer, nullable=False, server_default="0"),
     Column("owner", String(256), comment="host:pid:process start"),

@@ -66,7 +66,7 @@ class Upstreams(_Batches):
         if not table.batch_dependencies:
             yield "incremental_type upstream needs a table in depends_on that makes the batches"
         steps = [step.step for step in table.steps]
-        for dependency in table.depends_on:
+        for dependency in table.table_dependencies:
             if dependency.step is not None and dependency.step not in steps:
                 yield f"depends_on: {dependency.table}: there is no step {dependency.step}"
 

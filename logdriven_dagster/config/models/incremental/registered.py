@@ -35,7 +35,7 @@ def mistakes(table: "TableConfig") -> Iterator[str]:
         if others:
             yield f"{name}: it is for incremental_type {' and '.join(others)}"
     if not own.takes_upstream_batches:
-        for dependency in table.depends_on:
+        for dependency in table.table_dependencies:
             if dependency.cut_pattern is not None or dependency.step is not None:
                 yield "depends_on: cut_pattern and step are for incremental_type upstream"
     yield from own.mistakes(table)

@@ -1,0 +1,155 @@
+"""What has been materialized of assets that are not ours, noted as attempts that succeeded.
+
+Each partition of such an asset is a row of `job_log` under the name `asset KEY`, with the trigger
+`observed`: so its windows are covered, and those made from them are stale once it is materialized
+again, as if the asset were a table of ours. Nothing ran here, so there are no steps and no lease;
+the fencing token is the number of the materialization in Dagster's event log.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Row, func, select, update
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError
+
+from logdriven_dagster.model.attempts import Claim, Owner, Status, Trigger
+from logdriven_dagster.model.ranges import union
+from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.runlog.attempts import coverage
+from logdriven_dagster.runlog.attempts.rows import insert_rows, numbered, schedule_id
+from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
+from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.store import OvertakenError
+
+_DONE = Status.SUCCESS
+
+
+@dataclass(frozen=True, slots=True)
+class Materialized:
+    """A partition of an asset that has been materialized."""
+
+    window: TimeWindow
+    """What it covers; of an asset without partitions, everything up to the materialization."""
+    number: int
+    """The number of the newest materialization, which differs from that of any other one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Which asset somebody has looked at, who, and when."""
+
+    asset: str
+    """Its name in the run log, `asset KEY`."""
+    project: str
+    owner: Owner
+    now: datetime
+    """The time of this machine, in the project's zone."""
+
+    @property
+    def zone(self) -> ZoneInfo:
+        assert isinstance(self.now.tzinfo, ZoneInfo)
+        return self.now.tzinfo
+
+    def claim(self, window: TimeWindow) -> Claim:
+        """What the row of a partition holds."""
+        return Claim(
+            table=self.asset,
+            window=window,
+            period_minutes=int(window.span[1] - window.span[0]) // 60,
+            incremental_type="time_window",
+            project=self.project,
+            trigger=Trigger.OBSERVED,
+            owner=self.owner,
+            now=self.now,
+            steps=(),
+        )
+
+
+def note(
+    conn: Connection, seen: Seen, found: Collection[Materialized], *, is_all: bool
+) -> tuple[int, int]:
+    """Make the log say of an asset what has been found; how many partitions came, and went.
+
+    With `is_all`, what was noted before and is not among `found` counts no more. OvertakenError if
+    another process notes the same at this moment.
+    """
+    known = {row.window_start: row for row in _noted(conn, seen.asset)}
+    by_start = {int(item.window.start.timestamp()): item for item in found}
+    new = [(item, known.get(start)) for start, item in sorted(by_start.items())]
+    new = [(item, row) for item, row in new if row is None or row.fencing_token != item.number]
+    gone = [row for start, row in known.items() if is_all and start not in by_start]
+    _supersede(conn, [*gone, *(row for _, row in new if row is not None)])
+    moved = [row for item, row in new if row is not None and not _is_at(row, item.window)]
+    for window in _ranges([_window(row, seen.zone) for row in (*gone, *moved)]):
+        coverage.carve(conn, seen.asset, _DONE, window)
+    if new:
+        _insert(conn, seen, [item for item, _ in new])
+    for window in _ranges([item.window for item, _ in new]):
+        coverage.cover(conn, seen.asset, _DONE, window)
+    return len(new), len(gone)
+
+
+def _noted(conn: Connection, asset: str) -> Sequence[Row[Any]]:
+    return conn.execute(
+        select(
+            job_log.c.job_id,
+            job_log.c.window_start,
+            job_log.c.window_end,
+            job_log.c.fencing_token,
+        )
+        .where(
+            job_log.c.job_name == asset,
+            job_log.c.latest == 1,
+            job_log.c.status == _DONE.value,
+        )
+        .order_by(job_log.c.window_start)
+    ).all()
+
+
+def _supersede(conn: Connection, rows: Sequence[Row[Any]]) -> None:
+    for part in chunks([row.job_id for row in rows]):
+        conn.execute(update(job_log).where(job_log.c.job_id.in_(part)).values(latest=None))
+
+
+def _is_at(row: Row[Any], window: TimeWindow) -> bool:
+    return bool(row.window_end == int(window.end.timestamp()))
+
+
+def _window(row: Row[Any], zone: ZoneInfo) -> TimeWindow:
+    return TimeWindow(in_zone(row.window_start, zone), in_zone(row.window_end, zone))
+
+
+def _ranges(windows: Iterable[TimeWindow]) -> list[TimeWindow]:
+    return union(sorted(windows, key=lambda window: window.start.timestamp()))
+
+
+def _insert(conn: Connection, seen: Seen, new: Sequence[Materialized]) -> None:
+    claims = [seen.claim(item.window) for item in new]
+    times = _times(conn, claims)
+    fields = [
+        {"covered": 1, "fencing_token": item.number, **numbered(times.get(item.window.span, 0) + 1)}
+        for item in new
+    ]
+    try:
+        with conn.begin_nested():
+            insert_rows(conn, claims, _DONE, fields)
+    except IntegrityError:
+        raise OvertakenError(f"another process has just noted {seen.asset}") from None
+
+
+def _times(conn: Connection, claims: Sequence[Claim]) -> dict[tuple[float, float], int]:
+    """Bounds of a window in seconds → how often it was noted before."""
+    found: dict[tuple[float, float], int] = {}
+    for part in chunks(list(map(schedule_id, claims))):
+        for log in (job_log, job_log_archive):
+            columns = (log.c.window_start, log.c.window_end)
+            newest = select(*columns, func.max(log.c.attempt_number).label("times"))
+            query = newest.where(log.c.job_schedule_id.in_(part)).group_by(*columns)
+            for row in conn.execute(query):
+                window = (row.window_start, row.window_end)
+                found[window] = max(row.times, found.get(window, 0))
+    return found
