@@ -29,6 +29,7 @@ def main(days: int, rounds: int) -> dict[str, Any]:
         for name, took in long["milliseconds"].items()
     ]
     tick = long["milliseconds"]["sensor tick"]
+    scrape = long["milliseconds"]["metrics, next scrapes"]
     return {
         "title": f"Planning and ticks, {_TABLES:,} tables, SQLite",
         "text": "Medians; the logs took turns.",
@@ -37,6 +38,7 @@ def main(days: int, rounds: int) -> dict[str, Any]:
             "rows": [[*row, f"{over[row[0]][-1]:.2f}"] for row in rows],
         },
         "tick_ms": [tick["lowest"], tick["median"], tick["highest"]],
+        "metrics_ms": [scrape["lowest"], scrape["median"], scrape["highest"]],
     }
 
 
