@@ -244,6 +244,7 @@ def _of_output(
         column_lineage_dataset,
         dataset_version_dataset,
         schema_dataset,
+        symlinks_dataset,
     )
 
     columns = [schema_dataset.SchemaDatasetFacetFields(c.name, c.type) for c in step.columns]
@@ -252,6 +253,9 @@ def _of_output(
         "schema": schema_dataset.SchemaDatasetFacet(columns),
         "version": dataset_version_dataset.DatasetVersionDatasetFacet(version),
     }
+    if (place := _named(Container(done.target), space))[0] != space:
+        link = symlinks_dataset.Identifier(*place, "LOCATION")
+        facets["symlinks"] = symlinks_dataset.SymlinksDatasetFacet([link])
     if origins := outer_origins(event.lineage, result):
         fields = {
             name: column_lineage_dataset.Fields([_field(ref, space) for ref in refs if ref.column])

@@ -71,6 +71,10 @@ def test_an_attempt_begins_and_ends_with_its_columns_rows_and_versions(world, re
     (source,) = summed["inputs"]
     assert (source["namespace"], source["name"]) == ("world", "ods.numbers")
     assert source["inputFacets"]["inputStatistics"]["rowCount"] == 2
+    assert "symlinks" not in output["facets"]
+    (link,) = summed["outputs"][0]["facets"]["symlinks"]["identifiers"]
+    assert (link["namespace"], link["type"]) == ("file", "LOCATION")
+    assert Path(link["name"]).is_dir()
     fields = summed["outputs"][0]["facets"]["columnLineage"]["fields"]
     (origin,) = fields["total"]["inputFields"]
     assert (origin["namespace"], origin["name"], origin["field"]) == ("world", "ods.numbers", "n")
