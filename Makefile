@@ -61,9 +61,12 @@ ui: $(VENV)/.installed ## open the example project in Dagster's web interface
 	test -f $(DEMO)/logdriven.yaml || $(BIN)/python -m logdriven_dagster.examples.demo --folder $(DEMO)
 	env -u DAGSTER_HOME $(BIN)/logdriven ui --project $(DEMO)
 
-picture: $(VENV)/.installed-dev demo ## draw the README's picture of the demo in Dagster anew, by Chromium
+SIGHTS := $(CURDIR)/.screenshots
+picture: $(VENV)/.installed-dev demo ## draw the pictures of README and docs/dagster.md anew, by Chromium
 	scripts/test_packages.sh chromium
 	$(BIN)/python -m tests.ui.picture
+	LOGDRIVEN_SCREENSHOTS=$(SIGHTS) $(BIN)/python -m pytest -q tests/ui/test_command.py tests/ui/test_backfills.py
+	cd $(SIGHTS) && cp table.png plots.png window.png failure.png backfill.png $(CURDIR)/docs/images/
 
 reference: $(VENV)/.installed-dev ## write docs/reference.md anew, from the models of the files
 	$(BIN)/python -m scripts.reference

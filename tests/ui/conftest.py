@@ -6,7 +6,7 @@ would stumble over it.
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ playwright = pytest.importorskip("playwright.sync_api")
 
 from tests.ui.server import DagsterDev, start  # noqa: E402 — imports playwright
 
+SETTLED = 1500
+"""Milliseconds in which a page draws what it has fetched."""
 SLOW: dict[str, Any] = {
     "table": "ods.slow",
     "steps": [{"step": "load", "python": "slow.py:load", "target": {"type": "parquet"}}],
@@ -63,11 +65,28 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(browser: Any, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    """A page whose last sight is kept in the test's folder, or in LOGDRIVEN_SCREENSHOTS."""
-    opened = browser.new_page(viewport={"width": 1500, "height": 950})
-    yield opened
+def folder(tmp_path: Path) -> Path:
+    """Where pictures go: the test's folder, or LOGDRIVEN_SCREENSHOTS."""
     folder = Path(os.environ.get("LOGDRIVEN_SCREENSHOTS", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def page(browser: Any, request: pytest.FixtureRequest, folder: Path) -> Iterator[Any]:
+    """A page whose last sight is kept."""
+    opened = browser.new_page(viewport={"width": 1400, "height": 900})
+    yield opened
     opened.screenshot(path=folder / f"{request.node.name}.png")
     opened.close()
+
+
+@pytest.fixture
+def picture(page: Any, folder: Path) -> Callable[[str], None]:
+    """Take the page as it is; `make picture` copies these pictures into docs/images."""
+
+    def take(name: str) -> None:
+        page.wait_for_timeout(SETTLED)
+        page.screenshot(path=folder / f"{name}.png", animations="disabled")
+
+    return take

@@ -41,6 +41,22 @@ _LAUNCH = """mutation Launch($params: ExecutionParams!) {
     ... on PythonError { message }
   }
 }"""
+_RETRY = """mutation Retry($params: ReexecutionParams!) {
+  launchRunReexecution(reexecutionParams: $params) {
+    __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
+  }
+}"""
+_LAUNCH_BACKFILL = """mutation LaunchBackfill($params: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $params) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message }
+  }
+}"""
+_BACKFILL = """query Backfill($id: String!) {
+  partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status runs(limit: 100) {
+    runId status
+  } } }
+}"""
+_WHOLE_PROJECT = ["-m", "logdriven_dagster.definitions"]
 ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 
 
@@ -98,6 +114,32 @@ class DagsterDev:
         assert launched["__typename"] == "LaunchRunSuccess", launched
         return str(launched["run"]["runId"])
 
+    def retry(self, run_id: str) -> str:
+        """Execute again what failed in a run; the id of the new run."""
+        params = {"parentRunId": run_id, "strategy": "FROM_FAILURE"}
+        launched = self.ask(_RETRY, params=params)["launchRunReexecution"]
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+        return str(launched["run"]["runId"])
+
+    def backfill(self, **ranges: tuple[str, str]) -> str:
+        """Launch a backfill of tables (`ods__events`), each from a partition to another; its id."""
+        of_assets = [
+            {
+                "assetKey": {"path": table.split("__")},
+                "partitions": {"range": {"start": start, "end": end}},
+            }
+            for table, (start, end) in ranges.items()
+        ]
+        params = {"partitionsByAssets": of_assets, "fromFailure": False}
+        launched = self.ask(_LAUNCH_BACKFILL, params=params)["launchPartitionBackfill"]
+        assert launched["__typename"] == "LaunchBackfillSuccess", launched
+        return str(launched["backfillId"])
+
+    def backfilled(self, backfill_id: str) -> dict[str, Any]:
+        """The status and the runs of a backfill."""
+        found: dict[str, Any] = self.ask(_BACKFILL, id=backfill_id)["partitionBackfillOrError"]
+        return found
+
     def look(self, run_id: str) -> dict[str, Any]:
         """The status, the tags and the events of a run."""
         run: dict[str, Any] = self.ask(_RUN, id=run_id)["runOrError"]
@@ -123,8 +165,13 @@ class DagsterDev:
         self.process.wait(10)
 
 
-def start(project: Path, home: Path, **settings: Any) -> DagsterDev:
-    """Start `dagster dev` with these settings of its instance and wait until it answers."""
+def start(
+    project: Path, home: Path, code_location: Path | None = None, **settings: Any
+) -> DagsterDev:
+    """Start `dagster dev` with these settings of its instance and wait until it answers.
+
+    `code_location` is a Python file; by default the project is one.
+    """
     home.mkdir()
     quiet = {"telemetry": {"enabled": False}, "nux": {"enabled": False}}
     (home / "dagster.yaml").write_text(yaml.safe_dump(quiet | settings))
@@ -139,7 +186,7 @@ def start(project: Path, home: Path, **settings: Any) -> DagsterDev:
     command = [Path(sys.executable).with_name("dagster"), "dev", "-h", "127.0.0.1", "-p", str(port)]
     with (home / "dev.log").open("wb") as output:
         process = subprocess.Popen(
-            [*command, "-m", "logdriven_dagster.definitions"],
+            [*command, *(["-f", code_location] if code_location else _WHOLE_PROJECT)],
             env=environment,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -5,16 +5,27 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from typing import TypeAlias
 
 import pytest
 from dagster import DagsterInstance
 from playwright.sync_api import Page, expect
 
-from tests.orchestration.world import DAILY, EVENTS, World
+from tests.orchestration.world import ALONE, DAILY, EVENTS, World
 from tests.patience import PATIENCE
 from tests.ui.server import DagsterDev, wait_for
 
+Picture: TypeAlias = Callable[[str], None]
+MEASURES = (
+    "seconds",
+    "lag_seconds",
+    "source_count",
+    "target_count",
+    "dagster/partition_row_count",
+    "dagster/row_count",
+)
 ADDRESS = re.compile(r"world is at (http://127\.0\.0\.1:\d+) \(Ctrl-C ends it\)")
 
 
@@ -27,8 +38,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A project that the command line has run, with a bad day."""
     root = tmp_path_factory.mktemp("command") / "project"
     root.mkdir()
-    world = World(root, DagsterInstance.ephemeral()).write(EVENTS, DAILY).events(bad_day=4)
-    command = logdriven(world, "--now", "2022-01-06", "run")
+    world = World(root, DagsterInstance.ephemeral())
+    ends = {"end": "2022-01-06"}
+    lately = f"{datetime.now(timezone.utc) - timedelta(days=6):%Y-%m-%d}"  # as Dagster draws it
+    (step,) = ALONE["steps"]
+    rows = {**step, "sql": "SELECT explode(sequence(1, dayofweek(:data_range_start))) AS n"}
+    recent = {**ALONE, "table": "ods.recent", "default_start": lately, "steps": [rows]}
+    world.write({**EVENTS, **ends, "preview": 3}, {**DAILY, **ends}, recent).events(bad_day=4)
+    command = logdriven(world, "run")
     assert subprocess.run(command, capture_output=True, check=False).returncode == 1
     return world
 
@@ -54,7 +71,9 @@ def dev(shop: World) -> Iterator[DagsterDev]:
         server.stop()
 
 
-def test_what_ran_before_is_there_with_its_columns_and_rows(dev: DagsterDev, page: Page) -> None:
+def test_what_ran_before_is_there_with_its_columns_and_rows(
+    dev: DagsterDev, page: Page, picture: Picture
+) -> None:
     shown = {"2022-01-01": "MATERIALIZED to 2022-01-03", "2022-01-04": "FAILED"}
     wait_for(lambda: dev.states("ods.events") == shown and dev.states("dwd.daily"))
     page.goto(f"{dev.url}/assets/ods/events")
@@ -62,6 +81,34 @@ def test_what_ran_before_is_there_with_its_columns_and_rows(dev: DagsterDev, pag
     for shown in ("Row count", "12", "dagster/partition_row_count", "at", "timestamp"):
         place = page.get_by_text(shown, exact=True).first
         expect(place).to_be_visible(timeout=1000 * PATIENCE)
+    picture("table")
+
+
+def test_plots_show_measures_by_partition_and_nothing_else(
+    dev: DagsterDev, page: Page, picture: Picture
+) -> None:
+    page.goto(f"{dev.url}/assets/ods/recent")
+    page.get_by_text("Plots", exact=True).click()
+    for measure in MEASURES:
+        heading = page.get_by_text(measure, exact=True)
+        expect(heading).to_be_visible(timeout=1000 * PATIENCE)
+    expect(page.locator("canvas")).to_have_count(len(MEASURES))
+    page.get_by_text("When graphing values by partition").scroll_into_view_if_needed()
+    picture("plots")
+
+
+def test_a_window_has_its_story_and_some_rows_beside_it(
+    dev: DagsterDev, page: Page, picture: Picture
+) -> None:
+    page.goto(f"{dev.url}/assets/ods/events?view=partitions&partition=2022-01-03")
+    preview = page.get_by_text("2022-01-03 12:00:00", exact=True)
+    for shown in ("load 4 → 4", "logdriven log ods.events --window 2022-01-03 --full"):
+        expect(page.get_by_text(shown)).to_be_visible(timeout=1000 * PATIENCE)
+    expect(preview).to_have_count(1)
+    expect(page.get_by_text("2022-01-03 18:00:00")).to_have_count(0)
+    page.get_by_text("owner", exact=True).scroll_into_view_if_needed()
+    preview.scroll_into_view_if_needed()
+    picture("window")
 
 
 def test_the_location_has_the_projects_name_and_the_sensor_is_told(
@@ -73,7 +120,7 @@ def test_the_location_has_the_projects_name_and_the_sensor_is_told(
     expect(page.get_by_text("No automations found")).to_have_count(0)
 
 
-def test_a_failed_window_leads_to_its_error(dev: DagsterDev, page: Page) -> None:
+def test_a_failed_window_leads_to_its_error(dev: DagsterDev, page: Page, picture: Picture) -> None:
     (failed,) = dev.ask("{ runsOrError { ... on Runs { results { runId } } } }")["runsOrError"][
         "results"
     ]
@@ -82,6 +129,9 @@ def test_a_failed_window_leads_to_its_error(dev: DagsterDev, page: Page) -> None
     expect(told).to_be_visible(timeout=1000 * PATIENCE)
     for ghost in ("Failed to start", "Unable to build execution plan"):
         expect(page.get_by_text(ghost)).to_have_count(0)
+    page.get_by_text("[Show Markdown]").click()
+    expect(page.get_by_text("load FAILURE: check positive: 4 violations")).to_be_visible()
+    picture("failure")
 
 
 def test_the_address_is_the_last_thing_and_an_interrupt_ends_everything(
