@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from logdriven_dagster.execution.arguments import RunArguments
     from logdriven_dagster.execution.definitions.registering import Registered
     from logdriven_dagster.execution.runner import Runner
+    from logdriven_dagster.model.windows import TimeWindow
 
 _PROJECT_HELP = "The project folder; otherwise LOGDRIVEN_PROJECT, otherwise the current folder."
 _NOW_HELP = "The data clock, ISO 8601 or yyyyMMddHHmmss, in the project's zone if it names none."
@@ -40,6 +41,12 @@ ProjectOption = Annotated[
 ]
 NowOption = Annotated[
     str | None, typer.Option("--now", metavar="TIME", callback=_inherited, help=_NOW_HELP)
+]
+WindowOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="START", help="Only this window's: when it starts, or the key or number of a slice."
+    ),
 ]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON and nothing else to standard output.")
@@ -148,6 +155,19 @@ def parse_time(project: "Project", text: str, option: str) -> datetime:
         return on_clock(parse_moment(text), project.zone)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def window_named(runner: "Runner", table: str, text: str) -> "TimeWindow":
+    """The window that a text names, as `refresh` and Dagster's partitions name it."""
+    config = runner.project.table(table)
+    if config.is_sliced:
+        return runner.slices(table, [text])[0]
+    start, grid = parse_time(runner.project, text, "--window"), config.grid
+    window = grid.window(grid.index(start))
+    if window.start.timestamp() != start.timestamp():
+        problem = f"no window of {table} starts then; the one around it is {window}"
+        raise typer.BadParameter(problem, param_hint="--window")
+    return window
 
 
 def parse_duration(text: str, option: str) -> timedelta:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.arrow.queries import duckdb, query
+from logdriven_dagster.engine.arrow.rows import ArrowRows
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.targets.contents import contents_of
@@ -30,16 +31,24 @@ def look(
 
     `engine` is asked for where only Spark can read the target. No more is read than is returned.
     """
-    target = project.table(table).output
-    if window is not None and target.mode == "overwrite":
+    if window is not None and project.table(table).output.mode == "overwrite":
         raise UsageError(f"{table} is replaced as a whole: it has no rows of single windows")
-    with step_errors():
-        rows = contents_of(target).rows(project, table, target, window)
+    rows = rows_without_spark(project, table, window)
     if rows is None:
         return engine().look(table, window, sql, limit)
     package = None if sql is None else duckdb()
     with step_errors():
-        rows = rows.without(WINDOW_START)
         if sql is None:
             return rows.first(limit)
         return query(package, rows, table, sql, zone=project.zone, limit=limit)
+
+
+def rows_without_spark(project: Project, table: str, window: TimeWindow | None) -> ArrowRows | None:
+    """Return the published rows, all or a window's, to be read as they are asked for.
+
+    None: only Spark can read the target. NotPublishedError if nothing was ever published.
+    """
+    target = project.table(table).output
+    with step_errors():
+        rows = contents_of(target).rows(project, table, target, window)
+    return None if rows is None else rows.without(WINDOW_START)

@@ -27,7 +27,8 @@ from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.assets.partitions import partitions_of
-from logdriven_dagster.orchestration.assets.whole_tables import CountedRows
+from logdriven_dagster.orchestration.assets.stories import story_shown
+from logdriven_dagster.orchestration.assets.whole_tables import Looks
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.events.reporting import errors_as_failures, failure_text
@@ -69,8 +70,9 @@ class TableIOManager(IOManager):
                 if isinstance(event, WindowLost):
                     raise event.reason
                 if isinstance(event, WindowSucceeded):
-                    whole = CountedRows(project).shown(table)
-                    context.add_output_metadata(whole | success_metadata(event))
+                    story = story_shown(project, runner.run_log, table.table, window)
+                    whole = Looks(project).shown(table, window)
+                    context.add_output_metadata(whole | success_metadata(event) | story)
 
     def _events(
         self, context: OutputContext, events: Iterator[WindowEvent]

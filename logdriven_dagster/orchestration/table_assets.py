@@ -36,6 +36,7 @@ from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.dagster_internals import (
     SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION,
 )
+from logdriven_dagster.orchestration.events.backfills import behind_earlier_runs
 from logdriven_dagster.orchestration.events.endings import (
     interrupted_windows_forgotten,
     unmade_checks_forgotten,
@@ -45,6 +46,7 @@ from logdriven_dagster.orchestration.events.reporting import (
     Reporter,
     errors_as_failures,
 )
+from logdriven_dagster.orchestration.events.retries import finished_before
 from logdriven_dagster.orchestration.events.skipped_tables import run_skipped_tables
 from logdriven_dagster.orchestration.jobs.catch_up import RETRY_VERSION_TAG, run_tags
 from logdriven_dagster.orchestration.location import Location
@@ -131,9 +133,15 @@ def _run(context: AssetExecutionContext, table: TableConfig, location: Location)
         arguments = RunArguments(retry_version=retry_version_of(asked, RETRY_VERSION_TAG))
 
         def run(each: TableConfig, own_reporter: Reporter) -> None:
-            windows = _windows(runner, each, keys)
-            for window, events in runner.refreshes(each.table, windows, now, arguments):
-                _follow(events, each, window, own_reporter)
+            done = finished_before(context, runner.run_log, each)
+            left = [window for window in _windows(runner, each, keys) if window.key not in done]
+
+            def run_what_is_left() -> None:
+                for window, events in runner.refreshes(each.table, left, now, arguments):
+                    del left[: left.index(window)]
+                    _follow(events, each, window, own_reporter)
+
+            behind_earlier_runs(context, run_what_is_left)
 
         with runner.outbox.gathered():
             try:

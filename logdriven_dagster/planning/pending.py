@@ -92,12 +92,11 @@ def watermark(table: TableConfig, log: TableLog) -> datetime | str:
     if table.is_sliced:
         last = (log.last.slice.high or log.last.reached) if log.last else None
         return last or next_slice(table, log.last).low
-    origin = table.grid.origin
-    start = origin.timestamp()
+    start = table.grid.origin
     for covered in union(log.finished, log.skipped):
-        if covered.span[0] <= start < covered.span[1]:
+        if covered.start.timestamp() <= start.timestamp() < covered.end.timestamp():
             return covered.end
-    return origin
+    return start
 
 
 def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Windows:
@@ -117,8 +116,7 @@ def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Wind
 
 def _cells(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
     first, last = grid.index(gap.start), grid.index(gap.end)
-    start, end = gap.span
-    if grid.bound(first).timestamp() != start:
+    if grid.bound(first).timestamp() != gap.start.timestamp():
         if first == last:
             yield gap
             return
@@ -126,7 +124,7 @@ def _cells(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
         yield TimeWindow(gap.start, grid.bound(first))
     if first < last:
         yield range(first, last)
-    if grid.bound(last).timestamp() != end:
+    if grid.bound(last).timestamp() != gap.end.timestamp():
         yield TimeWindow(grid.bound(last), gap.end)
 
 

@@ -1,8 +1,10 @@
 """A small project in a temporary folder, and a Dagster instance that runs it."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -112,7 +114,12 @@ class World:
         )
 
     def materialize(
-        self, tables: str, first: str, last: str | None = None, definitions: Any = None
+        self,
+        tables: str,
+        first: str,
+        last: str | None = None,
+        definitions: Any = None,
+        tags: Mapping[str, str] = MappingProxyType({}),
     ) -> ExecuteInProcessResult:
         """Run assets (separated by spaces) for one partition, or a range in one run."""
         definitions = definitions or self.definitions
@@ -124,7 +131,7 @@ class World:
             raise_on_error=False,
             asset_selection=[AssetKey(name.split(".")) for name in tables.split()],
             partition_key=None if last else first,
-            tags={**span, "logdriven/now": "2022-01-11 00:00"},
+            tags={**span, "logdriven/now": "2022-01-11 00:00", **tags},
         )
 
     def colours(self, table: str, definitions: Definitions | None = None) -> dict[str, list[str]]:

@@ -6,7 +6,14 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from logdriven_dagster.cli.options import JsonOption, ProjectOption, open_in_force, open_project
+from logdriven_dagster.cli.options import (
+    JsonOption,
+    ProjectOption,
+    WindowOption,
+    open_in_force,
+    open_project,
+    window_named,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -15,6 +22,7 @@ if TYPE_CHECKING:
 def log(
     table: Annotated[str | None, typer.Argument(help="All tables by default.")] = None,
     *,
+    window: WindowOption = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many attempts.")] = 20,
     full: Annotated[
         bool, typer.Option("--full", help="Show whole errors, not only their first lines.")
@@ -24,13 +32,20 @@ def log(
 ) -> None:
     """Show the latest attempts and their steps, newest first."""
     from logdriven_dagster.cli.shown import rendering
-    from logdriven_dagster.runlog.history.logs import attempts
+    from logdriven_dagster.execution.opening import open_runner
+    from logdriven_dagster.runlog.history.logs import attempts, attempts_of
 
+    if window is not None and table is None:
+        raise typer.BadParameter("a window is one table's; name the table", param_hint="--window")
     registered = open_in_force(project)
     loaded = registered.project
     name = loaded.table(table).table if table else None
-    with registered.run_log.read() as conn:
-        rows = attempts(conn, name, limit=limit)
+    if name is not None and window is not None:
+        runner = open_runner(loaded, run_log=registered.run_log)
+        chosen = window_named(runner, name, window)
+        rows = runner.run_log.ask(lambda conn: attempts_of(conn, name, chosen, limit))
+    else:
+        rows = registered.run_log.ask(lambda conn: attempts(conn, name, limit))
     if as_json:
         rendering.print_json_list(rows)
     elif rows:

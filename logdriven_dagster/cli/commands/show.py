@@ -8,9 +8,10 @@ from logdriven_dagster.cli.options import (
     JsonOption,
     NowOption,
     ProjectOption,
+    WindowOption,
     data_clock,
     open_in_force,
-    parse_time,
+    window_named,
 )
 
 if TYPE_CHECKING:
@@ -18,14 +19,7 @@ if TYPE_CHECKING:
 
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.logs import WindowCount
-    from logdriven_dagster.model.windows import TimeWindow
 
-WindowOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="START", help="Only this window's: when it starts, or the key or number of a slice."
-    ),
-]
 SqlOption = Annotated[
     str | None,
     typer.Option("--sql", metavar="QUERY", help="The result of a query that names the table."),
@@ -72,7 +66,7 @@ def _print_rows(
     from logdriven_dagster.engine.looking import look
 
     project = runner.project
-    chosen = None if window is None else _window(runner, table, window)
+    chosen = None if window is None else window_named(runner, table, window)
     most = limit if as_json else limit + 1  # one more tells that there are more
     with rendering.only_json():  # Spark may be started, and speaks
         read = look(project, lambda: runner.engine, table, window=chosen, sql=sql, limit=most)
@@ -89,16 +83,3 @@ def _counts(runner: "Runner", table: str, now: "datetime", most: int) -> "list[W
     config = runner.project.table(table)
     counts = runner.run_log.ask(lambda conn: window_counts(conn, config, most))
     return with_missing(config, runner.plan(now, [table]).tables[table].log, counts, now, most)
-
-
-def _window(runner: "Runner", table: str, text: str) -> "TimeWindow":
-    """The window that a text names, as `refresh` and Dagster's partitions name it."""
-    config = runner.project.table(table)
-    if config.is_sliced:
-        return runner.slices(table, [text])[0]
-    start, grid = parse_time(runner.project, text, "--window"), config.grid
-    window = grid.window(grid.index(start))
-    if window.start.timestamp() != start.timestamp():
-        problem = f"no window of {table} starts then; the one around it is {window}"
-        raise typer.BadParameter(problem, param_hint="--window")
-    return window

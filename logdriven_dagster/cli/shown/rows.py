@@ -1,15 +1,13 @@
 """Rows of tables on a terminal: as a table, or below each other where they are too wide."""
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.cli.shown import rendering
-from logdriven_dagster.engine.arrow.values import records, type_names
+from logdriven_dagster.engine.arrow.values import records, text_of, type_names
 from logdriven_dagster.model.logs import WindowCount
 
 if TYPE_CHECKING:
@@ -79,38 +77,10 @@ def _print_records(read: "pa.Table", found: Sequence[Mapping[str, Any]]) -> None
 
 
 def _cell(value: Any, longest: int | None = None) -> "Text":
-    text = _text(value)
+    text = text_of(value)
     if longest is not None and len(text) > longest:
         text = text[: longest - 1] + "…"
     return rendering.plain(text, "dim" if value is None else "")
-
-
-def _text(value: Any) -> str:
-    """The value as people read it; a moment without the offset that its clock has anyway."""
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return str(value).lower()
-        case datetime():
-            told = value.utcoffset() == value.replace(fold=1 - value.fold).utcoffset()
-            return (value.replace(tzinfo=None) if told else value).isoformat(" ")
-        case Mapping() | list():
-            return json.dumps(_inner(value), ensure_ascii=False)
-        case _:
-            return str(value)
-
-
-def _inner(value: Any) -> Any:
-    match value:
-        case Mapping():
-            return {_text(key): _inner(each) for key, each in value.items()}
-        case list():
-            return [_inner(each) for each in value]
-        case None | bool() | int():
-            return value
-        case _:
-            return _text(value)
 
 
 def _finite(value: Any) -> Any:

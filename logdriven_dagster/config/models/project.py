@@ -24,7 +24,12 @@ from logdriven_dagster.config.models.notifications import NotifyRule, RecipientF
 from logdriven_dagster.config.models.properties import Properties
 from logdriven_dagster.config.models.quality import QualityRules
 from logdriven_dagster.config.models.settings import RetryVersion
-from logdriven_dagster.config.models.tables import BatchSize, MissingColumns, RowsOutside
+from logdriven_dagster.config.models.tables import (
+    BatchSize,
+    MissingColumns,
+    Preview,
+    RowsOutside,
+)
 from logdriven_dagster.config.secrets import has_reference, names_secret
 from logdriven_dagster.model.attempts import OnRunning
 
@@ -202,6 +207,12 @@ class Defaults(Model):
         description="by when windows have to be finished, of tables that follow a clock; one "
         "leaves itself out by `fresh: none`",
         examples=["auto"],
+    )
+    preview: Preview | None = Field(
+        None,
+        description="how many rows of a window Dagster shows; a table with private data leaves "
+        "itself out by `preview: 0`",
+        examples=[5],
     )
 
 

@@ -72,6 +72,7 @@ MissingColumns = Literal["refuse", "allow"]
 RowsOutside = Literal["fail", "count", "ignore"]
 
 BatchSize = Annotated[int, Field(ge=1)] | Literal["all"]
+Preview = Annotated[int, Field(ge=0, le=50)]
 
 
 class TableConfig(Settings):
@@ -205,6 +206,12 @@ class TableConfig(Settings):
         description="by when after its end a window has to be finished; auto: the delay and one "
         "period, but at most a day beside the delay; none: nobody asks",
         examples=[{"within": "2 h"}, "auto"],
+    )
+    preview: Preview = Field(
+        0,
+        description="how many rows of a window Dagster shows beside it, where they can be read "
+        "without Spark; they stay in Dagster's storage, so by default none",
+        examples=[5],
     )
     steps: tuple[StepConfig, ...] = Field(
         min_length=1, description="what a window does, one step after the other"

@@ -1,7 +1,8 @@
 """Values of Arrow's columns as people and programs are shown them."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timezone
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -27,6 +28,34 @@ def records(table: "pa.Table", zone: ZoneInfo) -> Iterator[Mapping[str, Any]]:
 def type_names(table: "pa.Table") -> Sequence[str]:
     """Return what the types of the columns are called in Spark's SQL, as far as it has them."""
     return [_name(field.type) for field in table.schema]
+
+
+def text_of(value: Any) -> str:
+    """The value as people read it; a moment without the offset that its clock has anyway."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case datetime():
+            told = value.utcoffset() == value.replace(fold=1 - value.fold).utcoffset()
+            return (value.replace(tzinfo=None) if told else value).isoformat(" ")
+        case Mapping() | list():
+            return json.dumps(_inner(value), ensure_ascii=False)
+        case _:
+            return str(value)
+
+
+def _inner(value: Any) -> Any:
+    match value:
+        case Mapping():
+            return {text_of(key): _inner(each) for key, each in value.items()}
+        case list():
+            return [_inner(each) for each in value]
+        case None | bool() | int():
+            return value
+        case _:
+            return text_of(value)
 
 
 def _values(column: "pa.ChunkedArray", zone: ZoneInfo) -> Iterator[Any]:

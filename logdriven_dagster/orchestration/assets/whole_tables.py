@@ -13,7 +13,9 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.targets.contents import holdings
 from logdriven_dagster.model.lineage import Container, QueryLineage, outer_origins
+from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.metadata import columns_shown, rows_shown
+from logdriven_dagster.orchestration.assets.previews import preview_shown
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed.lineage_answers import of_table
@@ -42,14 +44,17 @@ def lineage_shown(
     return {"dagster/column_lineage": TableColumnLineage(known)} if known else {}
 
 
-def table_shown(location: Location, table: TableConfig, run_log: RunLog) -> dict[str, Any]:
+def table_shown(
+    location: Location, table: TableConfig, run_log: RunLog, window: TimeWindow | None = None
+) -> dict[str, Any]:
     """Metadata: what readers of the table find now, if a window ran elsewhere or wrote nothing."""
 
     def ran() -> dict[str, Any]:
         queries = run_log.ask(lambda conn: of_table(conn, table.table))
         return lineage_shown(location, table.table, queries)
 
-    return _held(location.project, table) | _if_known(table, ran)
+    shown = _held(location.project, table) | _if_known(table, ran)
+    return shown | (_preview(location.project, table, window) if window else {})
 
 
 def _held(project: Project, table: TableConfig) -> dict[str, Any]:
@@ -58,6 +63,10 @@ def _held(project: Project, table: TableConfig) -> dict[str, Any]:
         return (columns_shown(held.columns) if held.columns else {}) | rows_shown(None, held.rows)
 
     return _if_known(table, asked)
+
+
+def _preview(project: Project, table: TableConfig, window: TimeWindow) -> dict[str, Any]:
+    return _if_known(table, lambda: preview_shown(project, table, window))
 
 
 def _if_known(table: TableConfig, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -71,22 +80,25 @@ def _if_known(table: TableConfig, ask: Callable[[], dict[str, Any]]) -> dict[str
 
 
 @dataclass
-class CountedRows:
-    """The rows of tables that have to be counted, asked with the windows of one step of Dagster.
+class Looks:
+    """Looks at published tables, beside the windows of one step of Dagster: their rows.
 
-    The first window of a table tells them, and later ones as often as takes little of the time.
+    How many rows there are is counted where the target does not say it, and some are shown where
+    the table asks for it. The first window of a table has them, and later ones as often as takes
+    little of the time.
     """
 
     project: Project
     _again: dict[str, float] = field(default_factory=dict)
-    """When a table may be counted once more, by this process's clock."""
+    """When a table may be looked at once more, by this process's clock."""
 
-    def shown(self, table: TableConfig) -> dict[str, Any]:
+    def shown(self, table: TableConfig, window: TimeWindow) -> dict[str, Any]:
         """Metadata for a window that was just published."""
-        began = monotonic()
-        if not table.output.is_counted_slowly or began < self._again.get(table.table, 0):
+        counted, began = table.output.is_counted_slowly, monotonic()
+        if not (counted or table.preview) or began < self._again.get(table.table, 0):
             return {}
-        found = _held(self.project, table)
+        found = _held(self.project, table) if counted else {}
+        found |= _preview(self.project, table, window)
         ended = monotonic()
         self._again[table.table] = ended + (ended - began) / _SHARE
         return found

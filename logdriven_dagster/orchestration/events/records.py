@@ -117,6 +117,7 @@ def report_failed(
     ended: datetime,
     tags: Mapping[str, str],
     text: str,
+    metadata: Mapping[str, Any],
 ) -> None:
     """Show a partition as failed by the record of a run of this job."""
     job_snapshot, plan_snapshot = _snapshots(instance, job)
@@ -139,7 +140,7 @@ def report_failed(
     event = DagsterEvent(
         DagsterEventType.ENGINE_EVENT.value,
         job.name,
-        event_specific_data=EngineEventData({}),
+        event_specific_data=EngineEventData(metadata),
         message=text,
     )
     instance.report_dagster_event(event, record.run_id, timestamp=ended.timestamp())

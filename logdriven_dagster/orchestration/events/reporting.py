@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from dagster import (
@@ -37,8 +38,9 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
 from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.assets.stories import story_shown
 from logdriven_dagster.orchestration.assets.whole_tables import (
-    CountedRows,
+    Looks,
     lineage_shown,
     table_shown,
 )
@@ -69,7 +71,7 @@ class Reporter:
     def __post_init__(self) -> None:
         """Begin with all counts at zero."""
         self.project = self.location.project
-        self._counted = CountedRows(self.project)
+        self._looks = Looks(self.project)
 
     def report(self, event: WindowEvent) -> None:
         """Tell Dagster about one event."""
@@ -134,8 +136,18 @@ class Reporter:
         texts = [*map(failure_text, self.failed), *(redact(str(e.reason)) for e in self.lost)]
         texts += [str(event.reason) for event in self.unmet]
         if texts:
-            metadata = failure_metadata(self.failed[0]) if self.failed else {}
+            metadata = self._of_failure(self.failed[0]) if self.failed else {}
             raise Failure("\n".join([*heading, *texts]), metadata=metadata, allow_retries=False)
+
+    @cached_property
+    def _run_log(self) -> RunLog:
+        return RunLog.open(self.project.run_log_url)
+
+    def _of_failure(self, event: WindowFailed) -> dict[str, Any]:
+        return failure_metadata(event) | self._story(event.attempt)
+
+    def _story(self, attempt: Attempt) -> dict[str, Any]:
+        return story_shown(self.project, self._run_log, attempt.table, attempt.window)
 
     def _terminate(self, owner: Owner) -> None:
         """End the Dagster run whose attempt was replaced; it can do no harm if that fails."""
@@ -175,7 +187,7 @@ class Reporter:
     def _materialized(self, event: WindowSucceeded) -> None:
         attempt = event.attempt
         ran = lineage_shown(self.location, attempt.table, event.lineage)
-        metadata = success_metadata(event) | ran
+        metadata = success_metadata(event) | ran | self._story(attempt)
         if table := self.project.tables.get(attempt.table):
             metadata = self._of_whole_table(event, table) | metadata
         if partition := self._partition(attempt.table, attempt.window):
@@ -188,9 +200,8 @@ class Reporter:
 
     def _of_whole_table(self, event: WindowSucceeded, table: TableConfig) -> dict[str, Any]:
         if event.steps:
-            return self._counted.shown(table)
-        run_log = RunLog.open(self.project.run_log_url)
-        return table_shown(self.location, table, run_log)  # an empty slice changes nothing
+            return self._looks.shown(table, event.attempt.window)
+        return table_shown(self.location, table, self._run_log)  # an empty slice changes nothing
 
     def _checked(self, event: WindowSucceeded | WindowFailed, partition: str | None) -> None:
         """What rules and checks found in the window, whether it is published or not."""

@@ -39,8 +39,10 @@ from logdriven_dagster.orchestration.assets.metadata import (
     window_metadata,
 )
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.assets.stories import story_of, story_shown
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.assets.whole_tables import table_shown
+from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.events.records import (
     report_failed,
     report_past,
@@ -52,7 +54,7 @@ from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.orchestration.sensors.cursors import Seen, moment_of
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed import quality
-from logdriven_dagster.runlog.observed.mirror import ended_in, ended_since, present
+from logdriven_dagster.runlog.observed.mirror import begun_in, ended_since, present
 from logdriven_dagster.runlog.sql.windows import window_of
 
 MIRROR = "run_log_mirror"
@@ -88,16 +90,17 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         runner = open_runner(project)
         run_log = runner.run_log
         upstream_assets.note(context, runner)
+        report_dead_runs(context.instance, project, run_log)
         seen = Seen.of(context.cursor)
         broken = BrokenRuns.since(context.instance, seen.broken)
         with run_log.read() as conn:
             seen = seen.at(present(conn))
             rows = ended_since(conn, seen.since, seen.job_ids, _AT_ONCE)
-            unreported = ended_in(conn, broken.ids)
+            begun = begun_in(conn, broken.ids)
         now = datetime.now(project.zone)
         freshness.report(context.instance, runner.watch_freshness(now), now)
         window = _Shown(context.instance, location, job, run_log, rows)
-        shown = sum(window.unreported(row, broken) for row in unreported)
+        shown = sum(window.unreported(row, broken) for row in begun)
         looked_at = 0
         until = time.monotonic() + _LONGEST_TICK
         for row in rows:
@@ -151,7 +154,7 @@ class _Shown:
         if row["status"] == Status.SUCCESS.value:
             self._materialized(table, window, partition, row)
         else:
-            self._failed(table, partition, row)
+            self._failed(table, window, partition, row)
         self._checked(table, partition, row)
         return True
 
@@ -195,9 +198,9 @@ class _Shown:
         row: dict[str, Any],
         run: DagsterRun | None = None,
     ) -> None:
-        metadata = _metadata(row, window)
+        metadata = _metadata(row, window) | self._story(table, window, row)
         if row["job_id"] in self._newest:
-            metadata |= table_shown(self._location, table, self._run_log)
+            metadata |= table_shown(self._location, table, self._run_log, window)
         key = self._location.key(table.table)
         event = AssetMaterialization(key, partition=partition, metadata=metadata)
         report_past(self._instance, event, moment_of(row["job_end_time"]), run)
@@ -215,7 +218,9 @@ class _Shown:
         )
         report_past(self._instance, event, moment_of(row["job_end_time"]))
 
-    def _failed(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
+    def _failed(
+        self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
+    ) -> None:
         report_failed(
             self._instance,
             self._job,
@@ -225,7 +230,14 @@ class _Shown:
             ended=moment_of(row["job_end_time"]),
             tags={JOB_TAG: str(row["job_id"])},
             text=_end_text(row),
+            metadata=self._story(table, window, row),
         )
+
+    def _story(self, table: TableConfig, window: TimeWindow, row: dict[str, Any]) -> dict[str, Any]:
+        project = self._location.project
+        if row["attempt_number"] == 1:  # it is the whole story; there may be thousands
+            return story_of(project, table.table, window, [row])
+        return story_shown(project, self._run_log, table.table, window)
 
     def _checked(self, table: TableConfig, partition: str, row: dict[str, Any]) -> None:
         """What rules found; of `checks:`, a window that succeeded has passed all of them.

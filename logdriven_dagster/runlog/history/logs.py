@@ -238,6 +238,15 @@ def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> li
     return attempts_by_id(conn, conn.execute(query).scalars().all())
 
 
+def attempts_of(
+    conn: Connection, table: str, window: TimeWindow, limit: int = 100
+) -> list[dict[str, Any]]:
+    """The rows of the attempts at one window, newest first, as `attempts` gives them."""
+    mine = job_log.c.job_schedule_id == f"{table}-{window.key}"
+    query = select(job_log.c.job_id).where(mine).order_by(job_log.c.job_id.desc()).limit(limit)
+    return attempts_by_id(conn, conn.execute(query).scalars().all())
+
+
 def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:
     """The rows of certain attempts with their `steps`, in the order of the ids."""
     rows: dict[int, dict[str, Any]] = {}

@@ -68,15 +68,14 @@ def _unreleased(conn: Connection, log: Table, run_ids: Collection[str]) -> Seque
     return conn.execute(query).all()
 
 
-def ended_in(conn: Connection, run_ids: Collection[str]) -> list[dict[str, Any]]:
-    """The latest attempts that ended in some runs of a scheduler; rows as of `ended_since`."""
-    ended = select(job_log.c.job_id).where(
+def begun_in(conn: Connection, run_ids: Collection[str]) -> list[dict[str, Any]]:
+    """The latest attempts that began in some runs of a scheduler; rows as of `ended_since`."""
+    begun = select(job_log.c.job_id).where(
         job_log.c.dagster_run_id.in_(run_ids),
         unindexed(job_log.c.latest) == 1,
-        unindexed(job_log.c.status).in_(_ENDED),
         job_log.c.window_start.is_not(None),
     )
-    return attempts_by_id(conn, conn.execute(ended.order_by(job_log.c.job_id)).scalars().all())
+    return attempts_by_id(conn, conn.execute(begun.order_by(job_log.c.job_id)).scalars().all())
 
 
 def present(conn: Connection) -> datetime:

@@ -56,6 +56,16 @@ def test_full_shows_whole_errors(shop, logdriven):
     ]
 
 
+def test_a_window_shows_the_attempts_at_it(shop, logdriven):
+    log = ShopLog(shop)
+    log.fail("ods.orders", day(1), "bad line 7")
+    log.succeed("ods.orders", day(1))
+    log.succeed("ods.orders", day(2))
+    rows = logdriven("log", "ods.orders", "--window", "2022-01-01", "--json").json
+    assert [(row["job_id"], row["status"]) for row in rows] == [(2, "SUCCESS"), (1, "FAILURE")]
+    assert "name the table" in logdriven("log", "--window", "2022-01-01").err
+
+
 def test_limit_shows_the_latest_attempts(shop, logdriven):
     log = ShopLog(shop)
     for n in (1, 2, 3):

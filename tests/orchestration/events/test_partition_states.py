@@ -87,6 +87,19 @@ def test_a_table_that_takes_long_to_count_is_counted_seldom(
     assert ["dagster/row_count" in each for each in shown] == [True, False]
 
 
+def test_a_run_from_failure_leaves_finished_windows_alone(world: World) -> None:
+    world.write(EVENTS, DAILY).events(bad_day=3)
+    failed = world.materialize("ods.events dwd.daily", DAYS[0], DAYS[3])
+    world.events()
+    goes_on = {"dagster/parent_run_id": failed.run_id, "dagster/is_resume_retry": "true"}
+    assert world.materialize("ods.events dwd.daily", DAYS[0], DAYS[3], tags=goes_on).success
+    done = [(day.replace("-", ""), "SUCCESS") for day in DAYS[:4]]
+    assert world.log("ods.events") == [*done[:2], ("20220103", "FAILURE"), *done[2:]]
+    assert world.log("dwd.daily") == done
+    for table in ("ods.events", "dwd.daily"):
+        assert world.colours(table) == {"materialized": DAYS[:4]}
+
+
 def test_an_out_of_order_window_is_refused_and_stays_missing(world: World) -> None:
     world.write(EVENTS).events()
     result = world.materialize("ods.events", DAYS[4])

@@ -1,0 +1,52 @@
+"""Runs of one backfill that wait for each other.
+
+With `BackfillPolicy.multi_run` Dagster starts the runs of a backfill side by side, the one with the
+oldest partitions first. Windows of an ordered table follow each other, so that all but this one
+would be refused. A run whose window may not run yet waits instead, as long as runs that were
+requested before it are at work. Those never wait for it, and none waits for one that is only
+queued, so that runs that wait cannot fill all places.
+"""
+
+import time
+from collections.abc import Callable
+
+from dagster import DagsterRunStatus, RunsFilter
+
+from logdriven_dagster.errors import DependencyError, EarlierWindowError
+from logdriven_dagster.orchestration.events.reporting import StepContext
+
+_AT_WORK = [
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.CANCELING,
+]
+_BACKFILL_TAG = "dagster/backfill"
+_PAUSE = 2.0
+"""Seconds between two looks."""
+
+
+def behind_earlier_runs(context: StepContext, work: Callable[[], None]) -> None:
+    """Do the work; again, should a window be refused while earlier runs of the backfill work."""
+    told = False
+    while True:
+        waits = _has_earlier_runs(context)  # asked first: what they finish meanwhile counts
+        try:
+            return work()
+        except (EarlierWindowError, DependencyError) as refusal:
+            if not waits:
+                raise
+            if not told:
+                context.log.info("%s; earlier runs of the backfill are waited for", refusal)
+            told = True
+        time.sleep(_PAUSE)
+
+
+def _has_earlier_runs(context: StepContext) -> bool:
+    backfill = context.run.tags.get(_BACKFILL_TAG)
+    if backfill is None:
+        return False
+    own = context.instance.get_run_record_by_id(context.run.run_id)
+    filters = RunsFilter(tags={_BACKFILL_TAG: backfill}, statuses=_AT_WORK)
+    others = context.instance.get_run_records(filters)
+    return own is not None and any(each.storage_id < own.storage_id for each in others)

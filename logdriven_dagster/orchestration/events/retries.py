@@ -1,0 +1,35 @@
+"""Re-execution from failure: what the failed run has finished is not run again.
+
+Dagster gives the new run all partitions of the old one, and a partition that is asked for is a
+refresh if it is finished. Whoever re-executes *from failure* means the rest.
+"""
+
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.orchestration.events.reporting import StepContext
+from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.observed.mirror import begun_in
+from logdriven_dagster.runlog.sql.windows import window_of
+
+_PARENT = "dagster/parent_run_id"
+_FROM_FAILURE = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")
+
+
+def finished_before(context: StepContext, run_log: RunLog, table: TableConfig) -> set[str]:
+    """Name the windows of a table that stand finished by the runs which this one goes on with."""
+    runs = _failed_before(context)
+    rows = run_log.ask(lambda conn: begun_in(conn, runs)) if runs else []
+    mine = [row for row in rows if row["job_name"] == table.table]
+    done = [row for row in mine if row["status"] == Status.SUCCESS.value]
+    return {window_of(table, row).key for row in done}
+
+
+def _failed_before(context: StepContext) -> list[str]:
+    """The run that failed, and the one that it went on with, and so forth."""
+    found: list[str] = []
+    tags = context.run.tags
+    while any(tags.get(name) == "true" for name in _FROM_FAILURE) and (parent := tags.get(_PARENT)):
+        found.append(parent)
+        run = context.instance.get_run_by_id(parent)
+        tags = run.tags if run else {}
+    return found

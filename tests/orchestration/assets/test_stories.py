@@ -1,0 +1,65 @@
+"""Beside a window stands its story: what the run log has of all attempts at it."""
+
+from datetime import datetime
+from typing import Any
+
+from dagster import AssetKey, DagsterEventType
+
+from logdriven_dagster.orchestration.code_location import build_definitions
+from tests.orchestration.ticks import tick
+from tests.orchestration.world import EVENTS, World
+
+DAY = "2022-01-01"
+
+
+def stories(world: World) -> list[str]:
+    """Those of the materializations, oldest first, without what protects values in Markdown."""
+    key = AssetKey(["ods", "events"])
+    found = world.instance.fetch_materializations(key, limit=100, ascending=True).records
+    each: list[Any] = [record.asset_materialization.metadata["story"] for record in found]
+    return [story.value.replace("\\", "") for story in each]
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def test_a_window_tells_all_attempts_with_steps_counts_versions_and_runs(world: World) -> None:
+    world.write(EVENTS).events(bad_day=1)
+    versioned = build_definitions(world.root)
+    failed = world.materialize("ods.events", DAY, definitions=versioned)
+    world.events()
+    repaired = world.materialize("ods.events", DAY, definitions=versioned)
+    (story,) = stories(world)
+    heading, _, newest, oldest, _, log, _, report = story.splitlines()
+    assert cells(heading)[:2] == ["job", "status"]
+    job, status, began, _, steps, version, run = cells(newest)
+    assert (job, status, steps, version) == ("2", "SUCCESS", "load 4 → 4", "1")
+    assert datetime.fromisoformat(began)
+    assert run == f"[{repaired.run_id[:8]}](/runs/{repaired.run_id})"
+    assert cells(oldest)[1] == "FAILURE"
+    assert cells(oldest)[4].startswith("load FAILURE: check positive: 4 violations, such as")
+    assert failed.run_id in oldest
+    assert log == "All of it: `logdriven log ods.events --window 2022-01-01 --full`"
+    assert report.endswith(f"`logdriven report --from {began[:10]} --job ods.events`")
+
+
+def test_so_does_a_window_that_failed(world: World) -> None:
+    world.write(EVENTS).events(bad_day=1)
+    run = world.materialize("ods.events", DAY).dagster_run
+    (failure,) = world.instance.all_logs(run.run_id, DagsterEventType.STEP_FAILURE)
+    event = failure.get_dagster_event()
+    shown = event.step_failure_data.user_failure_data.metadata["story"].value
+    assert "load FAILURE" in shown
+
+
+def test_so_does_a_window_that_ran_elsewhere(world: World) -> None:
+    world.write(EVENTS).events(bad_day=2)
+    world.materialize("ods.events", DAY, "2022-01-02")
+    before = stories(world)
+    world.instance.wipe()
+    tick(world)
+    assert stories(world) == before
+    (run,) = world.instance.get_runs()
+    (told,) = world.instance.all_logs(run.run_id, DagsterEventType.ENGINE_EVENT)
+    assert "load FAILURE" in told.get_dagster_event().engine_event_data.metadata["story"].value
