@@ -12,9 +12,9 @@ def union(*ranges: Iterable[TimeWindow]) -> list[TimeWindow]:
     if sum(map(len, known)) < 2:  # the log of nearly every table
         return [item for items in known for item in items]
     together: list[TimeWindow] = []
-    for item in merge(*known, key=lambda r: r.start.timestamp()):
-        if together and item.start.timestamp() <= together[-1].end.timestamp():
-            if item.end.timestamp() > together[-1].end.timestamp():
+    for item in merge(*known, key=lambda r: r.span[0]):
+        if together and item.span[0] <= together[-1].span[1]:
+            if item.span[1] > together[-1].span[1]:
                 together[-1] = TimeWindow(together[-1].start, item.end)
         else:
             together.append(item)
@@ -24,15 +24,17 @@ def union(*ranges: Iterable[TimeWindow]) -> list[TimeWindow]:
 def uncovered(whole: TimeWindow, covered: Iterable[TimeWindow]) -> Iterator[TimeWindow]:
     """The parts of `whole` that no range of `covered` (ascending, disjoint) holds."""
     start = whole.start
+    reached, end = whole.span
     for item in covered:
-        if item.end.timestamp() <= start.timestamp():
+        low, high = item.span
+        if high <= reached:
             continue
-        if item.start.timestamp() >= whole.end.timestamp():
+        if low >= end:
             break
-        if item.start.timestamp() > start.timestamp():
+        if low > reached:
             yield TimeWindow(start, item.start)
-        start = item.end
-    if start.timestamp() < whole.end.timestamp():
+        start, reached = item.end, high
+    if reached < end:
         yield TimeWindow(start, whole.end)
 
 

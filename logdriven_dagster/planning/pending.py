@@ -92,11 +92,12 @@ def watermark(table: TableConfig, log: TableLog) -> datetime | str:
     if table.is_sliced:
         last = (log.last.slice.high or log.last.reached) if log.last else None
         return last or next_slice(table, log.last).low
-    start = table.grid.origin
+    origin = table.grid.origin
+    start = origin.timestamp()
     for covered in union(log.finished, log.skipped):
-        if covered.start.timestamp() <= start.timestamp() < covered.end.timestamp():
+        if covered.span[0] <= start < covered.span[1]:
             return covered.end
-    return start
+    return origin
 
 
 def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Windows:
@@ -116,7 +117,8 @@ def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Wind
 
 def _cells(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
     first, last = grid.index(gap.start), grid.index(gap.end)
-    if grid.bound(first).timestamp() != gap.start.timestamp():
+    start, end = gap.span
+    if grid.bound(first).timestamp() != start:
         if first == last:
             yield gap
             return
@@ -124,7 +126,7 @@ def _cells(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
         yield TimeWindow(gap.start, grid.bound(first))
     if first < last:
         yield range(first, last)
-    if grid.bound(last).timestamp() != gap.end.timestamp():
+    if grid.bound(last).timestamp() != end:
         yield TimeWindow(grid.bound(last), gap.end)
 
 

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -72,11 +72,13 @@ class Action(Generic[Result]):
     """Spark work in a thread of its own, found again by its mark.
 
     PySpark does not notice signals while it waits for Java, so the caller's thread only polls; when
-    it is interrupted, by whatever exception, the jobs are cancelled by their mark.
+    it is interrupted, by whatever exception, the jobs are cancelled by their mark. The work sees
+    the context variables of the caller, such as the span that it is a part of.
     """
 
     def __init__(self, spark: "SparkSession", label: str, work: Callable[[], Result]) -> None:
-        self._spark, self._mode, self._work = spark, mode_of(spark), work
+        self._spark, self._mode = spark, mode_of(spark)
+        self._work, self._context = work, copy_context()
         self.mark = Mark(label, f"logdriven-{uuid.uuid4().hex}", _pool.get())
         self._result: list[Result] = []
         self._error: list[BaseException] = []
@@ -94,7 +96,7 @@ class Action(Generic[Result]):
     def _body(self) -> None:
         try:
             self._mode.mark(self._spark, self.mark)
-            self._result.append(self._work())
+            self._result.append(self._context.run(self._work))
         except BaseException as error:  # raised again by `run`  # noqa: BLE001 - handed to the waiting thread
             self._error.append(error)
 
