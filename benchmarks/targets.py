@@ -96,6 +96,8 @@ TARGETS: tuple[Target | Limit, ...] = (
     Limit("10,000 local files: a list ≤ 0.5 × the paths", ("M", "list_ratio"), 0.5, "×"),
     Limit("100,000 files planned in ≤ 30 s", ("M", "planned_s"), 30, "s"),
     Limit("a window on S3, less its requests, ≤ 1.2 × the local one", ("N", "ratio"), 1.2, "×"),
+    Limit("a window told to OpenLineage ≤ 5 ms", ("O", "openlineage_ms"), 5, "ms"),
+    Limit("a window as spans of OpenTelemetry ≤ 5 ms", ("O", "opentelemetry_ms"), 5, "ms"),
     Target("two workers ≤ 1.2 × local[2]", "I", "logdriven-standalone", ("logdriven",), 1.2),
     Target(
         "two workers ≤ 1.2 × local[2], warm servers",

@@ -17,6 +17,7 @@ PROBES = {
     "L": "benchmarks.probes.code_location",
     "M": "benchmarks.probes.many_files",
     "N": "benchmarks.probes.object_store",
+    "O": "benchmarks.probes.telling",
 }
 
 

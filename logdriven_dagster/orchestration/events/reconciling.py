@@ -4,23 +4,40 @@ The evidence is a lease that was never released: the process that owned it is kn
 this machine; elsewhere, it ran out and its runner did not come back. A run whose attempts all ended
 by themselves may be between two windows, or in a process of another step. It is left to Dagster's
 own monitoring, and so is a run without an attempt.
+
+Before such a run is ended as failed, the windows that it meant to run and never began are planned
+by no run at all, as in `endings`, so that they are not red because of it. Afterwards would be too
+late: Dagster remembers what it has shown as failed.
 """
 
+from collections.abc import Iterator
 from datetime import timedelta
 
-from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+from dagster import (
+    AssetKey,
+    DagsterEventType,
+    DagsterInstance,
+    DagsterRunStatus,
+    RunsFilter,
+)
+from sqlalchemy.engine import Connection
 
-from logdriven_dagster.config import Project
 from logdriven_dagster.execution.owners import current_owner, is_dead
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.orchestration.assets.partitions import table_partitions
 from logdriven_dagster.orchestration.dagster_internals import WorkerStatus
+from logdriven_dagster.orchestration.events.records import report_planned
+from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.observed.mirror import Unreleased, unreleased
+from logdriven_dagster.runlog.history.logs import open_windows
+from logdriven_dagster.runlog.observed.mirror import Unreleased, begun_in, unreleased
+from logdriven_dagster.runlog.sql.windows import window_of
 
 _WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 _AT_ONCE = 100
 
 
-def report_dead_runs(instance: DagsterInstance, project: Project, run_log: RunLog) -> list[str]:
+def report_dead_runs(instance: DagsterInstance, location: Location, run_log: RunLog) -> list[str]:
     """End the dead runs in Dagster as FAILURE; their ids."""
     records = instance.get_run_records(RunsFilter(statuses=_WORKING), limit=_AT_ONCE)
     runs = {record.dagster_run.run_id: record.dagster_run for record in records}
@@ -30,11 +47,56 @@ def report_dead_runs(instance: DagsterInstance, project: Project, run_log: RunLo
         leases = unreleased(conn, list(runs))
     dead = []
     for run_id, signs in leases.items():
-        reasons = [_death(sign, project.config.lease) for sign in signs]
+        reasons = [_death(sign, location.project.config.lease) for sign in signs]
         if all(reasons) and not _may_be_healthy(instance, run_id):
+            _forget_untried(instance, location, run_log, run_id)
             instance.report_run_failed(runs[run_id], reasons[-1])
             dead.append(run_id)
     return dead
+
+
+def _forget_untried(
+    instance: DagsterInstance, location: Location, run_log: RunLog, run_id: str
+) -> None:
+    """Take back what a run meant to materialize and never began, but for what failed before."""
+    planned = set(_planned(instance, location, run_id))
+    if planned:
+        begun = run_log.ask(lambda conn: _begun_or_failed(conn, location, run_id))
+        for key, partition in sorted(planned - begun):
+            report_planned(instance, key, partition, None)
+
+
+def _planned(
+    instance: DagsterInstance, location: Location, run_id: str
+) -> Iterator[tuple[AssetKey, str]]:
+    ours = {*location.keys.values()}
+    for entry in instance.all_logs(run_id, DagsterEventType.ASSET_MATERIALIZATION_PLANNED):
+        plan = entry.get_dagster_event().asset_materialization_planned_data
+        if plan.asset_key in ours and plan.partition is not None:
+            yield plan.asset_key, plan.partition
+
+
+def _begun_or_failed(
+    conn: Connection, location: Location, run_id: str
+) -> set[tuple[AssetKey, str]]:
+    """The partitions that a run began, unless they are pending as before, and those that failed."""
+    tables = {name: location.project.tables[name] for name in location.keys}
+    windows = [
+        (tables[row["job_name"]], window_of(tables[row["job_name"]], row))
+        for row in begun_in(conn, [run_id])
+        if row["job_name"] in tables and row["status"] != Status.DISCARDED.value
+    ]
+    windows += [
+        (tables[name], item.window)
+        for name, items in open_windows(conn, list(tables.values())).items()
+        for item in items
+        if item.status is Status.FAILURE and not item.stands
+    ]
+    return {
+        (location.key(table.table), table_partitions(table).key(window))
+        for table, window in windows
+        if table_partitions(table).holds(window)
+    }
 
 
 def _death(sign: Unreleased, grace: timedelta) -> str | None:

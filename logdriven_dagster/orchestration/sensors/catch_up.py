@@ -100,7 +100,7 @@ def catch_up_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         now = datetime.now(project.zone)
         runner = open_runner(project)
-        report_dead_runs(context.instance, project, runner.run_log)
+        report_dead_runs(context.instance, location, runner.run_log)
         bury_dead_runs(runner.run_log, runner.owner)
         runner.outbox.deliver()
         upstream_assets.note(context, runner)

@@ -90,7 +90,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         runner = open_runner(project)
         run_log = runner.run_log
         upstream_assets.note(context, runner)
-        report_dead_runs(context.instance, project, run_log)
+        report_dead_runs(context.instance, location, run_log)
         seen = Seen.of(context.cursor)
         broken = BrokenRuns.since(context.instance, seen.broken)
         with run_log.read() as conn:

@@ -27,6 +27,7 @@ from logdriven_dagster.model.attempts import (
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.events.records import report_planned
+from logdriven_dagster.orchestration.location import Location, default_key
 from logdriven_dagster.orchestration.sensors import mirror
 from logdriven_dagster.orchestration.sensors.mirror import MIRROR
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
@@ -245,8 +246,9 @@ def test_windows_of_this_instance_tell_of_themselves(world: World) -> None:
 
 
 def dead_runs(world: World) -> list[str]:
-    run_log = open_runner(world.project).run_log
-    return report_dead_runs(world.instance, world.project, run_log)
+    project = world.project
+    location = Location(project, {name: default_key(name) for name in project.tables})
+    return report_dead_runs(world.instance, location, open_runner(project).run_log)
 
 
 def expire(world: World, ago: timedelta) -> None:
@@ -264,6 +266,17 @@ def test_a_run_whose_process_is_gone_is_ended_in_dagster(world: World) -> None:
     assert ended is not None
     assert ended.status is DagsterRunStatus.FAILURE
     assert dead_runs(world) == []
+
+
+def test_of_a_dead_run_only_the_window_that_it_was_in_is_red(world: World) -> None:
+    run, me = working_run(world.write(EVENTS).instance), current_owner()
+    end(world, claim(world, 5), Status.FAILURE)
+    tick(world)
+    for day in range(1, 7):
+        report_planned(world.instance, KEY, f"2022-01-0{day}", run)
+    claim(world, 1, Owner(me.host, me.pid, me.started - 5, run.run_id))
+    assert dead_runs(world) == [run.run_id]
+    assert world.colours("ods.events") == {"failed": ["2022-01-01", "2022-01-05"]}
 
 
 def test_a_run_elsewhere_is_ended_when_its_lease_is_over_for_another_lease(world: World) -> None:
