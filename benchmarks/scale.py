@@ -77,7 +77,7 @@ class Measured:
 
     def actions(self) -> dict[str, Callable[[], object]]:
         """Name → what is measured; each leaves the log as it was."""
-        instance = DagsterInstance.ephemeral()  # mirrors the first hundred again at each tick
+        instance = DagsterInstance.ephemeral()  # each tick of the mirror shows 2,000 windows again
 
         def tick(name: str) -> Callable[[], object]:
             definition = self.definitions.resolve_sensor_def(name)

@@ -64,7 +64,7 @@ class Reporter:
     unmet: list[NeedUnmet] = field(default_factory=list)
     skipped: int = 0
     tried: set[tuple[AssetKey, str]] = field(default_factory=set)
-    """Partitions whose windows were claimed in this step."""
+    """Partitions whose windows this step has begun, or finished in a pass of several."""
     running: dict[int, tuple[AssetKey, str]] = field(default_factory=dict)
     """Job id → the partition whose window is in the middle of its steps."""
 
@@ -72,12 +72,13 @@ class Reporter:
         """Begin with all counts at zero."""
         self.project = self.location.project
         self._looks = Looks(self.project)
+        self._in_pass = False
 
     def report(self, event: WindowEvent) -> None:
         """Tell Dagster about one event."""
         match event:
-            case WindowStarted(attempt=attempt):
-                self._started(attempt)
+            case WindowStarted(attempt=attempt, behind=behind):
+                self._started(attempt, behind)
             case WindowSucceeded(attempt=attempt):
                 self.running.pop(attempt.job_id, None)
                 self.succeeded.append(event)
@@ -98,12 +99,18 @@ class Reporter:
                 self.skipped += 1
                 self.context.log.debug("%s %s: %s", event.table, event.window, event.reason)
 
-    def _started(self, attempt: Attempt) -> None:
+    def _started(self, attempt: Attempt, behind: int) -> None:
         log, title = self.context.log, f"{attempt.table} {attempt.window}: job {attempt.job_id}"
-        log.info("%s", title)
+        begins_pass, in_pass = behind > 0 and not self._in_pass, behind > 0 or self._in_pass
+        self._in_pass = behind > 0
+        if begins_pass:
+            log.info("%s, with %d windows behind it in one pass", title, behind)
+        elif not in_pass:
+            log.info("%s", title)
         if attempt.claim.other_version:
             log.warning("%s runs %s", title, attempt.claim.other_version)
-        if planned := self._planned(attempt.table, attempt.window):
+        # Windows of a pass are not shown as running: each event costs Dagster as much as a window.
+        if not in_pass and (planned := self._planned(attempt.table, attempt.window)):
             self.running[attempt.job_id] = planned
         if attempt.replaced is not None:
             self._terminate(attempt.replaced)
@@ -169,6 +176,8 @@ class Reporter:
         if isinstance(event, WindowLost):
             self.lost.append(event)
             self.context.log.error(redact(str(event.reason)))
+            if planned is None:
+                self._planned(attempt.table, attempt.window)
             return
         self.context.log.info("%s %s: %s", attempt.table, attempt.window, event.reason)
         if planned is not None:
@@ -191,10 +200,10 @@ class Reporter:
         if table := self.project.tables.get(attempt.table):
             metadata = self._of_whole_table(event, table) | metadata
         if partition := self._partition(attempt.table, attempt.window):
+            key = self.location.key(attempt.table)
+            self.tried.add((key, partition))
             self.context.log_event(
-                AssetMaterialization(
-                    self.location.key(attempt.table), partition=partition, metadata=metadata
-                )
+                AssetMaterialization(key, partition=partition, metadata=metadata)
             )
             self._checked(event, partition)
 
