@@ -140,7 +140,7 @@ def test_cancelled_in_the_middle_nothing_is_red(
     assert dev.states("ods.cancelled") == {}
 
 
-def test_a_killed_run_is_red_from_where_it_was_and_goes_on_from_there(
+def test_a_killed_run_is_red_where_it_was_and_goes_on_from_there(
     dev: DagsterDev, launched: Launched, shop: World
 ) -> None:
     wait_for(lambda: shop.log("ods.killed")[1:] == [("20220102", "RUNNING")])
@@ -150,9 +150,11 @@ def test_a_killed_run_is_red_from_where_it_was_and_goes_on_from_there(
     process.send_signal(signal.SIGKILL)
     (run,) = dev.backfilled(launched.killed)["runs"]
     assert dev.ended(run["runId"])["status"] == "FAILURE"
-    # Dagster's code server ends the run before anybody of ours can take back what it never began.
-    left = {"2022-01-01": "MATERIALIZED", "2022-01-02": "FAILED to 2022-01-04"}
-    assert dev.states("ods.killed") == left
+    # The mirror takes back what the run never began; Dagster's code server, if faster, does not.
+    assert dev.states("ods.killed") in (
+        {"2022-01-01": "MATERIALIZED", "2022-01-02": "FAILED"},
+        {"2022-01-01": "MATERIALIZED", "2022-01-02": "FAILED to 2022-01-04"},
+    )
     (shop.root / "tables" / "stuck").unlink()
     assert dev.ended(dev.retry(run["runId"]))["status"] == "SUCCESS"
     done = [day for day, status in shop.log("ods.killed") if status == "SUCCESS"]
