@@ -32,6 +32,7 @@ def log(
 ) -> None:
     """Show the latest attempts and their steps, newest first."""
     from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.config.models.dependencies import is_asset
     from logdriven_dagster.execution.opening import open_runner
     from logdriven_dagster.runlog.history.logs import attempts, attempts_of
 
@@ -39,7 +40,7 @@ def log(
         raise typer.BadParameter("a window is one table's; name the table", param_hint="--window")
     registered = open_in_force(project)
     loaded = registered.project
-    name = loaded.table(table).table if table else None
+    name = table if table is None or is_asset(table) else loaded.table(table).table
     if name is not None and window is not None:
         runner = open_runner(loaded, run_log=registered.run_log)
         chosen = window_named(runner, name, window)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from dagster import (
@@ -52,22 +52,18 @@ class UpstreamAssets:
     _newest: dict[AssetKey, int | None] = field(default_factory=dict)
     """Key → the number of what was its newest materialization at the last look."""
 
-    def note(
-        self,
-        context: _Context,
-        runner: Runner,
-    ) -> None:
+    def note(self, context: _Context, runner: Runner) -> None:
         """Note what was materialized since the last look, or is so no more.
 
         An instance of Dagster that lives in memory has not seen all: what others saw stays.
         """
-        awaited = dict(self._awaited())
-        if not awaited:
+        if not self._awaited:
             return
         instance = context.instance
-        records = {r.asset_entry.asset_key: r for r in instance.get_asset_records([*awaited])}
+        keys = [*self._awaited]
+        records = {r.asset_entry.asset_key: r for r in instance.get_asset_records(keys)}
         now = datetime.now(self.project.zone)
-        for key, (dependency, table) in awaited.items():
+        for key, (dependency, table) in self._awaited.items():
             record = records.get(key)
             newest = record.asset_entry.last_materialization_record if record else None
             number = newest.storage_id if newest else None
@@ -80,10 +76,13 @@ class UpstreamAssets:
             runner.run_log.write(partial(note, seen=seen, found=found, is_all=is_all))
             self._newest[key] = number
 
-    def _awaited(self) -> Iterator[tuple[AssetKey, tuple[AssetDependency, TableConfig]]]:
-        for table in self.project.tables.values():
-            for dependency in table.asset_dependencies:
-                yield asset_key(dependency), (dependency, table)
+    @cached_property
+    def _awaited(self) -> Mapping[AssetKey, tuple[AssetDependency, TableConfig]]:
+        return {
+            asset_key(dependency): (dependency, table)
+            for table in self.project.tables.values()
+            for dependency in table.asset_dependencies
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ A terminated run leaves the window that it was in DISCARDED in the log, which is
 and no failure: however that run ends in Dagster, it did not mean that window.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from dagster import AssetKey
 
 from logdriven_dagster.errors import LogdrivenError
 from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.logs import OpenWindow
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.records import forget_planned_checks, report_planned
@@ -90,9 +91,19 @@ def _failed_before(
         plan = runner.plan(data_clock(context.run, location.project), tables)
     except LogdrivenError:
         return set()  # an unreadable log says nothing, and is why the step ends
+    return failed_partitions(location, {name: t.log.open for name, t in plan.tables.items()})
+
+
+def failed_partitions(
+    location: Location, opened: Mapping[str, Iterable[OpenWindow]]
+) -> set[tuple[AssetKey, str]]:
+    """The partitions of failed windows; a failed refresh that changed nothing is none of them.
+
+    `opened` has the unfinished windows of each table, as the run log gives them.
+    """
     return {
-        (location.key(name), table_partitions(table.table).key(item.window))
-        for name, table in plan.tables.items()
-        for item in table.log.open
+        (location.key(name), table_partitions(location.project.tables[name]).key(item.window))
+        for name, items in opened.items()
+        for item in items
         if item.status is Status.FAILURE and not item.stands
     }

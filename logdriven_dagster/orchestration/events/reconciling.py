@@ -26,6 +26,7 @@ from logdriven_dagster.execution.owners import current_owner, is_dead
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
 from logdriven_dagster.orchestration.dagster_internals import WorkerStatus
+from logdriven_dagster.orchestration.events.endings import failed_partitions
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
@@ -81,22 +82,13 @@ def _begun_or_failed(
 ) -> set[tuple[AssetKey, str]]:
     """The partitions that a run began, unless they are pending as before, and those that failed."""
     tables = {name: location.project.tables[name] for name in location.keys}
-    windows = [
-        (tables[row["job_name"]], window_of(tables[row["job_name"]], row))
-        for row in begun_in(conn, [run_id])
-        if row["job_name"] in tables and row["status"] != Status.DISCARDED.value
-    ]
-    windows += [
-        (tables[name], item.window)
-        for name, items in open_windows(conn, list(tables.values())).items()
-        for item in items
-        if item.status is Status.FAILURE and not item.stands
-    ]
-    return {
-        (location.key(table.table), table_partitions(table).key(window))
-        for table, window in windows
-        if table_partitions(table).holds(window)
-    }
+    failed = failed_partitions(location, open_windows(conn, list(tables.values())))
+    for row in begun_in(conn, [run_id]):
+        table = tables.get(row["job_name"])
+        if table is not None and row["status"] != Status.DISCARDED.value:
+            key = table_partitions(table).key(window_of(table, row))
+            failed.add((location.key(table.table), key))
+    return failed
 
 
 def _death(sign: Unreleased, grace: timedelta) -> str | None:

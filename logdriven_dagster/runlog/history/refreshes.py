@@ -166,7 +166,7 @@ def _ended_lately(rows: Sequence[Row[Any]]) -> ColumnElement[bool]:
 
 def _pairs(tables: Collection[TableConfig]) -> list[_Pair]:
     by_name = {table.table: table for table in tables}
-    stale_by_others = [
+    rerun = [
         table for table in tables if table.on_upstream_refresh == "rerun" and not table.is_sliced
     ]
     of_tables = [
@@ -176,13 +176,13 @@ def _pairs(tables: Collection[TableConfig]) -> list[_Pair]:
             table.grid,
             table.lookback if dependency.read == "all" else 0,
         )
-        for table in stale_by_others
+        for table in rerun
         for dependency in table.managed_dependencies
         if dependency.is_input and _has_windows(by_name, dependency.table)
     ]
     of_assets = [
         _Pair(table.table, dependency.upstream, table.grid)
-        for table in stale_by_others
+        for table in rerun
         for dependency in table.asset_dependencies
         if dependency.is_input
     ]

@@ -73,6 +73,8 @@ def test_the_mirror_notes_partitions_for_the_command_line(
     assert world.log("ods.events") == [("20220101", "SUCCESS")]
     shown = " ".join(logdriven("plan", *arguments).out.split())
     assert "waits for asset raw/events [2022-01-02, 2022-01-03): is not materialized" in shown
+    (noted,) = logdriven("log", "asset raw/events", "--json", *arguments[:2]).json
+    assert (noted["run_trigger"], noted["status"]) == ("observed", "SUCCESS")
 
 
 def test_one_run_makes_the_asset_and_then_the_table(world: World) -> None:
