@@ -10,7 +10,7 @@ from logdriven_dagster.config.checking.conditions import broken_conditions, brok
 from logdriven_dagster.config.checking.plain_secrets import definition_secrets
 from logdriven_dagster.config.checking.quality import broken_quality, rule_queries
 from logdriven_dagster.config.derived.running_order import cycle_in, upstreams_of
-from logdriven_dagster.config.models.dependencies import Dependency
+from logdriven_dagster.config.models.dependencies import AssetDependency
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob, StandardJob
 from logdriven_dagster.config.models.notifications import unknown_recipients
@@ -68,6 +68,7 @@ def mistakes(
         else:
             yield from _broken_job(job, jobs.origins[name], tables.items, known)
     yield from _shared_targets(tables)
+    yield from _disputed_assets(tables)
     if cycle := cycle_in(upstreams_of(tables.items)):
         document = tables.origins[cycle[0]]
         yield document.error(("depends_on",), f"a cycle of dependencies: {' → '.join(cycle)}")
@@ -121,7 +122,7 @@ def _broken_dependencies(
 ) -> Iterator[ConfigError]:
     for n, dependency in enumerate(table.depends_on):
         place = ("depends_on", n)
-        if not isinstance(dependency, Dependency):
+        if isinstance(dependency, AssetDependency):
             name = dependency.asset.replace("/", ".")
             if name in tables:
                 problem = f"asset {dependency.asset} is the table {name} of this project"
@@ -294,6 +295,21 @@ def _shared_targets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
             if other != writer:
                 document = tables.origins[name]
                 yield document.error(("steps", n, "target"), f"{other} writes to the same target")
+
+
+def _disputed_assets(tables: ValidConfigs[TableConfig]) -> Iterator[ConfigError]:
+    """Two tables that read the partitions of one asset differently: the log keeps them once."""
+    said: dict[str, tuple[str, AssetDependency]] = {}
+    for name, table in tables.items.items():
+        for n, dependency in enumerate(table.depends_on):
+            if not isinstance(dependency, AssetDependency):
+                continue
+            other, first = said.setdefault(dependency.asset, (name, dependency))
+            for key in ("period", "timezone"):
+                if getattr(dependency, key) != getattr(first, key):
+                    problem = f"{other} says another {key} of asset {dependency.asset}"
+                    fix = "an asset has one: say the same at both, or at none"
+                    yield tables.origins[name].error(("depends_on", n), problem, fix)
 
 
 def _suggestion(name: str, names: Iterable[str]) -> str | None:

@@ -128,7 +128,7 @@ class AssetDependency(Model):
 
     Runs and sensors of Dagster note in the run log what is materialized, so that the command line,
     which knows no Dagster, waits for it as well. An asset without partitions holds everything up
-    to the moment at which it was materialized.
+    to the moment at which it was materialized. All tables must say the same of its partitions.
     """
 
     asset: AssetName = Field(description="the asset's key, its parts divided by slashes")
@@ -140,8 +140,8 @@ class AssetDependency(Model):
     )
     period: PeriodField | None = Field(
         None,
-        description="how much time a partition covers, if the asset is of another code location; "
-        "the table's period by default",
+        description="how much time a partition covers: needed if the asset is of another code "
+        "location, and its partitions are awaited",
         examples=["1 hour"],
     )
     timezone: ZoneField | None = Field(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
 
 from dagster import (
     AssetExecutionContext,
@@ -26,7 +27,6 @@ from dagster import (
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.dependencies import AssetDependency
-from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.periods import Grid
@@ -63,13 +63,13 @@ class UpstreamAssets:
         keys = [*self._awaited]
         records = {r.asset_entry.asset_key: r for r in instance.get_asset_records(keys)}
         now = datetime.now(self.project.zone)
-        for key, (dependency, table) in self._awaited.items():
+        for key, dependency in self._awaited.items():
             record = records.get(key)
             newest = record.asset_entry.last_materialization_record if record else None
             number = newest.storage_id if newest else None
             if key in self._newest and self._newest[key] == number:
                 continue
-            how = _Partitions(dependency, table, _definition(context, key))
+            how = _Partitions(dependency, self.project.zone, _definition(context, key))
             found = list(_materialized(instance, key, newest, how)) if newest else []
             seen = Seen(dependency.upstream, self.project.name, runner.owner, now)
             is_all = not instance.is_ephemeral
@@ -77,12 +77,12 @@ class UpstreamAssets:
             self._newest[key] = number
 
     @cached_property
-    def _awaited(self) -> Mapping[AssetKey, tuple[AssetDependency, TableConfig]]:
-        return {
-            asset_key(dependency): (dependency, table)
-            for table in self.project.tables.values()
-            for dependency in table.asset_dependencies
-        }
+    def _awaited(self) -> Mapping[AssetKey, AssetDependency]:
+        """What is awaited of each asset: its partitions, if any table waits for those."""
+        tables = self.project.tables.values()
+        found = [dependency for table in tables for dependency in table.asset_dependencies]
+        found.sort(key=lambda dependency: dependency.is_input)
+        return {asset_key(dependency): dependency for dependency in found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +90,32 @@ class _Partitions:
     """How the keys of an asset's partitions are read."""
 
     dependency: AssetDependency
-    table: TableConfig
+    zone: ZoneInfo
+    """The project's."""
     definition: PartitionsDefinition[str] | None
     """What the code location knows; None for an asset of another one."""
 
     def window(self, key: str) -> TimeWindow:
-        """The window of a partition; UsageError for a key that names no time."""
-        zone = self.table.grid.zone
+        """The window of a partition; UsageError where no time or no length of it is known."""
         if isinstance(self.definition, TimeWindowPartitionsDefinition):
             theirs = self.definition.time_window_for_partition_key(key)
             bounds: Any = (theirs.start, theirs.end)
-        elif self.definition is None:
-            start = start_of(key, self.dependency.timezone or zone)
-            window = Grid(start, self.dependency.period or self.table.period).window(0)
-            bounds = (window.start, window.end)
-        else:
+        elif self.definition is not None:
             raise UsageError(f"{key!r} is a partition that names no time")
-        start, end = (in_zone(moment.timestamp(), zone) for moment in bounds)
+        elif self.dependency.period is None:
+            problem = "how long its partitions are is not known: it is of another code location"
+            raise UsageError(f"{problem}; add `period`, such as `period: 1 hour`, to `depends_on`")
+        else:
+            start = start_of(key, self.dependency.timezone or self.zone)
+            window = Grid(start, self.dependency.period).window(0)
+            bounds = (window.start, window.end)
+        start, end = (in_zone(moment.timestamp(), self.zone) for moment in bounds)
         return TimeWindow(start, end)
+
+    @property
+    def nowhen(self) -> TimeWindow:
+        """Where partitions lie whose time is not known: they exist, and no window is over them."""
+        return TimeWindow(in_zone(0, self.zone), in_zone(1, self.zone))
 
 
 def _materialized(
@@ -115,18 +123,21 @@ def _materialized(
 ) -> Iterator[Materialized]:
     """The partitions of an asset that are materialized, each once."""
     if newest.partition_key is None:
-        zone = how.table.grid.zone
-        yield Materialized(
-            TimeWindow(in_zone(0, zone), in_zone(int(newest.timestamp), zone)), newest.storage_id
-        )
+        start, end = in_zone(0, how.zone), in_zone(int(newest.timestamp), how.zone)
+        yield Materialized(TimeWindow(start, end), newest.storage_id)
         return
     kind = DagsterEventType.ASSET_MATERIALIZATION
     numbers: Mapping[str, int] = instance.get_latest_storage_id_by_partition(key, kind)
+    problems = set()
     for partition, number in numbers.items():
         try:
-            yield Materialized(how.window(partition), number)
+            window = how.window(partition)
         except (UsageError, ValueError) as error:
-            logger.warning("asset %s: %s; nothing waits for it", how.dependency.asset, error)
+            window = how.nowhen
+            problems.add(str(error))
+        yield Materialized(window, number)
+    for problem in sorted(problems) if how.dependency.is_input else ():
+        logger.warning("asset %s: %s; no window finds it", how.dependency.asset, problem)
 
 
 def _definition(context: _Context, key: AssetKey) -> PartitionsDefinition[str] | None:

@@ -349,6 +349,7 @@ OF_FILES: dict[str, tuple[dict[str, str | bytes], str]] = {
     "a job like a table": ({"tables/t.yaml": TABLE.replace("ods.orders", "t"), "jobs/nightly.yaml": "job: t\ntables: [t]\n"}, "jobs/nightly.yaml:1: job: a table has the same name"),
     "a cycle": ({"tables/orders.yaml": TABLE.replace("[]", "[dws.sales]"), "tables/sales.yaml": TABLE.replace("[]", "[ods.orders]").replace("table: ods.orders", "table: dws.sales")}, "tables/sales.yaml:5: depends_on: a cycle of dependencies: dws.sales → ods.orders → dws.sales"),
     "one target of two": ({"tables/sales.yaml": TABLE.replace("ods.orders", "dws.sales").replace("iceberg}", "iceberg, name: ods.orders}")}, "tables/sales.yaml:12: steps[0].target: ods.orders.load writes to the same target"),
+    "one asset read in two ways": ({"tables/a.yaml": TABLE.replace("depends_on: []", "depends_on: [{asset: raw/x, period: 1 hour}]"), "tables/b.yaml": TABLE.replace("ods.orders", "ods.b").replace("depends_on: []", "depends_on: [{asset: raw/x}]")}, "tables/b.yaml:5: depends_on[0]: ods.orders says another period of asset raw/x; an asset has one: say the same at both, or at none"),
     "not declared": ({"tables/sales.yaml": TABLE.replace("ods.orders", "dws.sales").replace(SOURCE, "    sql: SELECT * FROM ods.orders\n")}, "tables/sales.yaml:8: steps[0].sql: reads ods.orders, which is not among depends_on; add ods.orders to depends_on"),
 }  # fmt: skip
 """What was done → the files that are other or more, and the message; none where all is well."""

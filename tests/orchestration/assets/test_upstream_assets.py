@@ -94,7 +94,7 @@ def test_one_run_makes_the_asset_and_then_the_table(world: World) -> None:
 def test_a_window_is_refused_before_its_partition_and_runs_again_after_a_new_one(
     world: World,
 ) -> None:
-    world.write(waiting_for()).events()
+    world.write(waiting_for(period="1 day")).events()
     definitions = with_raw(world, DailyPartitionsDefinition("2022-01-01"))
     assert not world.materialize("ods.events", "2022-01-01", definitions=definitions).success
     assert world.log("ods.events") == []
@@ -129,6 +129,33 @@ def test_an_asset_of_another_code_location_is_read_as_the_file_says(world: World
         "waits for asset raw/events [2022-01-01, 2022-01-01 01:00): is not materialized; "
         "asset raw/events [2022-01-01 02:00, 2022-01-02): is not materialized"
     )
+
+
+def test_an_hour_of_another_code_location_is_never_taken_for_a_day(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.write(waiting_for()).events()
+    elsewhere = with_raw(world, HourlyPartitionsDefinition("2022-01-01-00:00"))
+    make(world, elsewhere, "2022-01-01-00:00")
+    tick(world, world.definitions)
+    assert first(world)[1] == "blocked"
+    assert (
+        "asset raw/events: how long its partitions are is not known: it is of another code "
+        "location; add `period`, such as `period: 1 hour`, to `depends_on`"
+    ) in caplog.text
+
+
+def test_any_partition_will_do_whatever_its_key(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.write(waiting_for(window="any")).events()
+    definitions = with_raw(world, StaticPartitionsDefinition(["EU", "US"]))
+    tick(world, definitions)
+    assert first(world)[1] == "blocked"
+    make(world, definitions, "US")
+    tick(world, definitions)
+    assert first(world)[1] == "ready"
+    assert "raw/events" not in caplog.text
 
 
 def test_an_asset_without_partitions_has_to_be_newer_than_the_window(world: World) -> None:
