@@ -50,6 +50,11 @@ from logdriven_dagster.runlog import RunLog
 
 StepContext: TypeAlias = AssetExecutionContext | OpExecutionContext
 
+_WHAT_TO_DO = (
+    "What to do: mend the cause, then materialize again or use `logdriven run`; until then later "
+    "windows of an ordered table wait (docs/troubleshooting.md)"
+)
+
 
 @dataclass
 class Reporter:
@@ -143,6 +148,7 @@ class Reporter:
         texts = [*map(failure_text, self.failed), *(redact(str(e.reason)) for e in self.lost)]
         texts += [str(event.reason) for event in self.unmet]
         if texts:
+            texts += [_WHAT_TO_DO] if self.failed else []
             metadata = self._of_failure(self.failed[0]) if self.failed else {}
             raise Failure("\n".join([*heading, *texts]), metadata=metadata, allow_retries=False)
 

@@ -21,6 +21,7 @@ def test_a_range_whose_third_window_fails_is_green_red_and_missing(world: World)
     result = world.materialize("ods.events", DAYS[0], DAYS[4])
     assert not result.success
     assert "check positive" in failure_of(result)
+    assert "What to do: mend the cause, then materialize again" in failure_of(result)
     assert world.colours("ods.events") == {"materialized": DAYS[:2], "failed": [DAYS[2]]}
     assert world.log("ods.events") == [
         ("20220101", "SUCCESS"),
