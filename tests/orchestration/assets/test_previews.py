@@ -69,6 +69,16 @@ def test_what_cannot_be_read_in_time_is_not_shown_and_harms_nothing(
     assert "ods.alone: TimeoutError: no rows within 0 s" in caplog.text
 
 
+@pytest.mark.parametrize("type_", ["delta", "parquet"])
+def test_other_types_that_need_no_spark_are_shown_as_well(world: World, type_: str) -> None:
+    (step,) = ALONE["steps"]
+    world.write({**ALONE, "preview": 5, "steps": [{**step, "target": {"type": type_}}]})
+    assert world.materialize("ods.alone", DAY).success
+    (told,) = shown(world, "ods.alone")
+    assert told is not None
+    assert told.splitlines()[1:] == ["| --- |", "| 1 |"]
+
+
 def test_no_spark_is_asked_for_a_target_that_only_spark_can_read(world: World) -> None:
     (step,) = ALONE["steps"]
     world.write({**ALONE, "preview": 5, "steps": [{**step, "target": {"type": "orc"}}]})
