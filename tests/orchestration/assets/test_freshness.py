@@ -10,11 +10,10 @@ from tests.orchestration.ticks import tick
 from tests.orchestration.world import ALONE, EVENTS, World
 
 KEY = AssetCheckKey(AssetKey(["ods", "alone"]), "freshness")
-TODAY = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def days_ago(number: int) -> str:
-    return f"{TODAY - timedelta(days=number):%Y-%m-%d}"
+    return f"{datetime.now().astimezone() - timedelta(days=number):%Y-%m-%d}"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,6 @@ from logdriven_dagster.config.scaffolding.new_project import scaffold
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "dagster.md"
 README = PAGE.parents[1] / "README.md"
 BIN = Path(sys.executable).parent
-FIRST = (datetime.now(timezone.utc) - timedelta(days=3)).date()
 
 
 def commands() -> list[list[str]]:
@@ -41,6 +40,13 @@ class Shell:
     @property
     def shop(self) -> Path:
         return self.folder / "src" / "lake" / "defs" / "shop"
+
+    @property
+    def first(self) -> date:
+        """The day that the scaffolded table begins with: three days before it was made."""
+        file = self.shop / "tables" / "visits" / "defs.yaml"
+        (start,) = re.findall(r"default_start: [\"']?([\d-]+)", file.read_text())
+        return date.fromisoformat(start)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -81,7 +87,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
             case ["mkdir", variable]:
                 Path(made.exported[variable.removeprefix("$")]).mkdir()
             case _:
-                asked = [str(FIRST) if re.fullmatch(r"[\d-]+", word) else word for word in words]
+                asked = [str(made.first) if re.fullmatch(r"[\d-]+", word) else word for word in words]
                 made.printed[" ".join(words[:3])] = made.run(*asked)
     return made
 
@@ -101,7 +107,7 @@ def test_readme_shows_some_of_them() -> None:
 
 
 def test_scaffold_writes_what_init_writes(shell: Shell, tmp_path: Path) -> None:
-    scaffold(tmp_path / "shop", FIRST)
+    scaffold(tmp_path / "shop", shell.first)
     own = {"defs.yaml", "tables/visits/defs.yaml"}
     assert files(shell.shop) - own == files(tmp_path / "shop")
     assert "project: ." in (shell.shop / "defs.yaml").read_text()
@@ -128,13 +134,13 @@ def test_list_components_knows_both_types(shell: Shell) -> None:
 def test_what_was_launched_is_in_the_run_log(shell: Shell) -> None:
     status = json.loads(shell.run("logdriven", "status", "--project", str(shell.shop), "--json"))
     (visits,) = [each for each in status["tables"] if each["table"] == "ods.visits"]
-    assert visits["watermark"].startswith(str(FIRST + timedelta(days=1)))
+    assert visits["watermark"].startswith(str(shell.first + timedelta(days=1)))
 
 
 def test_a_later_window_is_refused(shell: Shell) -> None:
-    later = str(FIRST + timedelta(days=2))
+    later = str(shell.first + timedelta(days=2))
     told = shell.run("dg", "launch", "--assets", "ods/visits", "--partition", later, code=1)
-    assert f"waits for [{FIRST + timedelta(days=1)}" in told
+    assert f"waits for [{shell.first + timedelta(days=1)}" in told
 
 
 def test_dev_shows_the_tables(shell: Shell) -> None:
