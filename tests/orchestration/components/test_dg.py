@@ -87,7 +87,9 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
             case ["mkdir", variable]:
                 Path(made.exported[variable.removeprefix("$")]).mkdir()
             case _:
-                asked = [str(made.first) if re.fullmatch(r"[\d-]+", word) else word for word in words]
+                asked = [
+                    str(made.first) if re.fullmatch(r"[\d-]+", word) else word for word in words
+                ]
                 made.printed[" ".join(words[:3])] = made.run(*asked)
     return made
 
