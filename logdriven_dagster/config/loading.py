@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from logdriven_dagster.config.checking.oversights import oversights
 from logdriven_dagster.config.checking.plain_secrets import plain_secrets
 from logdriven_dagster.config.checking.project import ValidConfigs, mistakes
+from logdriven_dagster.config.checking.proven import unproven
 from logdriven_dagster.config.derived.running_order import running_order
 from logdriven_dagster.config.models.code_files import misplaced_files
 from logdriven_dagster.config.models.incremental.registered import incremental_type
@@ -99,6 +100,8 @@ def build_project(sources: ProjectFiles) -> Project:
     building.errors.sort(key=lambda error: (error.path != sources.main.path, str(error.path)))
     building.errors += misplaced_files((*sources.tables, *sources.jobs), sources.root)
     building.errors += mistakes(sources.config, tables, jobs, building.broken)
+    if not building.errors:
+        building.errors += unproven(sources.main, sources.config, tables, jobs)
     if building.errors:
         raise InvalidProjectError(list(reported_once(building.errors)))
     ordered = {name: tables.items[name] for name in running_order(tables.items)}

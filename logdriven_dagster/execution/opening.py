@@ -26,12 +26,11 @@ def _started(
     recall: Callable[[str], list[SourceRows]],
 ) -> Engine:
     """The engine on its session; UnmetNeedError where this machine cannot start or reach Spark."""
-    from logdriven_dagster.engine import spark_session
+    from logdriven_dagster.engine import session_of_windows
     from logdriven_dagster.engine.failures import step_error
 
     try:
-        session = spark() if spark is not None else spark_session(project)
-        return Engine(project, session, recall)
+        return Engine(project, session_of_windows(project, spark), recall)
     except UsageError as error:
         raise UnmetNeedError(str(SPARK), redact(str(error))) from None
     except Exception as error:  # noqa: BLE001 - Java and PySpark raise whatever they like

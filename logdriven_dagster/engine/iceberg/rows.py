@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.iceberg.columns import Columns, by_ids, by_names, without_ids
 from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
+from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
 from logdriven_dagster.engine.storage.locations import spark_path
 from logdriven_dagster.engine.storage.spark_files import FILE, read_files
+from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -38,6 +40,11 @@ def rows_of(
     with_files: bool = False,
 ) -> "DataFrame":
     """Return the rows of these files with the table's present columns, and FILE if asked for."""
+    if with_files and not mode_of(spark).tells_files:
+        raise TerminalStepError(
+            f"{'.'.join(table.name())}: files that hold rows of other windows, too, cannot be "
+            "written anew on Sail; use spark.engine: spark"
+        )
     if not tasks:
         return read_files(spark, "parquet", [], spark_schema(table.schema()))
     frames = list(_frames(spark, table, tasks, with_files=with_files))

@@ -156,3 +156,33 @@ def _tell_what_stays(session: "SparkSession", project: Project) -> None:
         _log.warning(
             "the Spark server keeps its own %s; they are settings of its start", ", ".join(kept)
         )
+
+
+def connect_to_sail(project: Project) -> "SparkSession":
+    """Return the process's session of Sail, on a server that is started if there is none.
+
+    UsageError if none comes up or answers, or a package is missing.
+    """
+    from logdriven_dagster.engine.spark.connect.mode import require_packages
+
+    require_packages()
+    if internals.has_context():
+        raise UsageError(
+            "this process works with a classic Spark session; only another one can use Sail"
+        )
+    from pyspark.sql.connect.session import SparkSession
+
+    from logdriven_dagster.engine.spark.connect.sail.mode import SailChannel, impatient
+    from logdriven_dagster.engine.spark.connect.sail.server import server_of
+
+    server = server_of(project)
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    made: Any = SparkSession.builder.channelBuilder(SailChannel(server)).getOrCreate()
+    session = impatient(made)
+    try:
+        session.sql("SELECT 1 AS one").collect()
+    except Exception as error:  # noqa: BLE001 - gRPC and PySpark have no common type
+        raise UsageError(f"the server of Sail does not answer: {redact(str(error))}") from None
+    atexit.register(session.stop)
+    dead_sessions.served_by_others(session, lambda: server.lives)
+    return session

@@ -2,7 +2,7 @@
 
 import signal
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from subprocess import TimeoutExpired
 from typing import Any
@@ -15,6 +15,8 @@ _served: list[Any] = []
 """The process's session on a server of others."""
 _lost: list[Any] = []
 """That session, once its server does not know it any more."""
+_lives: list[Callable[[], bool]] = []
+"""Tells whether the server of that session is there, if that is known."""
 _PATIENCE_SECONDS = 5.0
 """How long a JVM that does not answer any more may take to be gone."""
 
@@ -34,6 +36,9 @@ def cause_of_death(error: Exception) -> str | None:
 def is_dead() -> bool:
     """Whether this process has started a JVM for Spark that is gone, or has lost its server."""
     process = _process()
+    if not _is_served():
+        _lost.extend(_served)
+        _served.clear()
     return bool(_lost) or (process is not None and process.poll() is not None)
 
 
@@ -52,9 +57,18 @@ def forget() -> None:
     _forgotten.append(gateway)
 
 
-def served_by_others(session: Any) -> None:
-    """Remember the process's session on a server that this project has not started."""
+def served_by_others(session: Any, lives: Callable[[], bool] | None = None) -> None:
+    """Remember the process's session on a server that may be gone without its session's doing.
+
+    `lives` tells whether it is there, where that is known.
+    """
     _served[:], _lost[:] = [session], []
+    _lives[:] = [lives] if lives is not None else []
+
+
+def _is_served() -> bool:
+    """Whether the server of that session is there, as far as it is known."""
+    return all(lives() for lives in _lives)
 
 
 def number() -> int:
@@ -64,7 +78,8 @@ def number() -> int:
 
 def _loss_of_a_server(error: Exception) -> str | None:
     """Say so if the server of others does not know the process's session any more."""
-    if not any(map(session_is_lost, _links(error))) or not (_served or _lost):
+    lost = any(map(session_is_lost, _links(error)))
+    if (_is_served() and not lost) or not (_served or _lost):
         return None
     _lost.extend(_served)
     _served.clear()

@@ -6,15 +6,14 @@ either, and asks `mode_of` for the few things that need to know.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
     from logdriven_dagster.config.project import Project
-    from logdriven_dagster.engine.spark.connect.observed_reads import ObservedReads
     from logdriven_dagster.engine.spark.query_plans import QueryPlan
 
 _CONNECT = "pyspark.sql.connect."
@@ -37,11 +36,40 @@ class Mark:
         return f"{self.label} {self.tag[-8:]}"
 
 
+class CountedReads(Protocol):
+    """What counts the rows that queries read, where no plan of them tells it."""
+
+    def see(self, frame: "DataFrame", metric: "Callable[[DataFrame], Column]") -> "DataFrame":
+        """Return the frame, counted by whatever query reads it; `metric` says what to count."""
+        ...
+
+    def narrowed(
+        self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
+    ) -> "tuple[str, Mapping[str, DataFrame]]":
+        """Return a query, and what it may read, so that its own filters come before the counts."""
+        ...
+
+    def found(
+        self, frame: "DataFrame", written: Sequence[int | None]
+    ) -> list[Mapping[str, Any]] | None:
+        """What was counted of each source of a frame that has been written; None if not of all.
+
+        `written` are the rows of each window.
+        """
+        ...
+
+
 class SparkMode(Protocol):
     """One way to reach Spark. Sessions are given with each call: a mode holds no state of them."""
 
     lists_files: bool
     """Whether a frame over files lists them when it is made, and not when it is asked something."""
+    divides_files: bool
+    """Whether rows are written into a folder for each value of a column."""
+    tells_files: bool
+    """Whether a row of a file tells which one it is of."""
+    converts_files: bool
+    """Whether values of files become others of the columns' types without loss, or fail."""
 
     def adopt(self, spark: "SparkSession", project: "Project") -> None:
         """Make a session fit for a project's work; UsageError where it cannot be."""
@@ -75,7 +103,7 @@ class SparkMode(Protocol):
         """The latest finished query under a mark with its row counts; None if nobody knows."""
         ...
 
-    def observed_reads(self, spark: "SparkSession") -> "ObservedReads | None":
+    def counted_reads(self, spark: "SparkSession") -> "CountedReads | None":
         """What counts the rows that queries read where no plan tells it; None where one does."""
         ...
 
@@ -85,6 +113,10 @@ class SparkMode(Protocol):
 
     def input_files(self, frame: "DataFrame") -> list[str]:
         """Return the locations of the files that the frame reads."""
+        ...
+
+    def view_name(self, name: str) -> str:
+        """Return what a temporary view is made by, so that a query reads it by this name."""
         ...
 
     def query(

@@ -1,4 +1,4 @@
-"""Which of the two modes a session has: classic, or Spark Connect."""
+"""Which mode a session has: classic, Spark Connect, or Sail."""
 
 from typing import TYPE_CHECKING
 
@@ -9,11 +9,12 @@ if TYPE_CHECKING:
 
 
 def mode_of(spark: "SparkSession") -> SparkMode:
-    """Return the mode of a session: classic or Spark Connect."""
+    """Return the mode of a session: classic, Spark Connect, or Sail."""
     if is_connect(spark):
         from logdriven_dagster.engine.spark.connect.mode import ConnectMode
+        from logdriven_dagster.engine.spark.connect.sail.mode import SailMode, is_sail
 
-        return ConnectMode()
+        return SailMode() if is_sail(spark) else ConnectMode()
     from logdriven_dagster.engine.spark.classic.mode import ClassicMode
 
     return ClassicMode()

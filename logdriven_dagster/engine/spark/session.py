@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from threading import Thread, current_thread, main_thread
@@ -17,12 +17,14 @@ from logdriven_dagster.engine.spark.classic.installation import refuse_client_al
 from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
 from logdriven_dagster.engine.spark.classic.launching import start_java
-from logdriven_dagster.engine.spark.connecting import connect, remote_url
+from logdriven_dagster.engine.spark.connecting import connect, connect_to_sail, remote_url
+from logdriven_dagster.engine.spark.mode import is_connect
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import (
     launch_settings,
     session_settings,
 )
+from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +41,8 @@ def spark_session(project: Project) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     if active := SparkSession.getActiveSession():
+        if is_connect(active) and _is_sail(active):
+            raise UsageError("this process works with Sail; only another one can use Spark")
         return active
     if url := remote_url(project):
         quieten()
@@ -61,6 +65,22 @@ def spark_session(project: Project) -> "SparkSession":
         for name, value in settings.items():
             builder = builder.config(name, value)
         return builder.getOrCreate()
+
+
+def session_of_windows(
+    project: Project, spark: "Callable[[], SparkSession] | None" = None
+) -> "SparkSession":
+    """Return the session that windows run in: `spark` gives it, unless the project says Sail."""
+    if project.config.spark.engine == "sail":
+        quieten()
+        return connect_to_sail(project)
+    return spark() if spark is not None else spark_session(project)
+
+
+def _is_sail(active: "SparkSession") -> bool:
+    from logdriven_dagster.engine.spark.connect.sail.mode import is_sail
+
+    return is_sail(active)
 
 
 @contextmanager

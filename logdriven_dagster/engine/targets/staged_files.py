@@ -24,6 +24,7 @@ from logdriven_dagster.engine.storage.staging import (
 )
 from logdriven_dagster.engine.storage.storage import FOOTERS
 from logdriven_dagster.engine.targets.store import StagedRows
+from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun, whole_run
 
 if TYPE_CHECKING:
@@ -66,6 +67,11 @@ def stage_files(
     given = {**(options or {}), **ONLY_COMMITTED}
     writer = divided.write.format(form).mode("append").options(**given)
     by = [name for name in (JOB, PARTITION) if name in divided.columns]
+    if by and not mode_of(frame.sparkSession).divides_files:
+        raise TerminalStepError(
+            f"{runs[0].table}: rows that are divided among folders are not proven on Sail; "
+            "use spark.engine: spark"
+        )
     writer = writer.partitionBy(*by) if by else writer
     try:
         counts = counted(frame.sparkSession, whole.label, partial(writer.save, folder.location))
@@ -89,7 +95,7 @@ def _rows_told(
     from pyspark.sql import functions as sf
 
     mode = mode_of(frame.sparkSession)
-    if form in FOOTERS or mode.observed_reads(frame.sparkSession) is None:
+    if form in FOOTERS or mode.counted_reads(frame.sparkSession) is None:
         return frame, lambda counts: counts
     observation = Observation()
     observed = frame.observe(observation, sf.count(sf.lit(1)).alias("rows"))

@@ -26,7 +26,8 @@ _ROWS = "rows"
 class ReadCounts:
     """Divides what a pass reads by its windows; see `Counting`. One window has all of it.
 
-    Where no plan tells how much that is, an `observe` on each frame that is read counts it.
+    Where no plan tells how much that is, each frame that is read is counted as the mode of the
+    session can.
     """
 
     def __init__(
@@ -39,12 +40,12 @@ class ReadCounts:
         self._windows, self._several = windows, len(windows) > 1
         self._counting: Counting = counting(project, table) if self._several else "unknown"
         self._counted: list[Callable[[], list[int] | None]] = []
-        self._observed = mode_of(spark).observed_reads(spark)
+        self._counter = mode_of(spark).counted_reads(spark)
 
     def seen(self, column: str | None, frame: "DataFrame") -> "DataFrame":
         """Count on the way what a query reads window by window; `column` tells the windows."""
-        if self._observed is not None:
-            return self._observed.see(frame, lambda rows: self._metric(rows, column))
+        if self._counter is not None:
+            return self._counter.see(frame, lambda rows: self._metric(rows, column))
         if column is None or self._counting != "reads":
             return frame
         frame, counts = count_by_window(frame, column, self._windows)
@@ -55,9 +56,9 @@ class ReadCounts:
         self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
     ) -> "tuple[str, Mapping[str, DataFrame]]":
         """Return a query, and what it may read, so that its own filters come before the counts."""
-        if self._observed is None:
+        if self._counter is None:
             return sql, frames
-        return self._observed.narrowed(sql, values, frames)
+        return self._counter.narrowed(sql, values, frames)
 
     def divided(
         self, staged: tuple[StagedRows, ...], made: "DataFrame", keeper: Store
@@ -66,9 +67,10 @@ class ReadCounts:
 
         `made` is the frame whose rows `keeper` has staged.
         """
-        if self._observed is not None:
+        if self._counter is not None:
             # What is no single query, as a write to a database, tells a part of it.
-            seen = self._observed.found(made) if keeper.stages_in_one_query else None
+            rows = [each.rows for each in staged]
+            seen = self._counter.found(made, rows) if keeper.stages_in_one_query else None
             return staged if seen is None else self._by_observation(staged, seen)
         query = staged[0].query
         total = None if query is None else query.source

@@ -20,7 +20,7 @@ from logdriven_dagster.engine.sources.files.records import (
     record_options,
     tolerated,
 )
-from logdriven_dagster.engine.sources.files.schemas import columns_differ
+from logdriven_dagster.engine.sources.files.schemas import columns_differ, refuse_other_columns
 from logdriven_dagster.engine.sources.known_sources import Fingerprint, Key, fingerprint
 from logdriven_dagster.engine.sources.readers import Reader, Reading
 from logdriven_dagster.engine.spark.modes import mode_of
@@ -58,6 +58,8 @@ class TypedFilesReader(FilesReader):
     """The reader of Parquet and ORC files."""
 
     def whole(self, reading: Reading, source: FileSource) -> "DataFrame":
+        if not mode_of(reading.spark).converts_files:
+            return _unconverted(reading, source)
         if found := _local_files(reading, source):
             names = columns_of_ddl(source.columns).fieldNames() if source.columns else ()
             if reading.table.missing_columns == "allow" or columns_differ(
@@ -106,6 +108,17 @@ class RecordsReader(FilesReader):
 
     def _files(self, reading: Reading, source: RecordsSource) -> list[str]:
         return mode_of(reading.spark).input_files(self.whole(reading, source))
+
+
+def _unconverted(reading: Reading, source: FileSource) -> "DataFrame":
+    """Return the rows of files which all have the very columns that the source declares.
+
+    One list of the files serves all queries of the window.
+    """
+    reader = reading.spark.read.format(source.type).schema(str(source.columns))
+    files = mode_of(reading.spark).input_files(reader.load(known_as(reading, source).path))
+    refuse_other_columns(files, columns_of_ddl(str(source.columns)))
+    return reader.load(files)
 
 
 def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:

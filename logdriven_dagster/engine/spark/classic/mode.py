@@ -8,12 +8,11 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.classic.java_values import python_value
 from logdriven_dagster.engine.spark.classic.metrics import query_plan
-from logdriven_dagster.engine.spark.mode import Mark
+from logdriven_dagster.engine.spark.mode import CountedReads, Mark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
-    from logdriven_dagster.engine.spark.connect.observed_reads import ObservedReads
     from logdriven_dagster.engine.spark.query_plans import QueryPlan
 
 _MODIFIABLE: dict[str, bool] = {}
@@ -24,6 +23,9 @@ class ClassicMode:
     """The mode of a classic session, which is reached through Py4J."""
 
     lists_files = True
+    divides_files = True
+    tells_files = True
+    converts_files = True
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:  # noqa: ARG002 - as SparkMode has it
         """JDBC drivers take times without a zone to be in the JVM's, whatever the session says."""
@@ -61,7 +63,7 @@ class ClassicMode:
     def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
         return query_plan(spark, mark)
 
-    def observed_reads(self, spark: "SparkSession") -> "ObservedReads | None":  # noqa: ARG002 - as SparkMode has it
+    def counted_reads(self, spark: "SparkSession") -> "CountedReads | None":  # noqa: ARG002 - as SparkMode has it
         """None: Spark's status store tells the plan of each query."""
         return None
 
@@ -81,6 +83,9 @@ class ClassicMode:
         """Name the files that a frame reads, in one call, not one for each as PySpark does."""
         found: list[str] = python_value(internals.java_frame(frame).inputFiles())
         return found
+
+    def view_name(self, name: str) -> str:
+        return f"`{name}`"
 
     def query(
         self,

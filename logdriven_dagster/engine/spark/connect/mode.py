@@ -16,13 +16,12 @@ from logdriven_dagster.engine.spark.connect.metrics import (
     query_plan,
     tells_plans,
 )
-from logdriven_dagster.engine.spark.mode import Mark
+from logdriven_dagster.engine.spark.mode import CountedReads, Mark
 from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
-    from logdriven_dagster.engine.spark.connect.observed_reads import ObservedReads
     from logdriven_dagster.engine.spark.query_plans import QueryPlan
 
 _SIZE = re.compile(r"sizeInBytes=([\d.E+]+) (B|KiB|MiB|GiB|TiB|PiB|EiB)")
@@ -40,6 +39,9 @@ class ConnectMode:
     """The mode of a Spark Connect session, which is reached through PySpark's Connect client."""
 
     lists_files = False
+    divides_files = True
+    tells_files = True
+    converts_files = True
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:
         """UsageError for a foreign server that would misread the times of the databases."""
@@ -86,7 +88,7 @@ class ConnectMode:
     def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":
         return query_plan(spark, mark.tag)
 
-    def observed_reads(self, spark: "SparkSession") -> "ObservedReads | None":
+    def counted_reads(self, spark: "SparkSession") -> "CountedReads | None":
         from logdriven_dagster.engine.spark.connect.observed_reads import ObservedReads
 
         return None if tells_plans(spark) else ObservedReads(spark)
@@ -96,7 +98,10 @@ class ConnectMode:
         return None
 
     def input_files(self, frame: "DataFrame") -> list[str]:
-        return frame.inputFiles()
+        return list(frame.inputFiles())
+
+    def view_name(self, name: str) -> str:
+        return f"`{name}`"
 
     def query(
         self,

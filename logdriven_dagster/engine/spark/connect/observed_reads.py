@@ -5,7 +5,7 @@ table is moved below its `observe`: Spark would not do it, and would read all of
 """
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.sql.own_filters import TableUse, reads_whole, table_uses
@@ -55,11 +55,14 @@ class ObservedReads:
             sql = f"{sql[: use.start]}`{name}`{alias}{sql[use.end :]}"
         return sql, {**frames, **own}
 
-    def found(self, frame: "DataFrame") -> list[Mapping[str, Any]] | None:
+    def found(
+        self, frame: "DataFrame", written: Sequence[int | None]
+    ) -> list[Mapping[str, Any]] | None:
         """What was counted of each source of a frame that a query has written; None if not of all.
 
         Nobody tells what Spark never had to read from what a server has not told in time.
         """
+        _ = written
         client: Any = self._spark.client
         if not self._is_counted(plan(frame).to_proto(client).root):
             return None

@@ -1,0 +1,231 @@
+"""What of a project Sail is not proven to do as Spark does it; see docs/sail.md.
+
+Everything that is not on a list here, or in `config.sql.proven`, is refused before anything runs.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from logdriven_dagster.config.checking.project import ValidConfigs
+from logdriven_dagster.config.locations import is_remote
+from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob
+from logdriven_dagster.config.models.project import ProjectConfig
+from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.config.properties import query_of
+from logdriven_dagster.config.sql.proven import STORED
+from logdriven_dagster.config.sql.proven_casts import UnprovenError, type_named
+from logdriven_dagster.config.sql.proven_queries import Columns, safe_query
+from logdriven_dagster.config.sql.references import UnreadableSqlError
+from logdriven_dagster.config.yaml.documents import Document, Location
+from logdriven_dagster.errors import ConfigError
+
+SOURCES: Final[Mapping[str, frozenset[str]]] = {
+    "parquet": frozenset({"type", "path", "columns", "window_column"}),
+}
+"""Type of source → the fields that may be given."""
+
+TARGETS: Final[Mapping[str, frozenset[str]]] = {
+    "iceberg": frozenset({"type", "mode", "window_column", "name", "existing_rows"}),
+    "parquet": frozenset({"type", "mode", "window_column", "path", "existing_rows"}),
+}
+MODES: Final = ("append", "overwrite_window", "overwrite")
+WINDOW_COLUMNS: Final = {"source": ("timestamp",), "target": ("timestamp", "date")}
+STEP: Final = frozenset(
+    {"step", "source", "sql", "sql_file", "target", "max_rows", "on_empty", "can_recover"}
+)
+"""Fields of a step that may be given."""
+
+ZONES: Final = ("UTC", "Etc/UTC")
+SETTINGS: Final = frozenset(
+    {
+        "spark.sql.session.timeZone",
+        "spark.sql.shuffle.partitions",
+        "spark.sql.parquet.outputTimestampType",
+    }
+)
+"""Settings of Spark's SQL that change no row; those of its JVM mean nothing to Sail."""
+
+_FIX = "write it otherwise, or run the project on Spark (spark.engine: spark)"
+_BOUND = re.compile(r":data_range_(?:start|end)\b")
+_COLUMN = re.compile(
+    r"`?(\w+)`?\s*:?\s+([a-z]+(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?)", re.IGNORECASE
+)
+_ALIASES = {"integer": "int", "long": "bigint", "bool": "boolean", "numeric": "decimal"}
+
+
+def unproven(
+    main: Document,
+    config: ProjectConfig,
+    tables: ValidConfigs[TableConfig],
+    jobs: ValidConfigs[JobConfig],
+) -> Iterator[ConfigError]:
+    """Yield what a project that runs on Sail uses and that is not proven there."""
+    if config.spark.engine != "sail":
+        return
+    yield from _unproven_project(main, config)
+    for name, table in tables.items.items():
+        document = tables.origins[name]
+        folder, variables = document.path.parent, config.variables
+        queries = {step.step: query_of(table, step, folder, variables) for step in table.steps}
+        yield from _unproven_table(table, document, queries)
+
+    for name, job in jobs.items.items():
+        if isinstance(job, MaintenanceJob):
+            yield from _unproven_upkeep(job, jobs.origins[name])
+
+
+def _unproven_upkeep(job: MaintenanceJob, document: Document) -> Iterator[ConfigError]:
+    """Yield the steps that Spark does, for which a run on Sail has none."""
+    for n, step in enumerate(job.steps):
+        if step.sql is not None and step.connection is None:
+            yield _unproven(document, ("steps", n, "sql"), "a statement without a connection")
+        if step.python is not None:
+            yield _unproven(document, ("steps", n, "python"), "a Python function")
+        if step.upkeep == "compact_files":
+            yield _unproven(document, ("steps", n, "upkeep"), "compact_files")
+
+
+def _unproven_project(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
+    spark = config.spark
+    if str(config.timezone) not in ZONES:
+        problem = f"times of {config.timezone} are not proven on Sail"
+        yield document.error(("timezone",), problem, "UTC is")
+    if spark.remote != "classic":
+        problem = "Sail has a server of its own"
+        yield document.error(("spark", "remote"), problem, "remove remote, or engine: sail")
+    for name in sorted(spark.config):
+        if name.startswith("spark.sql.") and name not in SETTINGS:
+            yield _unproven(document, ("spark", "config"), f"the setting {name}")
+    if is_remote(config.warehouse):
+        yield _unproven(document, ("warehouse",), "an object store")
+
+
+def _unproven_table(
+    table: TableConfig, document: Document, queries: Mapping[str, str | None]
+) -> Iterator[ConfigError]:
+    if table.incremental_type != "time_window":
+        what = f"incremental_type: {table.incremental_type}"
+        yield _unproven(document, ("incremental_type",), what)
+    if table.batch_size != 1:
+        yield _unproven(document, ("batch_size",), "several windows in one pass")
+    if table.missing_columns != "refuse":
+        yield _unproven(document, ("missing_columns",), "missing_columns: allow")
+    if table.checks:
+        yield _unproven(document, ("checks",), "a check's query")
+    if any(dependency.read != "none" for dependency in table.managed_dependencies):
+        yield _unproven(document, ("depends_on",), "reading another table")
+    for n, step in enumerate(table.steps):
+        place = ("steps", n)
+        found = list(_unproven_fields(step, document, place))
+        yield from found
+        if not found:
+            yield from _unproven_rows(step, document, place, queries[step.step])
+
+
+def _unproven_fields(
+    step: StepConfig, document: Document, place: Location
+) -> Iterator[ConfigError]:
+    for name in sorted(step.model_fields_set - STEP):
+        if getattr(step, name) != type(step).model_fields[name].get_default(
+            call_default_factory=True
+        ):
+            yield _unproven(document, (*place, name), name)
+    if step.source is None:
+        yield _unproven(document, place, "a step without a source")
+    else:
+        yield from _unproven_part(step.source, SOURCES, document, (*place, "source"))
+    if step.target is None:
+        yield _unproven(document, place, "a step without a target")
+    else:
+        yield from _unproven_part(step.target, TARGETS, document, (*place, "target"))
+        if step.target.type in TARGETS and step.target.mode not in MODES:
+            what = f"mode: {step.target.mode}"
+            yield _unproven(document, (*place, "target", "mode"), what)
+
+
+def _unproven_part(
+    part: Source | Target,
+    proven: Mapping[str, frozenset[str]],
+    document: Document,
+    place: Location,
+) -> Iterator[ConfigError]:
+    known = proven.get(part.type)
+    kind = place[-1]
+    if known is None:
+        yield _unproven(document, (*place, "type"), f"a {kind} of type {part.type}")
+        return
+    for name in sorted(part.model_fields_set - known):
+        if getattr(part, name):
+            yield _unproven(document, (*place, name), f"{name} of a {kind} of type {part.type}")
+    path: Any = getattr(part, "path", None)
+    if path is not None and (is_remote(path) or set(path) & set("*?[]{}\\")):
+        what = f"the path {path} of a {kind}; one file or folder of this machine is"
+        yield _unproven(document, (*place, "path"), what)
+    if getattr(part, "existing_rows", "refuse") != "refuse":
+        yield _unproven(document, (*place, "existing_rows"), "rows of others beside ours")
+
+
+def _unproven_rows(
+    step: StepConfig, document: Document, place: Location, sql: str | None
+) -> Iterator[ConfigError]:
+    """Yield what of the types of a step and of its query is not proven."""
+    assert step.source is not None
+    assert step.target is not None
+    where: Location = (*place, "source", "columns")
+    try:
+        columns = declared_columns(getattr(step.source, "columns", None))
+        where = (*place, "source", "window_column")
+        _refuse_window_column(step.source.window_column, columns, "source")
+        if sql is not None:
+            where = (*place, "sql_file" if step.sql_file else "sql")
+            columns = safe_query(with_moments(sql), {"source": columns}).columns
+        where = (*place, "target", "window_column")
+        _refuse_window_column(step.target.window_column, columns, "target")
+    except UnprovenError as error:
+        yield _unproven(document, where, str(error))
+    except UnreadableSqlError as error:
+        yield document.error(where, f"cannot read this query: {error}")
+
+
+def declared_columns(ddl: str | None) -> Columns:
+    """Return the columns of a source; UnprovenError for other types, or if they are not given."""
+    if ddl is None:
+        raise UnprovenError("a source without columns, whose types nobody knows,")
+    columns = {}
+    for part in re.split(r",(?![^(]*\))", ddl):
+        found = _COLUMN.fullmatch(part.strip())
+        if found is None:
+            raise UnprovenError(f"the column {part.strip()}")
+        kind = re.sub(r"\s", "", found[2].lower())
+        head, bracket, rest = kind.partition("(")
+        kind = _ALIASES.get(head, head) + bracket + rest
+        if re.fullmatch(r"decimal\(\d+\)", kind):
+            kind = f"{kind[:-1]},0)"
+        columns[found[1]] = type_named("decimal(10,0)" if kind == "decimal" else kind)
+        if columns[found[1]].kind not in STORED:
+            raise UnprovenError(f"a column of type {kind}")
+    return columns
+
+
+def with_moments(sql: str) -> str:
+    """Return a query with moments in the place of the bounds of its window."""
+    return _BOUND.sub("TIMESTAMP '2024-01-01 00:00:00Z'", sql)
+
+
+def _refuse_window_column(name: str | None, columns: Columns, kind: str) -> None:
+    if name is None:
+        return
+    found = columns.get(name)
+    if found is None:
+        raise UnprovenError(f"a window_column {name} that no column has in these letters")
+    if found.kind not in WINDOW_COLUMNS[kind]:
+        raise UnprovenError(f"a window_column of type {found}")
+
+
+def _unproven(document: Document, place: Location, what: str) -> ConfigError:
+    problem = f"{what} is not proven to be on Sail what it is on Spark"
+    return document.error(place, problem.replace(", is", " is"), _FIX)

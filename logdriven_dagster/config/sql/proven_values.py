@@ -1,0 +1,321 @@
+"""Values in a query for Sail: their types, and the same values where nothing overflows in silence.
+
+Sail wraps whole numbers around and makes NULL of decimals that do not fit. So whole numbers are
+computed as decimals and cast back, and a cast of a decimal raises what does not fit.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from logdriven_dagster.config.sql.proven import (
+    CASTS,
+    COMPARED,
+    MOST_DIGITS,
+    MOST_SUMMED_DIGITS,
+    ORDERED,
+    WHOLE,
+    Type,
+)
+from logdriven_dagster.config.sql.proven_casts import (
+    BIGINT,
+    BOOLEAN,
+    INT,
+    STRING,
+    VOID,
+    UnprovenError,
+    as_decimal,
+    constant,
+    paren,
+    plain_cast,
+    safe_cast,
+    type_written,
+    whole_number,
+)
+
+Column = Callable[[exp.Column], Type]
+"""Returns the type of a column where it is named."""
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
+_ARITHMETIC: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+_AGGREGATES = (exp.Count, exp.Sum, exp.Min, exp.Max)
+
+
+def is_aggregate(node: exp.Expression) -> bool:
+    """Whether a value is computed from groups of rows."""
+    return node.find(*_AGGREGATES) is not None
+
+
+class Values:
+    """The values of one SELECT. Each node is typed, and replaced by a safe one, from the inside."""
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+
+    def typed(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        """Return a value's type and its safe form; UnprovenError names what is not on the list."""
+        rule = _RULES.get(type(node))
+        if rule is None:
+            raise UnprovenError(_name(node))
+        return rule(self, node)
+
+    def condition(self, node: exp.Expression) -> exp.Expression:
+        """Return the safe form of a condition."""
+        kind, safe = self.typed(node)
+        if kind.kind not in ("boolean", "void"):
+            raise UnprovenError(f"{kind} as a condition")
+        return safe
+
+    def _all(self, nodes: Sequence[exp.Expression]) -> tuple[list[Type], list[exp.Expression]]:
+        pairs = [self.typed(node) for node in nodes]
+        return [kind for kind, _ in pairs], [safe for _, safe in pairs]
+
+    def _of_column(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        assert isinstance(node, exp.Column)
+        return self._column(node), node
+
+    def _literal(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        text = str(node.this)
+        if node.args["is_string"]:
+            return STRING, node
+        if re.fullmatch(r"\d+", text) and int(text) < 2**63:
+            return (INT if int(text) < 2**31 else BIGINT), node
+        if re.fullmatch(r"\d+\.\d+", text) and len(text) <= MOST_DIGITS:
+            whole, fraction = text.split(".")
+            digits = len(whole.lstrip("0")) + len(fraction)
+            return Type("decimal", max(digits, len(fraction), 1), len(fraction)), node
+        raise UnprovenError(f"the number {text}")
+
+    def _negative(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        if not isinstance(node.this, exp.Literal):
+            raise UnprovenError("the minus of anything but a number")
+        kind, safe = self._literal(node.this)
+        return kind, exp.Neg(this=safe)
+
+    def _paren(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        kind, safe = self.typed(node.this)
+        return kind, exp.Paren(this=safe)
+
+    def _cast(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        goal = type_written(node.args["to"])
+        if isinstance(node.this, exp.Literal) and node.this.is_string and goal != STRING:
+            return goal, constant(node.this.name, goal, node)
+        kind, safe = self.typed(node.this)
+        if (kind.kind, goal.kind) not in CASTS:
+            raise UnprovenError(f"CAST of {kind} to {goal.kind}")
+        return goal, safe_cast(safe, kind, goal)
+
+    def _compared(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        (left, right), safe = self._all([node.this, node.expression])
+        _refuse_unlike(left, right, _name(node))
+        return BOOLEAN, paren(type(node)(this=paren(safe[0]), expression=paren(safe[1])))
+
+    def _between(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        if node.args.get("symmetric"):
+            raise UnprovenError("BETWEEN SYMMETRIC")
+        kinds, safe = self._all([node.this, node.args["low"], node.args["high"]])
+        for other in kinds[1:]:
+            _refuse_unlike(kinds[0], other, "BETWEEN")
+        value, low, high = map(paren, safe)
+        return BOOLEAN, paren(exp.Between(this=value, low=low, high=high))
+
+    def _in(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        if not node.expressions or node.args.get("query"):
+            raise UnprovenError("IN of a query")
+        kinds, safe = self._all([node.this, *node.expressions])
+        for other in kinds[1:]:
+            _refuse_unlike(kinds[0], other, "IN")
+        return BOOLEAN, paren(exp.In(this=paren(safe[0]), expressions=safe[1:]))
+
+    def _is_null(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        if not isinstance(node.expression, exp.Null):
+            raise UnprovenError("IS of anything but NULL")
+        _, safe = self.typed(node.this)
+        return BOOLEAN, paren(exp.Is(this=paren(safe), expression=exp.Null()))
+
+    def _logical(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        left, right = self.condition(node.this), self.condition(node.expression)
+        return BOOLEAN, paren(type(node)(this=left, expression=right))
+
+    def _not(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        return BOOLEAN, paren(exp.Not(this=paren(self.condition(node.this))))
+
+    def _arithmetic(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        sign = _ARITHMETIC[type(node)]
+        (left, right), (one, other) = self._all([node.this, node.expression])
+        if {left.kind, right.kind} <= set(WHOLE):
+            goal = BIGINT if BIGINT in (left, right) else INT
+            # 38 digits hold the product of any two: 19 digits each.
+            room = Type("decimal", 19, 0)
+            made = type(node)(this=plain_cast(one, room), expression=plain_cast(other, room))
+            return goal, whole_number(made, goal)
+        if not {left.kind, right.kind} <= {*WHOLE, "decimal"}:
+            raise UnprovenError(f"{left} {sign} {right}")
+        for each in (node.this, node.expression):
+            if isinstance(each.unnest(), exp.Literal | exp.Neg) and "." not in each.sql():
+                raise UnprovenError(
+                    f"a decimal {sign} {each.sql()}, whose digits Spark counts; write "
+                    f"CAST({each.sql()} AS DECIMAL({len(each.name) or 1}, 0))"
+                )
+        goal = _decimal_result(sign, as_decimal(left), as_decimal(right))
+        made = type(node)(this=paren(one), expression=paren(other))
+        return goal, paren(made)
+
+    def _case(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        if node.this is not None:
+            raise UnprovenError("CASE of a value; write CASE WHEN with a condition")
+        conditions = [self.condition(each.this) for each in node.args["ifs"]]
+        default = node.args.get("default") or exp.Null()
+        results = [each.args["true"] for each in node.args["ifs"]]
+        kinds, safe = self._all([*results, default])
+        *branches, otherwise = safe
+        pairs = zip(conditions, branches, strict=True)
+        ifs = [exp.If(this=when, true=then) for when, then in pairs]
+        return _alike(kinds, "CASE"), exp.Case(ifs=ifs, default=otherwise)
+
+    def _if(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        condition = self.condition(node.this)
+        kinds, (yes, no) = self._all([node.args["true"], node.args.get("false") or exp.Null()])
+        made = exp.Case(ifs=[exp.If(this=condition, true=yes)], default=no)
+        return _alike(kinds, "IF"), made
+
+    def _coalesce(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        kinds, safe = self._all([node.this, *node.expressions])
+        return _alike(kinds, "coalesce"), exp.Coalesce(this=safe[0], expressions=safe[1:])
+
+    def _text(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        kind, safe = self.typed(node.this)
+        _refuse_other(kind, "string", node)
+        goal = INT if isinstance(node, exp.Length) else STRING
+        return goal, type(node)(this=safe)
+
+    def _concat(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        parts = [node.this, node.expression] if isinstance(node, exp.DPipe) else node.expressions
+        kinds, safe = self._all(parts)
+        for kind in kinds:
+            _refuse_other(kind, "string", node)
+        return STRING, exp.Concat(expressions=safe, safe=True, coalesce=False)
+
+    def _of_date(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        inner = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
+        kind, safe = self.typed(inner)
+        _refuse_other(kind, "date", node)
+        return INT, exp.Anonymous(this=node.key, expressions=[safe])
+
+    def _count(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        if node.expressions:
+            raise UnprovenError("count of several values")
+        if isinstance(node.this, exp.Star):
+            return BIGINT, exp.Count(this=exp.Star())
+        if isinstance(node.this, exp.Distinct):
+            if len(node.this.expressions) != 1:
+                raise UnprovenError("count(DISTINCT) of several values")
+            kind, safe = self.typed(node.this.expressions[0])
+            if kind.kind not in COMPARED:
+                raise UnprovenError(f"count(DISTINCT) of {kind}")
+            return BIGINT, exp.Count(this=exp.Distinct(expressions=[safe]))
+        _, safe = self.typed(node.this)
+        return BIGINT, exp.Count(this=safe)
+
+    def _sum(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        if isinstance(node.this, exp.Distinct):
+            raise UnprovenError("sum(DISTINCT)")
+        kind, safe = self.typed(node.this)
+        if kind.kind in WHOLE:
+            summed = exp.Sum(this=plain_cast(safe, Type("decimal", MOST_SUMMED_DIGITS, 0)))
+            return BIGINT, whole_number(summed, BIGINT)
+        if kind.kind != "decimal" or kind.precision > MOST_SUMMED_DIGITS:
+            raise UnprovenError(f"sum of {kind}")
+        return Type("decimal", kind.precision + 10, kind.scale), exp.Sum(this=safe)
+
+    def _extreme(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
+        if node.expressions:
+            raise UnprovenError(f"{node.key} of several values")
+        kind, safe = self.typed(node.this)
+        if kind.kind not in ORDERED:
+            raise UnprovenError(f"{node.key} of {kind}")
+        return kind, type(node)(this=safe)
+
+
+_Rule = Callable[[Values, exp.Expression], tuple[Type, exp.Expression]]
+# ruff: noqa: SLF001 - the table of the class's own rules
+_RULES: dict[type, _Rule] = {
+    exp.Column: Values._of_column,
+    exp.Literal: Values._literal,
+    exp.Boolean: lambda _, node: (BOOLEAN, node),
+    exp.Null: lambda _, node: (VOID, node),
+    exp.Neg: Values._negative,
+    exp.Paren: Values._paren,
+    exp.Cast: Values._cast,
+    exp.TryCast: Values._cast,  # what sqlglot makes of Spark's CAST
+    **dict.fromkeys(_COMPARISONS, Values._compared),
+    exp.Between: Values._between,
+    exp.In: Values._in,
+    exp.Is: Values._is_null,
+    exp.And: Values._logical,
+    exp.Or: Values._logical,
+    exp.Not: Values._not,
+    **dict.fromkeys(_ARITHMETIC, Values._arithmetic),
+    exp.Case: Values._case,
+    exp.If: Values._if,
+    exp.Coalesce: Values._coalesce,
+    exp.Upper: Values._text,
+    exp.Lower: Values._text,
+    exp.Length: Values._text,
+    exp.Concat: Values._concat,
+    exp.DPipe: Values._concat,
+    exp.Year: Values._of_date,
+    exp.Month: Values._of_date,
+    exp.Day: Values._of_date,
+    exp.Count: Values._count,
+    exp.Sum: Values._sum,
+    exp.Min: Values._extreme,
+    exp.Max: Values._extreme,
+}
+
+
+def _decimal_result(sign: str, left: Type, right: Type) -> Type:
+    """Return the type of the result, by Spark's rules, where no digit is cut off."""
+    if sign == "*":
+        goal = Type("decimal", left.precision + right.precision + 1, left.scale + right.scale)
+    else:
+        scale = max(left.scale, right.scale)
+        digits = max(left.precision - left.scale, right.precision - right.scale)
+        goal = Type("decimal", digits + scale + 1, scale)
+    if goal.precision > MOST_DIGITS:
+        raise UnprovenError(f"{left} {sign} {right}, which may need more than {MOST_DIGITS} digits")
+    return goal
+
+
+def _refuse_unlike(left: Type, right: Type, what: str) -> None:
+    kinds = {left.kind, right.kind} - {"void"}
+    numbers = {*WHOLE, "decimal"}
+    if not kinds <= COMPARED or (len(kinds) > 1 and not kinds <= numbers):
+        raise UnprovenError(f"{what} of {left} and {right}")
+
+
+def _alike(kinds: Sequence[Type], what: str) -> Type:
+    """Return the type that all values have, which may be NULL."""
+    found = list(dict.fromkeys(kind for kind in kinds if kind != VOID))
+    if len(found) != 1:
+        shown = " and ".join(map(str, found)) or "NULL alone"
+        raise UnprovenError(f"{what} of {shown}")
+    return found[0]
+
+
+def _refuse_other(kind: Type, wanted: str, node: exp.Expression) -> None:
+    if kind.kind != wanted:
+        raise UnprovenError(f"{_name(node)} of {kind}")
+
+
+def _name(node: Any) -> str:
+    """Return what people call a part of a query."""
+    if isinstance(node, exp.Anonymous):
+        return f"the function {node.name}"
+    if isinstance(node, exp.Func):
+        return f"the function {node.sql_name().lower()}"
+    if isinstance(node, exp.Placeholder | exp.Parameter):
+        return f"the parameter {node.sql('spark')}"
+    return str(node.key).upper()

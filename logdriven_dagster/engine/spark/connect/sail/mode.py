@@ -1,0 +1,91 @@
+"""Sessions of Sail: those of Spark Connect, but for what its server does not have."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.spark.connect import internals
+from logdriven_dagster.engine.spark.connect.channels import CauseKeepingChannel
+from logdriven_dagster.engine.spark.connect.mode import ConnectMode
+from logdriven_dagster.engine.spark.connect.sail.queries import sail_query
+from logdriven_dagster.engine.spark.connect.sail.reads import SailReads
+from logdriven_dagster.engine.spark.connect.sail.server import SailServer
+from logdriven_dagster.engine.spark.mode import CountedReads, Mark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from logdriven_dagster.engine.spark.query_plans import QueryPlan
+
+
+_TRIES, _LONGEST_PAUSE_MILLISECONDS = 3, 300
+
+
+class SailChannel(CauseKeepingChannel):
+    """A way to a server of Sail, by which its sessions are known."""
+
+    def __init__(self, server: SailServer) -> None:
+        super().__init__(server.url)
+        self.server_name = server.name
+
+
+def is_sail(spark: "SparkSession") -> bool:
+    """Whether a session of Spark Connect is one of Sail."""
+    return isinstance(internals.channel_builder(spark), SailChannel)
+
+
+def impatient(session: "SparkSession") -> "SparkSession":
+    """Let the client give up a server of this machine soon, and return the session."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    client: Any = session.client
+    policy = DefaultPolicy(max_retries=_TRIES, max_backoff=_LONGEST_PAUSE_MILLISECONDS)
+    client.set_retry_policies([policy])
+    return session
+
+
+class SailMode(ConnectMode):
+    """The mode of a session of Sail. What is not proven there is refused before it is asked."""
+
+    divides_files = False
+    tells_files = False
+    converts_files = False
+
+    def adopt(self, spark: "SparkSession", project: Project) -> None:
+        """Accept the session: what is wrong with a project was found when it was loaded."""
+        _ = project
+        impatient(spark)
+
+    def new_session(self, spark: "SparkSession") -> "SparkSession":
+        return impatient(super().new_session(spark))
+
+    def application_id(self, spark: "SparkSession") -> str:
+        """Return engine, version and process: Sail has no names for applications."""
+        return str(internals.channel_builder(spark).server_name)
+
+    def query_plan(self, spark: "SparkSession", mark: Mark) -> "QueryPlan | None":  # noqa: ARG002 - as SparkMode has it
+        return None
+
+    def counted_reads(self, spark: "SparkSession") -> CountedReads:
+        return SailReads(spark)
+
+    def view_name(self, name: str) -> str:
+        """Return the name as it is: to Sail a backtick would be a part of it."""
+        return name
+
+    def query(
+        self,
+        spark: "SparkSession",
+        sql: str,
+        values: Mapping[str, Any],
+        frames: "Mapping[str, DataFrame]",
+    ) -> "DataFrame":
+        _ = values  # the list has no parameters
+        return sail_query(spark, sql, frames)
+
+    def estimated_bytes(self, frame: "DataFrame") -> int:
+        """Return the bytes of the files that the frame reads, which lie on this machine."""
+        places = (unquote(urlsplit(file).path) for file in self.input_files(frame))
+        return sum(Path(place).stat().st_size for place in places)

@@ -1,0 +1,31 @@
+"""The program of Sail's server: `python -I -S program.py FOLDER_OF_PYSAIL`.
+
+It sees no other package than that one, so that no version of theirs meets one of ours. It says on
+its standard output where it listens, and ends with its standard input: with whoever started it.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+
+def main(folder: Path) -> None:
+    """Serve until the standard input ends."""
+    spec = importlib.util.spec_from_file_location(
+        "pysail", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["pysail"] = package
+    spec.loader.exec_module(package)
+    server = importlib.import_module("pysail.spark").SparkConnectServer("127.0.0.1", 0)
+    server.start(background=True)
+    _, port = server.listening_address
+    print(package.__version__, port, flush=True)  # noqa: T201 - for the process that waits for it
+    sys.stdin.buffer.read()
+    server.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

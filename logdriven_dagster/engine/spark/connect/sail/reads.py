@@ -1,0 +1,60 @@
+"""How many rows the sources of a query delivered, on Sail, which tells no counts of a query.
+
+What a query makes row by row has as many rows as it read. Of others the rows are counted that its
+tables deliver behind their own conditions, in queries that read no more columns than those need.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.config.sql.own_filters import table_uses
+from logdriven_dagster.engine.spark.connect.sail.queries import columns_of, proven, sail_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+class SailReads:
+    """The frames of a window that count as read, and the query over them."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self._spark = spark
+        self._seen: dict[int, DataFrame] = {}
+        self._query: tuple[str, Mapping[str, DataFrame]] | None = None
+
+    def see(self, frame: "DataFrame", metric: "Callable[[DataFrame], Column]") -> "DataFrame":
+        """Return the frame, whose rows count."""
+        _ = metric
+        self._seen[id(frame)] = frame
+        return frame
+
+    def narrowed(
+        self, sql: str, values: Mapping[str, Any], frames: "Mapping[str, DataFrame]"
+    ) -> "tuple[str, Mapping[str, DataFrame]]":
+        """Return the query as it is: Sail itself moves conditions down to the tables."""
+        _ = values
+        self._query = sql, dict(frames)
+        return sql, frames
+
+    def found(
+        self, frame: "DataFrame", written: Sequence[int | None]
+    ) -> list[Mapping[str, Any]] | None:
+        """Return the count of each source; None if nobody knows how many rows were written."""
+        _ = frame
+        if self._query is None or self._is_projection(*self._query):
+            known = [rows for rows in written if rows is not None]
+            return [{"rows": sum(known)}] if len(known) == len(written) else None
+        sql, frames = self._query
+        counted = [name for name, read in frames.items() if id(read) in self._seen]
+        uses = table_uses(sql, counted, lambda name: frames[name].columns)
+        return [{"rows": self._count(frames[use.table], use.alias, use.condition)} for use in uses]
+
+    def _is_projection(self, sql: str, frames: "Mapping[str, DataFrame]") -> bool:
+        return proven(
+            sql, {name: columns_of(frame) for name, frame in frames.items()}
+        ).is_projection
+
+    def _count(self, frame: "DataFrame", alias: str, condition: str) -> int:
+        sql = f"SELECT count(*) AS n FROM counted AS `{alias}` WHERE {condition or 'true'}"  # noqa: S608 - the user's SQL
+        row = sail_query(self._spark, sql, {"counted": frame}).first()
+        return 0 if row is None else int(row["n"])

@@ -1,0 +1,153 @@
+"""What is not proven on Sail is refused when the project is loaded, by its name and place."""
+# ruff: noqa: E501 - whole messages, each in a line
+
+import pytest
+
+COLUMNS = "id BIGINT, at TIMESTAMP, name STRING, amount DECIMAL(12,2), x DOUBLE, i INT"
+TABLE = f"""\
+    table: ods.orders
+    period: 1 day
+    default_start: 2024-01-01
+    steps:
+      - step: load
+        source: {{type: parquet, path: orders, window_column: at, columns: "{COLUMNS}"}}
+        sql: SELECT id, name FROM source
+        target: {{type: iceberg}}
+"""
+SAIL = "project: p\ntimezone: UTC\nspark: {engine: sail}"
+QUERY = "SELECT id, name FROM source"
+
+
+@pytest.fixture
+def shop(folder):
+    folder.write("logdriven.yaml", SAIL)
+    folder.write("tables/orders.yaml", TABLE)
+    return folder
+
+
+def test_what_is_proven_is_loaded(shop):
+    assert "ods.orders" in shop.load().tables
+
+
+OF_TABLES = {
+    ("steps:", "batch_size: 5\n    steps:"): "batch_size: several windows in one pass",
+    ("steps:", "missing_columns: allow\n    steps:"): "missing_columns: missing_columns: allow",
+    ("steps:", "checks: [{check: c, sql: SELECT 1 AS one}]\n    steps:"): "checks: a check's query",
+    ("type: parquet", "type: orc"): "steps[0].source.type: a source of type orc",
+    (
+        "path: orders",
+        "path: 's3://b/orders'",
+    ): "steps[0].source.path: the path s3://b/orders of a source; one file or folder of this machine is",
+    (
+        "path: orders",
+        "path: 'o*.parquet'",
+    ): "steps[0].source.path: the path o*.parquet of a source; one file or folder of this machine is",
+    (
+        "path: orders",
+        "options: {mergeSchema: true}, path: orders",
+    ): "steps[0].source.options: options of a source of type parquet",
+    ("x DOUBLE", "x FLOAT"): "steps[0].source.columns: a column of type float",
+    (
+        f', columns: "{COLUMNS}"',
+        "",
+    ): "steps[0].source.columns: a source without columns, whose types nobody knows",
+    (
+        "window_column: at",
+        "window_column: id",
+    ): "steps[0].source.window_column: a window_column of type bigint",
+    ("{type: iceberg}", "{type: csv}"): "steps[0].target.type: a target of type csv",
+    (
+        "{type: iceberg}",
+        "{type: iceberg, mode: upsert, key: [id]}",
+    ): "steps[0].target.key: key of a target of type iceberg",
+    (
+        "{type: iceberg}",
+        "{type: iceberg, window_column: day}",
+    ): "steps[0].target.window_column: a window_column day that no column has in these letters",
+    (
+        "        target:",
+        "        quality: {columns: {id: [not_null]}}\n        target:",
+    ): "steps[0].quality: quality",
+    (
+        "        target:",
+        "        never_empty: true\n        target:",
+    ): "steps[0].never_empty: never_empty",
+}
+
+
+@pytest.mark.parametrize(("change", "problem"), OF_TABLES.items())
+def test_of_a_table(shop, change, problem):
+    shop.write("tables/orders.yaml", TABLE.replace(*change))
+    assert (
+        f": {problem} is not proven to be on Sail what it is on Spark"
+        in shop.mistakes().replace(", is", " is")
+    )
+
+
+OF_QUERIES = {
+    "SELECT id / 2 AS half FROM source": "DIV",
+    "SELECT id % 2 AS odd FROM source": "MOD",
+    "SELECT substring(name, 1, 2) AS s FROM source": "the function substring",
+    "SELECT reflect('a', 'b') AS s FROM source": "the function reflect",
+    "SELECT try_cast(name AS INT) AS i FROM source": "the function try_cast",
+    "SELECT CAST(name AS INT) AS i FROM source": "CAST of string to int",
+    "SELECT x = 1.5 AS same FROM source": "EQ of double and decimal(2,1)",
+    "SELECT max(x) AS x FROM source": "max of double",
+    "SELECT amount * 2 AS twice FROM source": "a decimal * 2, whose digits Spark counts; write CAST(2 AS DECIMAL(1, 0))",
+    "SELECT coalesce(i, 'x') AS i FROM source": "coalesce of int and string",
+    "SELECT id + 1 FROM source": "id + 1 without a name; write AS and one",
+    "SELECT ID FROM source": "the name ID, which no table has in these letters",
+    "SELECT id FROM source ORDER BY id": "ORDER",
+    "SELECT id FROM source LIMIT 1": "LIMIT",
+    "SELECT id, row_number() OVER (ORDER BY id) AS n FROM source": "WINDOW",
+    "SELECT id FROM source WHERE id IN (SELECT i FROM source)": "IN of a query",
+    "SELECT a.id FROM source a FULL JOIN source b ON a.id = b.id": "FULL JOIN, or one other than by ON",
+    "SELECT a.id FROM source a CROSS JOIN source b": "CROSS JOIN, or one other than by ON",
+    "SELECT id FROM source UNION SELECT i FROM source": "UNION other than UNION ALL",
+    "SELECT name, count(*) AS n FROM source": "name outside of GROUP BY",
+    "SELECT :job_id AS job FROM source": "the parameter :job_id",
+    "SELECT 1 AS one FROM range(5)": "the table range, whose columns are not known",
+}
+
+
+@pytest.mark.parametrize(("sql", "problem"), OF_QUERIES.items())
+def test_of_a_query(shop, sql, problem):
+    shop.write("tables/orders.yaml", TABLE.replace(QUERY, f'"{sql}"'))
+    found = shop.mistakes()
+    assert (
+        f"steps[0].sql: {problem} is not proven to be on Sail what it is on Spark; write it otherwise, or run the project on Spark (spark.engine: spark)"
+        in found
+    )
+
+
+OF_PROJECTS = {
+    ("UTC", "Europe/Berlin"): "timezone: times of Europe/Berlin are not proven on Sail",
+    ("sail}", "sail, remote: auto}"): "spark.remote: Sail has a server of its own",
+    (
+        "sail}",
+        "sail, config: {spark.sql.ansi.enabled: false}}",
+    ): "spark.config: the setting spark.sql.ansi.enabled is not proven",
+    ("project", "warehouse: 's3://bucket/w'\nproject"): "warehouse: an object store is not proven",
+}
+
+
+@pytest.mark.parametrize(("change", "problem"), OF_PROJECTS.items())
+def test_of_a_project(shop, change, problem):
+    shop.write("logdriven.yaml", SAIL.replace(*change))
+    assert problem in shop.mistakes()
+
+
+OF_UPKEEP = {
+    "sql: SELECT 1 AS one": "steps[0].sql: a statement without a connection",
+    "python: 'own:tidy'": "steps[0].python: a Python function",
+    "upkeep: compact_files": "steps[0].upkeep: compact_files",
+}
+
+
+@pytest.mark.parametrize(("step", "problem"), OF_UPKEEP.items())
+def test_of_maintenance(shop, step, problem):
+    shop.write(
+        "jobs/tidy.yaml",
+        f"job: tidy\ntype: maintenance\nsteps: [{{exec_order: 1, step: s, {step}}}]",
+    )
+    assert f"{problem} is not proven" in shop.mistakes()
