@@ -24,6 +24,11 @@ FIRST_DAY = date.fromisoformat(queries.FIRST_DAY)
 DAY_SECONDS = 86_400
 ROWS_OF_A_FILE = 500_000
 ROWS_OF_A_GROUP = 100_000
+COLUMNS = (
+    "order_id BIGINT, ordered_at TIMESTAMP, customer_id BIGINT, product STRING, country STRING, "
+    "amount DECIMAL(12,2), quantity INT, note STRING, from_web BOOLEAN"
+)
+"""The columns of the files, for those who have to be told."""
 COUNTRIES = ("DE", "US", "FR", "PL", "IT", "ES", "NL", "SE", "AT", "CH", "DK", "PT")
 
 

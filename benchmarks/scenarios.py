@@ -9,6 +9,7 @@ from benchmarks.settings import Scale
 _OURS = ("dagster", "dagster-batched", "logdriven", "logdriven-batched")
 _OTHERS = ("sqlmesh-batch-1", "sqlmesh", "dbt")
 _PLAIN = ("plain-loop", "plain-pass")
+_FILES = ("plain-loop", "logdriven", "logdriven-iceberg", "logdriven-sail-iceberg")
 _ONE_PROCESS = ("logdriven", "logdriven-warm")
 _TWO_WORKERS = ("logdriven-standalone", "logdriven-standalone-warm")
 
@@ -45,7 +46,14 @@ def _one_more(shape: Shape) -> int:
     return shape.days + 1
 
 
-_CATCHING_UP = (*_PLAIN, *_OTHERS, *_OURS, "logdriven-warm", "logdriven-parallel")
+_CATCHING_UP = (
+    *_PLAIN,
+    *_OTHERS,
+    *_OURS,
+    "logdriven-warm",
+    "logdriven-parallel",
+    "logdriven-sail",
+)
 _ALIKE = tuple(f"{name}-alike" for name in (*_PLAIN, *_OTHERS))
 _KNOWING = tuple(name for name in _CATCHING_UP if name not in _PLAIN)
 
@@ -63,12 +71,12 @@ COURSES = (
     Course(
         lambda scale: scale.year,
         "map",
-        (Stage("C", _zero, _days, (*_PLAIN, *_OTHERS, *_OURS)),),
+        (Stage("C", _zero, _days, (*_PLAIN, *_OTHERS, *_OURS, "logdriven-sail")),),
     ),
     Course(
         lambda scale: scale.small,
         "map",
-        (Stage("F files", _zero, _days, ("plain-loop", "logdriven", "logdriven-iceberg")),),
+        (Stage("F files", _zero, _days, _FILES),),
     ),
     Course(
         lambda scale: scale.small,

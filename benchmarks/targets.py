@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from benchmarks.figures import Spread, ratios
 from benchmarks.results import Results
@@ -9,25 +10,23 @@ from benchmarks.results import Results
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One contestant takes at most so many times as long as another one, or as the best of some."""
+    """One contestant takes at most so many times as much as another one, or as the best of some."""
 
     text: str
     scenario: str
     mine: str
     theirs: tuple[str, ...]
     at_most: float
+    figure: Literal["seconds", "peak_mb"] = "seconds"
 
     def measured(self, results: Results) -> Spread | None:
-        """The ratio, round by round; None if one of both has no times."""
+        """The ratio, round by round; None if one of both has no figures."""
         scenario = results.scenarios.get(self.scenario)
         if scenario is None or self.mine not in scenario.contestants:
             return None
-        mine = scenario.contestants[self.mine].seconds
-        others = [
-            scenario.contestants[name].seconds
-            for name in self.theirs
-            if name in scenario.contestants and scenario.contestants[name].seconds
-        ]
+        mine = getattr(scenario.contestants[self.mine], self.figure)
+        known = [scenario.contestants[name] for name in self.theirs if name in scenario.contestants]
+        others = [figures for each in known if (figures := getattr(each, self.figure))]
         if not mine or not others:
             return None
         return ratios(mine, _best(others))
@@ -98,6 +97,17 @@ TARGETS: tuple[Target | Limit, ...] = (
     Limit("a window on S3, less its requests, ≤ 1.2 × the local one", ("N", "ratio"), 1.2, "×"),
     Limit("a window told to OpenLineage ≤ 5 ms", ("O", "openlineage_ms"), 5, "ms"),
     Limit("a window as spans of OpenTelemetry ≤ 5 ms", ("O", "opentelemetry_ms"), 5, "ms"),
+    Target("Sail, one more day ≤ 0.2 × plain", "D", "logdriven-sail", ("plain-loop",), 0.2),
+    Target("Sail, 30 windows ≤ 0.2 × the plain loop", "A", "logdriven-sail", ("plain-loop",), 0.2),
+    Target("Sail, 365 windows ≤ 0.15 × the loop", "C", "logdriven-sail", ("plain-loop",), 0.15),
+    Target(
+        "Sail, memory ≤ a third of the plain loop's",
+        "A",
+        "logdriven-sail",
+        ("plain-loop",),
+        1 / 3,
+        "peak_mb",
+    ),
     Target("two workers ≤ 1.2 × local[2]", "I", "logdriven-standalone", ("logdriven",), 1.2),
     Target(
         "two workers ≤ 1.2 × local[2], warm servers",

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.data import FIRST_DAY, midnight
+from benchmarks.data import COLUMNS, FIRST_DAY, midnight
 from benchmarks.settings import SPARK, own_environment, own_python
 from benchmarks.tasks import Command, Contestant, Task, UnavailableError, Written, no_log
 
@@ -28,6 +28,8 @@ class Variant:
     """Fields of `spark:` in logdriven.yaml."""
     project: tuple[tuple[str, Any], ...] = ()
     """Fields of logdriven.yaml itself."""
+    source: tuple[tuple[str, Any], ...] = ()
+    """Fields of the source."""
     target: str = "parquet"
     warm: bool = False
     """Whether `logdriven spark start` has started a Spark Connect server before."""
@@ -48,7 +50,12 @@ def write_project(task: Task, variant: Variant) -> None:
     }
     step = {
         "step": "load",
-        "source": {"type": "parquet", "path": str(task.source), "window_column": "ordered_at"},
+        "source": {
+            "type": "parquet",
+            "path": str(task.source),
+            "window_column": "ordered_at",
+            **dict(variant.source),
+        },
         "sql": task.query("source", "true"),
         "target": _target(variant),
     }
@@ -179,6 +186,7 @@ def _contestant(
 _WINDOWWISE = Variant()
 _BATCHED = Variant(table=(("batch_size", "all"),))
 _WARM = Variant(spark=(("remote", "auto"),), warm=True)
+_SAIL = Variant(spark=(("engine", "sail"),), source=(("columns", COLUMNS),))
 _PARALLEL = Variant(table=(("ordered", False),), project=(("max_parallel", 2),))
 
 CONTESTANTS = {
@@ -189,6 +197,10 @@ CONTESTANTS = {
     "logdriven": _contestant("`logdriven run`", _WINDOWWISE),
     "logdriven-batched": _contestant("`logdriven run`, batch_size all", _BATCHED),
     "logdriven-warm": _contestant("`logdriven run`, warm Spark Connect server", _WARM),
+    "logdriven-sail": _contestant("`logdriven run` on Sail", _SAIL),
+    "logdriven-sail-iceberg": _contestant(
+        "`logdriven run` on Sail, Iceberg", replace(_SAIL, target="iceberg")
+    ),
     "logdriven-parallel": _contestant("`logdriven run`, two windows at once", _PARALLEL),
     "logdriven-iceberg": _contestant("`logdriven run`, Iceberg", Variant(target="iceberg")),
     "logdriven-jdbc": _contestant("`logdriven run`, PostgreSQL", Variant(target="jdbc")),

@@ -5,9 +5,11 @@ Everything that is not on a list here, or in `config.sql.proven`, is refused bef
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from logdriven_dagster.config.checking.project import ValidConfigs
+from logdriven_dagster.config.derived.running_order import running_order
 from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob
 from logdriven_dagster.config.models.project import ProjectConfig
@@ -67,11 +69,12 @@ def unproven(
     if config.spark.engine != "sail":
         return
     yield from _unproven_project(main, config)
-    for name, table in tables.items.items():
-        document = tables.origins[name]
+    known: dict[str, Columns] = {}
+    for name in running_order(tables.items):
+        table, document = tables.items[name], tables.origins[name]
         folder, variables = document.path.parent, config.variables
         queries = {step.step: query_of(table, step, folder, variables) for step in table.steps}
-        yield from _unproven_table(table, document, queries)
+        yield from _Table(table, document, queries, known).unproven()
 
     for name, job in jobs.items.items():
         if isinstance(job, MaintenanceJob):
@@ -104,26 +107,55 @@ def _unproven_project(document: Document, config: ProjectConfig) -> Iterator[Con
         yield _unproven(document, ("warehouse",), "an object store")
 
 
-def _unproven_table(
-    table: TableConfig, document: Document, queries: Mapping[str, str | None]
-) -> Iterator[ConfigError]:
-    if table.incremental_type != "time_window":
-        what = f"incremental_type: {table.incremental_type}"
-        yield _unproven(document, ("incremental_type",), what)
-    if table.batch_size != 1:
-        yield _unproven(document, ("batch_size",), "several windows in one pass")
-    if table.missing_columns != "refuse":
-        yield _unproven(document, ("missing_columns",), "missing_columns: allow")
-    if table.checks:
-        yield _unproven(document, ("checks",), "a check's query")
-    if any(dependency.read != "none" for dependency in table.managed_dependencies):
-        yield _unproven(document, ("depends_on",), "reading another table")
-    for n, step in enumerate(table.steps):
-        place = ("steps", n)
-        found = list(_unproven_fields(step, document, place))
-        yield from found
-        if not found:
-            yield from _unproven_rows(step, document, place, queries[step.step])
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table, the queries of its steps, and what is known of those that come before it."""
+
+    table: TableConfig
+    document: Document
+    queries: Mapping[str, str | None]
+    known: dict[str, Columns]
+    """Table → its columns; this one's are added."""
+
+    def unproven(self) -> Iterator[ConfigError]:
+        table, document = self.table, self.document
+        if table.incremental_type != "time_window":
+            what = f"incremental_type: {table.incremental_type}"
+            yield _unproven(document, ("incremental_type",), what)
+        if table.batch_size != 1:
+            yield _unproven(document, ("batch_size",), "several windows in one pass")
+        if table.missing_columns != "refuse":
+            yield _unproven(document, ("missing_columns",), "missing_columns: allow")
+        if table.checks:
+            yield _unproven(document, ("checks",), "a check's query")
+        for n, step in enumerate(table.steps):
+            place = ("steps", n)
+            found = list(_unproven_fields(step, document, place))
+            yield from found
+            if not found:
+                yield from self._of_rows(step, place)
+
+    def _of_rows(self, step: StepConfig, place: Location) -> Iterator[ConfigError]:
+        """Yield what of the types of a step and of its query is not proven."""
+        where: Location = (*place, "source", "columns")
+        try:
+            columns: Columns = {}
+            if step.source is not None:
+                columns = declared_columns(getattr(step.source, "columns", None))
+                where = (*place, "source", "window_column")
+                _refuse_window_column(step.source.window_column, columns, "source")
+            if (sql := self.queries[step.step]) is not None:
+                where = (*place, "sql_file" if step.sql_file else "sql")
+                tables = {**self.known, **({"source": columns} if step.source else {})}
+                columns = safe_query(with_moments(sql), tables).columns
+            where = (*place, "target", "window_column")
+            assert step.target is not None
+            _refuse_window_column(step.target.window_column, columns, "target")
+            self.known[self.table.table] = columns
+        except UnprovenError as error:
+            yield _unproven(self.document, where, str(error))
+        except UnreadableSqlError as error:
+            yield self.document.error(where, f"cannot read this query: {error}")
 
 
 def _unproven_fields(
@@ -134,9 +166,7 @@ def _unproven_fields(
             call_default_factory=True
         ):
             yield _unproven(document, (*place, name), name)
-    if step.source is None:
-        yield _unproven(document, place, "a step without a source")
-    else:
+    if step.source is not None:
         yield from _unproven_part(step.source, SOURCES, document, (*place, "source"))
     if step.target is None:
         yield _unproven(document, place, "a step without a target")
@@ -167,28 +197,6 @@ def _unproven_part(
         yield _unproven(document, (*place, "path"), what)
     if getattr(part, "existing_rows", "refuse") != "refuse":
         yield _unproven(document, (*place, "existing_rows"), "rows of others beside ours")
-
-
-def _unproven_rows(
-    step: StepConfig, document: Document, place: Location, sql: str | None
-) -> Iterator[ConfigError]:
-    """Yield what of the types of a step and of its query is not proven."""
-    assert step.source is not None
-    assert step.target is not None
-    where: Location = (*place, "source", "columns")
-    try:
-        columns = declared_columns(getattr(step.source, "columns", None))
-        where = (*place, "source", "window_column")
-        _refuse_window_column(step.source.window_column, columns, "source")
-        if sql is not None:
-            where = (*place, "sql_file" if step.sql_file else "sql")
-            columns = safe_query(with_moments(sql), {"source": columns}).columns
-        where = (*place, "target", "window_column")
-        _refuse_window_column(step.target.window_column, columns, "target")
-    except UnprovenError as error:
-        yield _unproven(document, where, str(error))
-    except UnreadableSqlError as error:
-        yield document.error(where, f"cannot read this query: {error}")
 
 
 def declared_columns(ddl: str | None) -> Columns:

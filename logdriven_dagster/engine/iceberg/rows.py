@@ -11,6 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.iceberg.columns import Columns, by_ids, by_names, without_ids
+from logdriven_dagster.engine.iceberg.names import name_of_table
 from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
@@ -40,11 +41,6 @@ def rows_of(
     with_files: bool = False,
 ) -> "DataFrame":
     """Return the rows of these files with the table's present columns, and FILE if asked for."""
-    if with_files and not mode_of(spark).tells_files:
-        raise TerminalStepError(
-            f"{'.'.join(table.name())}: files that hold rows of other windows, too, cannot be "
-            "written anew on Sail; use spark.engine: spark"
-        )
     if not tasks:
         return read_files(spark, "parquet", [], spark_schema(table.schema()))
     frames = list(_frames(spark, table, tasks, with_files=with_files))
@@ -57,6 +53,7 @@ def _frames(
     """A frame for each way to read files."""
     by_name = without_ids(table, (task.file.file_path for task in tasks))
     if len(by_name) < len(tasks):
+        _refuse_unless_told(spark, table)
         spark.conf.set(_BY_ID, "true")
     for columns_of, named in ((by_names, True), (by_ids, False)):
         group = [task for task in tasks if (task.file.file_path in by_name) is named]
@@ -70,8 +67,18 @@ def _frames(
                 if part is plain and columns.select is None and not with_files:
                     yield frame
                 else:
+                    _refuse_unless_told(spark, table)
                     frame, select = read(frame, columns, part, table)
                     yield frame.select(*select, *([FILE] if with_files else []))
+
+
+def _refuse_unless_told(spark: "SparkSession", table: "Table") -> None:
+    """TerminalStepError where rows do not tell their files, for a table that needs it."""
+    if not mode_of(spark).tells_files:
+        raise TerminalStepError(
+            f"{name_of_table(table)}: on Sail only files are read that hold rows of one window, "
+            "that windows wrote and of which no rows were deleted; use spark.engine: spark"
+        )
 
 
 def _sizes(tasks: "Sequence[FileScanTask]") -> dict[str, int]:

@@ -70,6 +70,8 @@ class SparkMode(Protocol):
     """Whether a row of a file tells which one it is of."""
     converts_files: bool
     """Whether values of files become others of the columns' types without loss, or fail."""
+    takes_lists: bool
+    """Whether a folder is read by the log of a streaming query in it; see `storage.file_lists`."""
 
     def adopt(self, spark: "SparkSession", project: "Project") -> None:
         """Make a session fit for a project's work; UsageError where it cannot be."""

@@ -1,7 +1,7 @@
 """A project's tables in one Spark application."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from functools import cached_property, reduce
 from threading import Lock
@@ -75,7 +75,7 @@ class Engine:
         few_rows = alone and self._few_rows.get(table, False)
         with (
             fresh_session(self._spark, self._project, few_rows=few_rows) as spark,
-            listing_files(spark, self._project, table, runs[0].job_id),
+            self._listing(spark, table, runs[0].job_id),
         ):
             context = self._context(spark, project or self._project)
             session = WindowSession(context, runs, self._read)
@@ -120,9 +120,16 @@ class Engine:
         with (
             step_errors(),
             fresh_session(self._spark, self._project) as spark,
-            listing_files(spark, self._project, run.table, run.job_id),
+            self._listing(spark, run.table, run.job_id),
         ):
             return count_rows(self._reading(spark, run), step, now, done)
+
+    def _listing(
+        self, spark: "SparkSession", table: str, job_id: int
+    ) -> AbstractContextManager[None]:
+        if not mode_of(spark).takes_lists:
+            return nullcontext()
+        return listing_files(spark, self._project, table, job_id)
 
     def _reading(self, spark: "SparkSession", run: WindowRun) -> Reading:
         return Reading(self._project, spark, run, self._open_catalog, self._sources)

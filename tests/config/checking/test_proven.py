@@ -151,3 +151,18 @@ def test_of_maintenance(shop, step, problem):
         f"job: tidy\ntype: maintenance\nsteps: [{{exec_order: 1, step: s, {step}}}]",
     )
     assert f"{problem} is not proven" in shop.mistakes()
+
+
+def test_a_table_is_read_whose_columns_are_known(shop):
+    reading = TABLE.replace("ods.orders", "dwh.sums").replace(
+        QUERY, "SELECT name, count(*) AS n FROM ods.orders GROUP BY name"
+    )
+    shop.write(
+        "tables/sums.yaml", reading.replace("period", "depends_on: [ods.orders]\n    period", 1)
+    )
+    assert "dwh.sums" in shop.load().tables
+    shop.write(
+        "tables/sums.yaml",
+        reading.replace("period", "depends_on: [ods.orders]\n    period", 1).replace("(*)", "(at)"),
+    )
+    assert "steps[0].sql: the name at, which no table has" in shop.mistakes()

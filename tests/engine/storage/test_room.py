@@ -22,6 +22,9 @@ ON_THIS_MACHINE = {
     "engine/spark/classic/class_sharing.py",
     "engine/spark/classic/java.py",
     "engine/spark/classic/launching.py",
+    "engine/spark/connect/sail/mode.py",  # source files
+    "engine/spark/connect/sail/program.py",
+    "engine/spark/connect/sail/server.py",
     "engine/spark/server/process.py",
     "engine/spark/server/state.py",
     "engine/spark/settings.py",

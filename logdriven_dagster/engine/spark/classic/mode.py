@@ -26,6 +26,7 @@ class ClassicMode:
     divides_files = True
     tells_files = True
     converts_files = True
+    takes_lists = True
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:  # noqa: ARG002 - as SparkMode has it
         """JDBC drivers take times without a zone to be in the JVM's, whatever the session says."""

@@ -42,6 +42,7 @@ class ConnectMode:
     divides_files = True
     tells_files = True
     converts_files = True
+    takes_lists = True
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:
         """UsageError for a foreign server that would misread the times of the databases."""

@@ -52,6 +52,7 @@ class SailMode(ConnectMode):
     divides_files = False
     tells_files = False
     converts_files = False
+    takes_lists = False
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:
         """Accept the session: what is wrong with a project was found when it was loaded."""
