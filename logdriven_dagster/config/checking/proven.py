@@ -15,6 +15,7 @@ from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob
 from logdriven_dagster.config.models.project import ProjectConfig
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.files import CsvSource
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.properties import query_of
@@ -27,6 +28,7 @@ from logdriven_dagster.errors import ConfigError
 
 SOURCES: Final[Mapping[str, frozenset[str]]] = {
     "parquet": frozenset({"type", "path", "columns", "window_column"}),
+    "csv": frozenset({"type", "path", "columns", "window_column", "header", "sep", "mode"}),
 }
 """Type of source → the fields that may be given."""
 
@@ -34,6 +36,7 @@ TARGETS: Final[Mapping[str, frozenset[str]]] = {
     "iceberg": frozenset({"type", "mode", "window_column", "name", "existing_rows"}),
     "parquet": frozenset({"type", "mode", "window_column", "path", "existing_rows"}),
 }
+SEPARATORS: Final = (",", ";", "|", "\t")
 MODES: Final = ("append", "overwrite_window", "overwrite")
 WINDOW_COLUMNS: Final = {"source": ("timestamp",), "target": ("timestamp", "date")}
 STEP: Final = frozenset(
@@ -105,6 +108,15 @@ def _unproven_project(document: Document, config: ProjectConfig) -> Iterator[Con
             yield _unproven(document, ("spark", "config"), f"the setting {name}")
     if is_remote(config.warehouse):
         yield _unproven(document, ("warehouse",), "an object store")
+
+
+def _unproven_csv(source: CsvSource, document: Document, place: Location) -> Iterator[ConfigError]:
+    if not source.header:
+        yield _unproven(document, (*place, "header"), "a CSV file without a header")
+    if source.sep not in SEPARATORS:
+        yield _unproven(document, (*place, "sep"), f"sep: {source.sep!r}")
+    if source.mode != "FAILFAST":
+        yield _unproven(document, (*place, "mode"), f"mode: {source.mode}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +203,8 @@ def _unproven_part(
     for name in sorted(part.model_fields_set - known):
         if getattr(part, name):
             yield _unproven(document, (*place, name), f"{name} of a {kind} of type {part.type}")
+    if isinstance(part, CsvSource):
+        yield from _unproven_csv(part, document, place)
     path: Any = getattr(part, "path", None)
     if path is not None and (is_remote(path) or set(path) & set("*?[]{}\\")):
         what = f"the path {path} of a {kind}; one file or folder of this machine is"

@@ -46,6 +46,17 @@ OF_TABLES = {
         "path: orders",
         "options: {mergeSchema: true}, path: orders",
     ): "steps[0].source.options: options of a source of type parquet",
+    ("type: parquet", "type: json"): "steps[0].source.type: a source of type json",
+    ("type: parquet", "type: csv"): "steps[0].source.header: a CSV file without a header",
+    ("type: parquet", "type: csv, header: true, sep: '::'"): "steps[0].source.sep: sep: '::'",
+    (
+        "type: parquet",
+        "type: csv, header: true, null_value: x",
+    ): "steps[0].source.null_value: null_value of a source of type csv",
+    (
+        "type: parquet",
+        "type: csv, header: true, mode: PERMISSIVE",
+    ): "steps[0].source.mode: mode: PERMISSIVE",
     ("x DOUBLE", "x FLOAT"): "steps[0].source.columns: a column of type float",
     (
         f', columns: "{COLUMNS}"',

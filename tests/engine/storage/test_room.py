@@ -17,6 +17,7 @@ ON_THIS_MACHINE = {
     "engine/quality/inspector.py",  # the folder of a table's code
     "engine/queries/transforms.py",  # the folder of a table's code
     "engine/sources/files/arrivals.py",  # names of source files, told from their paths
+    "engine/sources/files/plain_files.py",  # source files
     "engine/sources/files/schemas.py",  # names of source files
     "engine/sources/known_sources.py",  # source files
     "engine/spark/classic/class_sharing.py",

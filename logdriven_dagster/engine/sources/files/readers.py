@@ -4,6 +4,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.types.files import (
+    CsvSource,
     FileSource,
     FilesSource,
     RecordsSource,
@@ -11,6 +12,8 @@ from logdriven_dagster.config.models.types.files import (
 )
 from logdriven_dagster.engine.queries.rendering import render_path
 from logdriven_dagster.engine.sources.files.malformed import Suspect
+from logdriven_dagster.engine.sources.files.plain_csv import read_plain_csv
+from logdriven_dagster.engine.sources.files.plain_files import plain_files
 from logdriven_dagster.engine.sources.files.records import (
     UNDECODABLE,
     checked,
@@ -74,6 +77,8 @@ class RecordsReader(FilesReader):
     """Reads files of text, whose records may not be what they should be."""
 
     def whole(self, reading: Reading, source: RecordsSource) -> "DataFrame":
+        if isinstance(source, CsvSource) and not mode_of(reading.spark).converts_files:
+            return read_plain_csv(reading.spark, source, known_as(reading, source).path)
         columns = declared(source)
         if columns is None and not source.is_strict and not isinstance(source, TextSource):
             # Spark finds out about the columns, but gives the corrupt one only where it found some.
@@ -81,6 +86,8 @@ class RecordsReader(FilesReader):
         return load_files(reading, source, read_as(source, columns) if columns else None)
 
     def settled(self, reading: Reading, source: RecordsSource, frame: "DataFrame") -> "DataFrame":
+        if not mode_of(reading.spark).converts_files:
+            return frame  # of which every value was looked at when it was read
         if source.is_strict:
             path = known_as(reading, source).path
             trusted = reading.sources.are_trusted(UNDECODABLE, path, reading.run.files)
@@ -91,7 +98,7 @@ class RecordsReader(FilesReader):
 
     def may_pass(self, reading: Reading, source: RecordsSource, error: Exception) -> bool:
         """Whether what failed may succeed when tried again, as it was no error of the files."""
-        if not source.is_strict:
+        if not source.is_strict or not mode_of(reading.spark).converts_files:
             return False
         path = known_as(reading, source).path
         suspect = Suspect(
@@ -116,9 +123,9 @@ def _unconverted(reading: Reading, source: FileSource) -> "DataFrame":
     One list of the files serves all queries of the window.
     """
     reader = reading.spark.read.format(source.type).schema(str(source.columns))
-    files = mode_of(reading.spark).input_files(reader.load(known_as(reading, source).path))
+    files = plain_files(known_as(reading, source).path, source.type)
     refuse_other_columns(files, columns_of_ddl(str(source.columns)))
-    return reader.load(files)
+    return reader.load([file.as_uri() for file in files])
 
 
 def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.errors import TerminalStepError
@@ -38,17 +37,16 @@ def columns_differ(files: Fingerprint, form: str, columns: Iterable[str] = ()) -
     return len(set(known.values())) > 1
 
 
-def refuse_other_columns(files: Iterable[str], columns: "StructType") -> None:
+def refuse_other_columns(files: Iterable[Path], columns: "StructType") -> None:
     """TerminalStepError for a Parquet file that does not have these columns with these types.
 
     For an engine that would convert the values in silence.
     """
     from pyspark.sql.pandas.types import to_arrow_type
 
-    for file in files:
-        path = unquote(urlsplit(file).path)
-        stat = Path(path).stat()
-        found = _types(path, stat.st_size, stat.st_mtime_ns)
+    for path in files:
+        stat = path.stat()
+        found = _types(str(path), stat.st_size, stat.st_mtime_ns)
         for field in columns.fields:
             wanted = str(to_arrow_type(field.dataType, timezone="UTC"))
             if found.get(field.name) != wanted:

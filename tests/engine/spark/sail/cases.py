@@ -195,7 +195,7 @@ def queries() -> Iterator[tuple[str, Entry]]:
             ),
             ("aggregate", entry),
         )
-    for kind, name in product(proven.JOINS, _compared()):
+    for kind, name in product(proven.JOINS, [COLUMNS[each][0] for each in sorted(proven.COMPARED)]):
         yield (
             (
                 f"SELECT a.id, b.id AS other, b.s FROM pairs a {kind} JOIN pairs b "

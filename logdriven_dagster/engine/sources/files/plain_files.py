@@ -1,0 +1,65 @@
+"""The files of a source where the engine would find other ones than Spark, or read them otherwise.
+
+So they are found here: one file, or all of a folder without folders, with the ending of their type.
+What Spark passes over, as names that begin with `_` or `.`, is passed over; anything else that it
+may or may not read is refused.
+"""
+
+import codecs
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from logdriven_dagster.config.locations import as_path, location_of
+from logdriven_dagster.errors import TerminalStepError
+
+_CHUNK = 1 << 20
+_FIX = "which is not proven on Sail; run the project on Spark (spark.engine: spark)"
+_ODD = {'"': "a quote", "\x01": "the character 1", "\x00": "the character 0", "\ufdd0": "U+FDD0"}
+
+
+def plain_files(location: str, form: str) -> list[Path]:
+    """Return the files in the order of their names; TerminalStepError for any other content."""
+    path = Path(as_path(location_of(location)))
+    if not path.is_dir():
+        found = [path] if path.is_file() else []
+    else:
+        found = sorted(each for each in path.iterdir() if each.name[0] not in "._")
+    for each in found:
+        if each.is_dir() or each.suffix != f".{form}" or not each.stat().st_size:
+            what = "is a folder" if each.is_dir() else f"is empty, or its name ends not in .{form}"
+            raise TerminalStepError(f"{each} {what}, {_FIX}")
+    if not found:
+        raise TerminalStepError(f"there is no file {path}, nor one in a folder of this name")
+    return found
+
+
+def refuse_odd_texts(files: Sequence[Path], header: str) -> None:
+    """TerminalStepError for a CSV file with another header, quotes, or bytes that are not UTF-8."""
+    for file in files:
+        stat = file.stat()
+        if problem := _problem(str(file), stat.st_size, stat.st_mtime_ns, header):
+            raise TerminalStepError(f"{file}: {problem}")
+
+
+@lru_cache(maxsize=10_000)
+def _problem(path: str, _size: int, _changed: int, header: str) -> str | None:
+    """What is wrong with a file, looked at once for each version of it."""
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
+    first = True
+    with Path(path).open("rb") as stream:
+        try:
+            while chunk := stream.read(_CHUNK):
+                text = decoder.decode(chunk)
+                line = text.partition("\n")[0].removesuffix("\r")
+                if first and line != header:
+                    return f"its header is {line[:200]}, but the columns are {header}"
+                if odd := next((name for sign, name in _ODD.items() if sign in text), None):
+                    return f"it holds {odd}, {_FIX}"
+                if text.count("\r") != text.count("\r\n") and not text.endswith("\r"):
+                    return f"a carriage return stands within a line, {_FIX}"
+                first = False
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return "it holds bytes that cannot be decoded as UTF-8"
+    return None
