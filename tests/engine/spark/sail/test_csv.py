@@ -94,24 +94,17 @@ def test_what_is_not_of_plain_form_fails_its_window(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_of_others_is_refused(tmp_path: Path) -> None:
+def test_files_of_a_folder_are_those_of_spark_or_refused(tmp_path: Path) -> None:
     project(tmp_path, "sail")
-    for name, odd in (("ending", "b.txt"), ("folder", "day=1/b.csv")):
-        path = tmp_path / name / odd
+    for name, other in (("ending", "b.txt"), ("folder", "day=1/b.csv"), ("hidden", ".b.csv")):
+        path = tmp_path / name / other
         path.parent.mkdir(parents=True)
         for each in (path, tmp_path / name / "a.csv", tmp_path / name / "_hidden.csv"):
-            each.write_text("name\nx\n")
+            each.write_text(f"name\n{each.name}\n")
         table(tmp_path, name, "name STRING", path=name)
     run_on_sail(tmp_path, "run", "--now", "2024-01-02")
-    errors = log_of(tmp_path, "SELECT error FROM step_log ORDER BY job_id")
-    assert ["which is not proven on Sail" in each["error"] for each in errors] == [True, True]
-
-
-def test_hidden_files_are_passed_over(tmp_path: Path) -> None:
-    project(tmp_path, "sail")
-    (tmp_path / "rows").mkdir()
-    for name in ("a.csv", "_b.csv", ".c.csv"):
-        (tmp_path / "rows" / name).write_text(f"name\n{name}\n")
-    table(tmp_path, "rows", "name STRING", path="rows")
-    run_on_sail(tmp_path, "run", "--now", "2024-01-02")
-    assert [row["name"] for row in published(tmp_path, "csv.rows")] == ["a.csv"]
+    query = "SELECT error FROM step_log s JOIN job_log j USING (job_id) ORDER BY j.job_name"
+    ending, folder, _ = log_of(tmp_path, query)
+    for each in (ending, folder):
+        assert "which is not proven on Sail" in each["error"]
+    assert [row["name"] for row in published(tmp_path, "csv.hidden")] == ["a.csv"]
