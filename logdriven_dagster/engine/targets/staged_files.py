@@ -1,5 +1,6 @@
 """Rows staged as files, each window's in a folder of its own."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_PLAIN = re.compile(r"[A-Za-z0-9_./:=-]+")
 _SMALL_BYTES = 4 * 1024 * 1024
 
 
@@ -66,6 +68,12 @@ def stage_files(
     divided = _by_job(frame, runs) if several else frame
     given = {**(options or {}), **ONLY_COMMITTED}
     writer = divided.write.format(form).mode("append").options(**given)
+    if not mode_of(frame.sparkSession).tells_files and not _PLAIN.fullmatch(folder.location):
+        folder.remove()
+        raise TerminalStepError(
+            f"{runs[0].table}: Sail would write into another folder than {folder.location}, whose "
+            "path has odd characters; use letters and digits, or spark.engine: spark"
+        )
     by = [name for name in (JOB, PARTITION) if name in divided.columns]
     if by and not mode_of(frame.sparkSession).divides_files:
         raise TerminalStepError(

@@ -23,7 +23,9 @@ ON_THIS_MACHINE = {
     "engine/spark/classic/class_sharing.py",
     "engine/spark/classic/java.py",
     "engine/spark/classic/launching.py",
+    "engine/spark/connect/sail/found_files.py",  # source files
     "engine/spark/connect/sail/mode.py",  # source files
+    "engine/spark/connect/sail/reads.py",  # source files
     "engine/spark/connect/sail/program.py",
     "engine/spark/connect/sail/server.py",
     "engine/spark/server/process.py",

@@ -108,3 +108,13 @@ def test_files_of_a_folder_are_those_of_spark_or_refused(tmp_path: Path) -> None
     for each in (ending, folder):
         assert "which is not proven on Sail" in each["error"]
     assert [row["name"] for row in published(tmp_path, "csv.hidden")] == ["a.csv"]
+
+
+def test_odd_characters_in_a_path_fail_the_window(tmp_path: Path) -> None:
+    root = tmp_path / "a%20b"
+    root.mkdir()
+    project(root, "sail")
+    (root / "one.csv").write_text("name\nx\n")
+    table(root, "one", "name STRING")
+    run_on_sail(root, "run", "--now", "2024-01-02")
+    assert [row["status"] for row in log_of(root, "SELECT status FROM step_log")] == ["FAILURE"]

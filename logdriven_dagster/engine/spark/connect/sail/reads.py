@@ -5,9 +5,11 @@ tables deliver behind their own conditions, in queries that read no more columns
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.sql.own_filters import table_uses
+from logdriven_dagster.engine.spark.connect.sail.found_files import files_found, refuse_gone
 from logdriven_dagster.engine.spark.connect.sail.queries import columns_of, proven, sail_query
 
 if TYPE_CHECKING:
@@ -20,12 +22,14 @@ class SailReads:
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
         self._seen: dict[int, DataFrame] = {}
+        self._files: set[Path] = set()
         self._query: tuple[str, Mapping[str, DataFrame]] | None = None
 
     def see(self, frame: "DataFrame", metric: "Callable[[DataFrame], Column]") -> "DataFrame":
         """Return the frame, whose rows count."""
         _ = metric
         self._seen[id(frame)] = frame
+        self._files |= files_found(frame)
         return frame
 
     def narrowed(
@@ -41,6 +45,7 @@ class SailReads:
     ) -> list[Mapping[str, Any]] | None:
         """Return the count of each source; None if nobody knows how many rows were written."""
         _ = frame
+        refuse_gone(self._files)
         if self._query is None or self._is_projection(*self._query):
             known = [rows for rows in written if rows is not None]
             return [{"rows": sum(known)}] if len(known) == len(written) else None

@@ -1,0 +1,42 @@
+"""Whether Sail reads the files that it is told to: it passes over those that it does not find."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from logdriven_dagster.engine.spark.connect.internals import plan
+from logdriven_dagster.errors import TerminalStepError, TransientStepError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def files_found(frame: "DataFrame") -> set[Path]:
+    """Return the files of a frame; TerminalStepError if Sail does not find each that it names."""
+    untyped: Any = frame
+    named = set(_named(plan(frame).to_proto(untyped.sparkSession.client)))
+    found = set(frame.inputFiles()) if named else set()
+    if len(found) != len(named):
+        raise TerminalStepError(
+            f"Sail finds {len(found)} of {len(named)} files, such as {min(named)}; it cannot have "
+            "odd characters in a path: rename the folder, or use spark.engine: spark"
+        )
+    return {Path(unquote(urlsplit(file).path)) for file in found}
+
+
+def refuse_gone(files: set[Path]) -> None:
+    """TransientStepError for a file that may have gone before a query has read it."""
+    if gone := [file for file in sorted(files) if not file.exists()]:
+        raise TransientStepError(f"{gone[0]} was removed while it was read")
+
+
+def _named(message: Any) -> Iterator[str]:
+    """The paths that a plan names."""
+    if message.DESCRIPTOR.name == "DataSource":
+        yield from message.paths
+    for field, value in message.ListFields():
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            continue
+        for each in [value] if hasattr(value, "DESCRIPTOR") else value:
+            yield from _named(each)
