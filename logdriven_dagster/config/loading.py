@@ -12,7 +12,6 @@ from pydantic import BaseModel, ValidationError
 from logdriven_dagster.config.checking.oversights import oversights
 from logdriven_dagster.config.checking.plain_secrets import plain_secrets
 from logdriven_dagster.config.checking.project import ValidConfigs, mistakes
-from logdriven_dagster.config.checking.proven import unproven
 from logdriven_dagster.config.derived.running_order import running_order
 from logdriven_dagster.config.models.code_files import misplaced_files
 from logdriven_dagster.config.models.incremental.registered import incremental_type
@@ -100,7 +99,9 @@ def build_project(sources: ProjectFiles) -> Project:
     building.errors.sort(key=lambda error: (error.path != sources.main.path, str(error.path)))
     building.errors += misplaced_files((*sources.tables, *sources.jobs), sources.root)
     building.errors += mistakes(sources.config, tables, jobs, building.broken)
-    if not building.errors:
+    if not building.errors and sources.config.spark.engine == "sail":
+        from logdriven_dagster.config.checking.proven import unproven  # loads sqlglot
+
         building.errors += unproven(sources.main, sources.config, tables, jobs)
     if building.errors:
         raise InvalidProjectError(list(reported_once(building.errors)))

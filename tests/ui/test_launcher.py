@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -42,12 +43,18 @@ def warm(shop: World) -> Iterator[DagsterDev]:
 def spares(dev: DagsterDev) -> list[psutil.Process]:
     """Processes that wait for a run: they were told none, so they have no JVM."""
     return [
-        each
-        for each in psutil.Process(dev.process.pid).children(recursive=True)
-        if each.status() != psutil.STATUS_ZOMBIE
-        and any("run_worker" in word for word in each.cmdline())
-        and not each.children()
+        each for each in psutil.Process(dev.process.pid).children(recursive=True) if waits(each)
     ]
+
+
+def waits(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):  # it may end while it is looked at
+        return (
+            process.status() != psutil.STATUS_ZOMBIE
+            and any("run_worker" in word for word in process.cmdline())
+            and not process.children()
+        )
+    return False
 
 
 def tag(run: dict[str, Any]) -> str | None:

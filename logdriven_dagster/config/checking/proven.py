@@ -69,8 +69,6 @@ def unproven(
     jobs: ValidConfigs[JobConfig],
 ) -> Iterator[ConfigError]:
     """Yield what a project that runs on Sail uses and that is not proven there."""
-    if config.spark.engine != "sail":
-        return
     yield from _unproven_project(main, config)
     known: dict[str, Columns] = {}
     for name in running_order(tables.items):

@@ -44,15 +44,15 @@ def _without_secrets(remote: str) -> str:
 class SparkConfig(Model):
     """Settings of the Spark session of a run."""
 
-    engine: Literal["spark", "sail"] = Field(
-        "spark",
-        description="what runs the windows: Spark; or Sail, which starts in half a second and "
-        "needs no Java, and takes tables only that use nothing but what is proven there",
-    )
     master: str = Field(
         "local[*]",
         description="where classic Spark runs: local[*] is this machine with all of its cores",
         examples=["local[4]", "spark://host:7077"],
+    )
+    engine: Literal["spark", "sail"] = Field(
+        "spark",
+        description="what runs the windows: Spark; or Sail, which starts in half a second and "
+        "needs no Java, and takes tables only that use nothing but what is proven there",
     )
     remote: Annotated[str, AfterValidator(_without_secrets)] = Field(
         "classic",
