@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, log_range
+from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
@@ -75,9 +76,9 @@ def ranges(conn: Connection, names: Collection[str]) -> list[Row[Any]]:
 
     What was reopened is still in them.
     """
-    kept = _RANGES.where(log_range.c.job_name.in_(names))
+    kept = _RANGES.where(among(log_range.c.job_name, names))
     # SQLite would look through all windows of a table for those few that no range holds.
-    by_hand = _UNCOVERED.where(unindexed(job_log.c.job_name).in_(names))
+    by_hand = _UNCOVERED.where(among(unindexed(job_log.c.job_name), names))
     return _ascending(conn, kept, by_hand)
 
 

@@ -20,6 +20,7 @@ from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
 from logdriven_dagster.runlog.history import recent, refreshes, slices, waiting
 from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
+from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import LOOKED_UP, chunks
 from logdriven_dagster.runlog.sql.clock import since, utc_now
 from logdriven_dagster.runlog.sql.unions import each
@@ -147,7 +148,8 @@ def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str,
 
 def _open_rows(conn: Connection, names: Sequence[str]) -> Sequence[Row[Any]]:
     """The unfinished windows, and the failed refreshes of finished ones, by ascending start."""
-    both = union_all(*(q.where(job_log.c.job_name.in_(names)) for q in (_OPEN, _FAILED_REFRESHES)))
+    mine = among(job_log.c.job_name, names)
+    both = union_all(*(query.where(mine) for query in (_OPEN, _FAILED_REFRESHES)))
     return sorted(conn.execute(both).all(), key=lambda row: row.window_start or 0)
 
 

@@ -11,6 +11,7 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import EndedWindow
 from logdriven_dagster.model.windows import TimeWindow, in_zone
 from logdriven_dagster.runlog.schema.attempts import job_log
+from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.clock import not_in_future, utc_from_now, utc_now
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 
@@ -39,7 +40,7 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
             # As a value: PostgreSQL then knows how few rows that leaves.
             job_log.c.job_end_time > since,
             not_in_future(job_log.c.job_end_time),
-            unindexed(job_log.c.job_name).in_({dependency.table for dependency in delayed}),
+            among(unindexed(job_log.c.job_name), {d.table for d in delayed}),
             unindexed(job_log.c.latest) == 1,
             job_log.c.status != Status.RUNNING.value,
             job_log.c.window_start.is_not(None),

@@ -35,7 +35,8 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.periods import Grid, Unit
 from logdriven_dagster.model.windows import TimeWindow, in_zone
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, refresh_bookmark
-from logdriven_dagster.runlog.sql.chunks import QUERIES, VALUES, chunks
+from logdriven_dagster.runlog.sql.among import among
+from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
 from logdriven_dagster.runlog.sql.clock import utc_from_now
 from logdriven_dagster.runlog.sql.unindexed import unindexed
 from logdriven_dagster.runlog.sql.unions import each
@@ -199,11 +200,10 @@ def _bookmarks(conn: Connection, pairs: Collection[_Pair]) -> dict[_Pair, int]:
     found = {}
     known = {(pair.table, pair.upstream): pair for pair in pairs}
     mark = refresh_bookmark.c
-    for names in chunks(sorted({pair.table for pair in pairs}), VALUES):
-        query = select(mark.job_name, mark.upstream, mark.job_id).where(mark.job_name.in_(names))
-        for row in conn.execute(query):
-            if pair := known.get((row.job_name, row.upstream)):
-                found[pair] = row.job_id
+    mine = among(mark.job_name, {pair.table for pair in pairs})
+    for row in conn.execute(select(mark.job_name, mark.upstream, mark.job_id).where(mine)):
+        if pair := known.get((row.job_name, row.upstream)):
+            found[pair] = row.job_id
     return found
 
 

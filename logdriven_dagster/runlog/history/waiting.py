@@ -27,6 +27,7 @@ from logdriven_dagster.runlog.schema.attempts import (
     job_log,
     job_log_archive,
 )
+from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
 
 Pair: TypeAlias = tuple[str, str]
@@ -103,10 +104,10 @@ def _in_queue(conn: Connection, routes: Sequence[Route]) -> dict[Route, tuple[in
     is_new = case((batch_queue.c.batch_state == BatchState.NEW.value, 1), else_=0)
     columns = (func.sum(is_new), func.coalesce(func.max(batch_queue.c.source_job_id), 0))
     steps: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
-    for part in chunks(sorted({route.table for route in routes})):
-        query = select(*key, *columns).where(batch_queue.c.job_name.in_(part)).group_by(*key)
-        for table, source, step, new, newest in conn.execute(query):
-            steps.setdefault((table, source), {})[step] = (int(new), newest)
+    of_them = among(batch_queue.c.job_name, {route.table for route in routes})
+    query = select(*key, *columns).where(of_them).group_by(*key)
+    for table, source, step, new, newest in conn.execute(query):
+        steps.setdefault((table, source), {})[step] = (int(new), newest)
     found = {}
     for route in routes:
         rows = steps.get((route.table, route.source), {})
