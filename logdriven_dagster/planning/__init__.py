@@ -1,10 +1,12 @@
 """What runs next: pure functions of the tables, the run log and `now`."""
 
+from logdriven_dagster.planning.agenda import Agenda
 from logdriven_dagster.planning.conditions import MissingRange
 from logdriven_dagster.planning.dependencies import (
     awaited_range,
     missing_dependencies,
     read_ranges,
+    with_upstreams,
 )
 from logdriven_dagster.planning.freshness import Freshness, Verdict, freshness
 from logdriven_dagster.planning.pending import due_end, next_due, unfinished_windows, watermark
@@ -25,6 +27,7 @@ from logdriven_dagster.planning.reruns import last_seen, reruns
 from logdriven_dagster.planning.stretches import stretch
 
 __all__ = [
+    "Agenda",
     "Blocked",
     "DependenciesMissing",
     "EarlierUnfinished",
@@ -54,4 +57,5 @@ __all__ = [
     "unfinished_windows",
     "upstream_obstacle",
     "watermark",
+    "with_upstreams",
 ]

@@ -66,6 +66,16 @@ def reads_all(upstream: TableConfig, dependency: Dependency) -> bool:
     return whole or upstream.incremental.is_snapshot or upstream.is_sliced
 
 
+def with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> list[TableConfig]:
+    """The table and those that it depends on; also those whose batches the latter consume."""
+    found = {table.table: table}
+    for dependency in table.managed_dependencies:
+        upstream = tables[dependency.table]
+        further = with_upstreams(upstream, tables) if upstream.batch_dependencies else [upstream]
+        found |= {item.table: item for item in further}
+    return list(found.values())
+
+
 def missing_dependencies(
     table: TableConfig,
     window: TimeWindow,

@@ -26,7 +26,14 @@ from logdriven_dagster.planning.readiness import (
     upstream_obstacle,
 )
 from logdriven_dagster.planning.reruns import reruns
-from logdriven_dagster.planning.turns import NO_WAIT, turn, upstreams_of, waits
+from logdriven_dagster.planning.turns import (
+    NO_WAIT,
+    Wait,
+    behind_whole_tables,
+    turn,
+    upstreams_of,
+    waits,
+)
 
 
 class State(str, Enum):
@@ -111,6 +118,8 @@ class Plan:
     """The tables asked for, upstreams first."""
     known: Mapping[str, TableConfig]
     logs: Mapping[str, TableLog]
+    mode: CatchUp | None = None
+    """Wins over the tables' own `catch_up`."""
     backoff: timedelta | None = None
     """The first pause after a failure; None: failed windows are ready at once."""
 
@@ -123,17 +132,21 @@ class Plan:
 
     def _in_turn(self, queue: Callable[[str], Iterator[PlannedWindow]]) -> Iterator[PlannedWindow]:
         order = {name: n for n, name in enumerate(self.known)}
-        behind = waits(self.known, self._last)
+        behind = waits(behind_whole_tables(self.known), self.known, self.last)
 
         def place(planned: PlannedWindow) -> tuple[tuple[float, int, float], int]:
-            name = planned.table
-            own = turn(self.known[name], planned.window, self.known)
-            return behind.get(name, NO_WAIT).place(own), order[name]
+            wait = behind.get(planned.table, NO_WAIT)
+            return self.turn(planned, wait), order[planned.table]
 
         for names in by_priority(self.known, list(self.tables)):
             yield from merge(*map(queue, names), key=place)
 
-    def _last(self, name: str) -> TimeWindow | None:
+    def turn(self, planned: PlannedWindow, wait: Wait) -> tuple[float, int, float]:
+        """Whose turn comes before whose, given what the table waits for as a whole."""
+        return wait.place(turn(self.known[planned.table], planned.window, self.known))
+
+    def last(self, name: str) -> TimeWindow | None:
+        """What a table has pending that begins last, if it has anything."""
         return self.tables[name].last if name in self.tables else None
 
     def before(self, planned: PlannedWindow) -> set[str]:
@@ -159,7 +172,8 @@ class Plan:
         """The pending windows of one table, oldest first."""
         return self._judged(self.tables[name], self.tables[name].queue())
 
-    def _heads(self, name: str) -> Iterator[PlannedWindow]:
+    def heads(self, name: str) -> Iterator[PlannedWindow]:
+        """The windows of one table that may be ready, oldest first."""
         return self._judged(self.tables[name], self.tables[name].heads())
 
     def _judged(
@@ -178,7 +192,7 @@ class Plan:
 
     def ready(self) -> Iterator[PlannedWindow]:
         """The windows that a run has something to do about now, in running order."""
-        return (planned for planned in self._in_turn(self._heads) if planned.state.has_work)
+        return (planned for planned in self._in_turn(self.heads) if planned.state.has_work)
 
     def inapplicable(self, planned: PlannedWindow) -> Iterator[TimeWindow]:
         """The windows of its table from this one on, up to the first that may apply."""
@@ -266,19 +280,20 @@ def plan(
     `backoff`, the first pause after a failure, windows that keep failing are not always ready.
     """
     chosen = {
-        name: _table_plan(tables[name], logs.get(name, TableLog()), tables, now, mode)
+        name: table_plan(tables[name], logs.get(name, TableLog()), tables, now, mode)
         for name in (tables if selected is None else selected)
     }
-    return Plan(now, chosen, tables, logs, backoff)
+    return Plan(now, chosen, tables, logs, mode, backoff)
 
 
-def _table_plan(
+def table_plan(
     table: TableConfig,
     log: TableLog,
     tables: Mapping[str, TableConfig],
     now: datetime,
     mode: CatchUp | None,
 ) -> TablePlan:
+    """The pending queue of one table; `mode` wins over its own `catch_up`."""
     unfinished = unfinished_windows(table, log, now)
     # A full load reads everything there is: only the newest snapshot is worth taking.
     chosen = "latest_only" if table.incremental.is_snapshot else mode or table.catch_up

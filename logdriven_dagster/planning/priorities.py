@@ -14,16 +14,19 @@ def by_priority(
 ) -> Iterator[tuple[str, ...]]:
     """Some tables in groups of the same priority, the greatest first.
 
-    `tables` holds every table, upstreams first. A table is at least as urgent as those that wait
-    for it, so that upstreams never come after their downstreams.
+    `tables` holds every table, upstreams first.
     """
-    urgent = _inherited(tables)
+    urgent = urgency(tables)
     ranked = sorted(names, key=lambda name: -urgent[name])  # stable: upstreams stay first
     for _, group in groupby(ranked, key=urgent.__getitem__):
         yield tuple(group)
 
 
-def _inherited(tables: Mapping[str, TableConfig]) -> dict[str, int]:
+def urgency(tables: Mapping[str, TableConfig]) -> dict[str, int]:
+    """Table → its priority, or that of a table that waits for it, if that is greater.
+
+    So upstreams never come after their downstreams.
+    """
     found = {name: table.priority for name, table in tables.items()}
     if len(set(found.values())) < 2:
         return found

@@ -6,7 +6,7 @@ such a one comes after it in turn.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from logdriven_dagster.config.models.tables import TableConfig
@@ -48,28 +48,45 @@ NO_WAIT = Wait(-math.inf, 0)
 
 
 def waits(
-    known: Mapping[str, TableConfig], last: Callable[[str], TimeWindow | None]
+    behind: Iterable[tuple[str, TableConfig, bool]],
+    known: Mapping[str, TableConfig],
+    last: Callable[[str], TimeWindow | None],
 ) -> dict[str, Wait]:
     """Table → what comes before all its windows; without those that nothing does.
 
-    `known` holds every table, upstreams first; `last` says what a table has pending that begins
+    `behind` is what `behind_whole_tables` finds; `last` says what a table has pending that begins
     last, if it has anything.
     """
     found: dict[str, Wait] = {}
+    for name, upstream, whole in behind:
+        pending = last(upstream.table) if whole or upstream.table in found else None
+        if pending is None:
+            continue
+        wait = found.get(upstream.table, NO_WAIT)
+        if whole:
+            wait = Wait(max(wait.moment, turn(upstream, pending, known)), wait.depth + 1)
+        found[name] = max(wait, found.get(name, NO_WAIT))
+    return found
+
+
+def behind_whole_tables(
+    known: Mapping[str, TableConfig],
+) -> Iterator[tuple[str, TableConfig, bool]]:
+    """Tables that may have to wait, each with an upstream, and whether it reads all rows of it.
+
+    They read all rows of that upstream, or it may have to wait itself. `known` holds every table,
+    upstreams first.
+    """
+    behind: set[str] = set()
     for name, table in known.items():
         for dependency in table.table_dependencies:
             upstream = known.get(dependency.table)
-            whole = upstream is not None and reads_all(upstream, dependency)
-            if upstream is None or not (whole or upstream.table in found):
+            if upstream is None:
                 continue
-            pending = last(upstream.table)
-            if pending is None:
-                continue
-            wait = found.get(upstream.table, NO_WAIT)
-            if whole:
-                wait = Wait(max(wait.moment, turn(upstream, pending, known)), wait.depth + 1)
-            found[name] = max(wait, found.get(name, NO_WAIT))
-    return found
+            whole = reads_all(upstream, dependency)
+            if whole or upstream.table in behind:
+                behind.add(name)
+                yield name, upstream, whole
 
 
 def upstreams_of(known: Mapping[str, TableConfig], names: Iterable[str]) -> set[str]:

@@ -19,7 +19,14 @@ from logdriven_dagster.execution.events import (
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.planning import Plan, PlannedWindow, plan, stretch, unfinished_windows
+from logdriven_dagster.planning import (
+    Agenda,
+    Plan,
+    PlannedWindow,
+    plan,
+    stretch,
+    unfinished_windows,
+)
 
 _AT_ONCE = 500
 """How many windows one transaction records as SKIPPED: others wait for it."""
@@ -40,22 +47,17 @@ class CatchUpQueue:
     ) -> None:
         """`read_logs` gives the logs of tables and of their upstreams, as they are now."""
         self._tables, self._read_logs, self._now = tables, read_logs, now
-        self._mode, self._backoff = mode, backoff
-        self._open = list(selected)
+        self._mode = mode
         self._aside: set[tuple[str, datetime]] = set()
         self._taken: set[tuple[str, datetime]] = set()
         self._elsewhere: set[tuple[str, datetime]] = set()
         """Windows that somebody else was faster with."""
         self._failures: dict[str, TimeWindow] = {}
-        self.logs = read_logs(selected)
+        logs = read_logs(selected)
+        self._agenda = Agenda(plan(tables, logs, now, selected, mode=mode, backoff=backoff))
         self._fresh = True
         self._changed: set[str] = set()
         """Tables whose log has changed since it was read."""
-        self._known_plan: Plan | None = None
-        self._downstream: dict[str, set[str]] = {}
-        for name in selected:
-            for dependency in tables[name].managed_dependencies:
-                self._downstream.setdefault(dependency.table, set()).add(name)
 
     def next_ready(self) -> PlannedWindow | None:
         """The next window to try, or to record as SKIPPED.
@@ -64,20 +66,23 @@ class CatchUpQueue:
         in work that may bring more of what the window reads. The whole log is read once more
         before giving up.
         """
+        plan = self.plan()
         in_work = {name for name, _ in self._taken}
         busy = set(filter(self._ordered, in_work))
-        left = self._taken | self._aside | self._elsewhere
-        plan = self.plan()
-        for planned in plan.ready():
+        left = (self._taken, self._aside, self._elsewhere)
+
+        def is_left(planned: PlannedWindow) -> bool:
             place = (planned.table, planned.window.start)
-            if planned.table in busy or place in left:
-                continue
-            if not in_work or in_work.isdisjoint(plan.before(planned)):
-                return planned
-        if self._fresh or self._taken:
-            return None
+            return planned.table in busy or any(place in windows for windows in left)
+
+        def may_begin(planned: PlannedWindow) -> bool:
+            return not in_work or in_work.isdisjoint(plan.before(planned))
+
+        found = self._agenda.first(is_left, may_begin)
+        if found is not None or self._fresh or self._taken:
+            return found
         # Somebody else may have finished what our tables were waiting for.
-        self._read(self._open)
+        self._read(plan.tables)
         self._fresh = True
         return self.next_ready()
 
@@ -124,11 +129,11 @@ class CatchUpQueue:
                 pass  # it is pending as before
             case WindowFailed(stands=False) | WindowLost() if self._ordered(attempt.table):
                 self._failures.setdefault(attempt.table, attempt.window)
-                self._close(attempt.table)
+                self._agenda.close(attempt.table)
             case WindowSucceeded() | WindowFailed() | WindowLost():
                 self._aside.add(window)
                 if self._takes_one(attempt.table):
-                    self._close(attempt.table)
+                    self._agenda.close(attempt.table)
         self._reload(attempt.table)
 
     def set_aside(self, planned: PlannedWindow) -> None:
@@ -139,8 +144,8 @@ class CatchUpQueue:
     def give_up(self, does: Callable[[str], bool]) -> tuple[str, ...]:
         """Leave tables alone from here on; those of them that had something to run."""
         pending = tuple(n for n, t in self.plan().tables.items() if does(n) and t.pending)
-        for name in list(filter(does, self._open)):
-            self._close(name)
+        for name in list(filter(does, self.plan().tables)):
+            self._agenda.close(name)
         return pending
 
     def leave(self, planned: PlannedWindow) -> None:
@@ -151,49 +156,40 @@ class CatchUpQueue:
     def look_again(self) -> None:
         """Read the logs anew, also for windows that were left to others."""
         self._elsewhere.clear()
-        self._read(self._open)
+        self._read(self.plan().tables)
         self._fresh = True
 
     def awaits_others(self) -> bool:
         """Whether something is pending while somebody else runs it, or what comes before it."""
-        pending = any(table.pending for table in self.plan().tables.values())
-        open_ones = (item for log in self.logs.values() for item in log.open)
+        plan = self.plan()
+        pending = any(table.pending for table in plan.tables.values())
+        open_ones = (item for log in plan.logs.values() for item in log.open)
         return pending and any(item.status is Status.RUNNING for item in open_ones)
 
     def held(self) -> Iterator[WindowEvent]:
         """The windows behind failed ones. Source: Sharp ETL, reported as skipped, not logged."""
-        self._read(self._changed)
+        logs = self.plan().logs
         for name, failed in self._failures.items():
-            log = self.logs[name]
+            log = logs[name]
             for window in unfinished_windows(self._tables[name], log, self._now):
                 if window.start.timestamp() > failed.start.timestamp():
                     yield WindowSkipped(name, window, f"{failed} did not succeed")
 
     def plan(self) -> Plan:
-        """The plan of what is left to do, made anew whenever the log has been read."""
+        """The plan of what is left to do, by the logs as they are now of what has changed."""
         if self._changed:
             self._read(self._changed)
-        if self._known_plan is None:
-            tables, mode, backoff = self._tables, self._mode, self._backoff
-            self._known_plan = plan(
-                tables, self.logs, self._now, self._open, mode=mode, backoff=backoff
-            )
-        return self._known_plan
+        return self._agenda.plan
 
     def _read(self, names: Collection[str]) -> None:
-        self.logs |= self._read_logs(sorted(names))
-        self._changed.difference_update(list(names))
-        self._known_plan = None
+        wanted = sorted(names)
+        self._agenda.learn(self._read_logs(wanted), wanted)
+        self._changed.difference_update(wanted)
 
     def _reload(self, name: str) -> None:
         """Note that the next plan needs the log as it is then, however much happens until then."""
-        self._changed |= {name, *self._downstream.get(name, ())}
+        self._changed |= {name, *self._agenda.affected(name)}
         self._fresh = False
-
-    def _close(self, name: str) -> None:
-        if name in self._open:
-            self._open.remove(name)
-            self._known_plan = None
 
     def _ordered(self, name: str) -> bool:
         return self._tables[name].ordered

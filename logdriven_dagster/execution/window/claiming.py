@@ -40,6 +40,7 @@ from logdriven_dagster.planning import (
     read_ranges,
     reruns,
     upstream_obstacle,
+    with_upstreams,
 )
 from logdriven_dagster.runlog import transitions
 from logdriven_dagster.runlog.attempts import claiming
@@ -234,16 +235,6 @@ def reads(project: Project, table: TableConfig, window: TimeWindow) -> dict[str,
         for dependency in table.managed_dependencies
         if dependency.read != "none"
     }
-
-
-def with_upstreams(table: TableConfig, tables: Mapping[str, TableConfig]) -> list[TableConfig]:
-    """The table and those that it depends on; also those whose batches the latter consume."""
-    found = {table.table: table}
-    for dependency in table.managed_dependencies:
-        upstream = tables[dependency.table]
-        further = with_upstreams(upstream, tables) if upstream.batch_dependencies else [upstream]
-        found |= {item.table: item for item in further}
-    return list(found.values())
 
 
 def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dict[str, TableLog]:
