@@ -10,6 +10,7 @@ _OURS = ("dagster", "dagster-batched", "logdriven", "logdriven-batched")
 _OTHERS = ("sqlmesh-batch-1", "sqlmesh", "dbt")
 _PLAIN = ("plain-loop", "plain-pass")
 _FILES = ("plain-loop", "logdriven", "logdriven-iceberg", "logdriven-sail-iceberg")
+_DATABASES = ("plain-loop", "logdriven-jdbc", "logdriven-jdbc-batched")
 _ONE_PROCESS = ("logdriven", "logdriven-warm")
 _TWO_WORKERS = ("logdriven-standalone", "logdriven-standalone-warm")
 
@@ -81,7 +82,7 @@ COURSES = (
     Course(
         lambda scale: scale.small,
         "map",
-        (Stage("F PostgreSQL", _zero, _days, ("plain-loop", "logdriven-jdbc")),),
+        (Stage("F PostgreSQL", _zero, _days, _DATABASES),),
         "jdbc",
     ),
     Course(

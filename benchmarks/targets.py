@@ -85,6 +85,10 @@ TARGETS: tuple[Target | Limit, ...] = (
     Limit("nothing to do ≤ 1.5 s", ("E", "logdriven"), 1.5, "s"),
     Target("nothing to do: 4 × faster than SQLMesh", "E", "logdriven", _SQLMESH, 1 / 4),
     Target("nothing to do: 4 × faster than dbt", "E", "logdriven", ("dbt",), 1 / 4),
+    Target(
+        "PostgreSQL, batched ≤ 0.8 × the plain loop",
+        *("F PostgreSQL", "logdriven-jdbc-batched", ("plain-loop",), 0.8),
+    ),
     Limit("a window ≤ 60 ms over a bare write", ("G", "overhead_ms"), 60, "ms"),
     Limit("a click, warm: materialized ≤ 3 s", ("J", "materialized_ms"), 3000, "ms"),
     Limit("source counts ≤ 5 % of the write", ("H", "source_counts_percent"), 5, "%"),

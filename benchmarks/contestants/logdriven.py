@@ -74,9 +74,19 @@ def write_project(task: Task, variant: Variant) -> None:
 
 def _target(variant: Variant) -> dict[str, str]:
     if variant.target == "jdbc":
-        return {"type": "jdbc", "connection": "shop", "table": "our_orders"}
+        return {
+            "type": "jdbc",
+            "connection": "shop",
+            "table": _database_table(variant),
+            "window_column": "day",
+        }
     # The days are disjoint by this column, which lets windows run together.
     return {"type": variant.target, "window_column": "day"}
+
+
+def _database_table(variant: Variant) -> str:
+    """The table of a variant in the database, which all of them share."""
+    return "our_batched_orders" if variant.table else "our_orders"
 
 
 def _refuse_unknown(folder: Path) -> None:
@@ -112,9 +122,10 @@ def _execute(task: Task) -> Command:
     return Command((_program("dagster"), *words), own_environment() | variables, task.state)
 
 
-def written(task: Task, target: str) -> Written:
+def written(task: Task, variant: Variant) -> Written:
+    target = variant.target
     if target == "jdbc":
-        return Written(table="our_orders")
+        return Written(table=_database_table(variant))
     from logdriven_dagster.config import load_project
     from logdriven_dagster.config.locations import as_path
 
@@ -174,7 +185,7 @@ def _contestant(
         label,
         partial(write_project, variant=variant),
         command,
-        partial(written, target=variant.target),
+        partial(written, variant=variant),
         windows=no_log if "batch_size" in dict(variant.table) else windows,
     )
     if not variant.warm:
@@ -204,4 +215,7 @@ CONTESTANTS = {
     "logdriven-parallel": _contestant("`logdriven run`, two windows at once", _PARALLEL),
     "logdriven-iceberg": _contestant("`logdriven run`, Iceberg", Variant(target="iceberg")),
     "logdriven-jdbc": _contestant("`logdriven run`, PostgreSQL", Variant(target="jdbc")),
+    "logdriven-jdbc-batched": _contestant(
+        "`logdriven run`, PostgreSQL, batch_size all", replace(_BATCHED, target="jdbc")
+    ),
 }

@@ -1,8 +1,10 @@
 """A small project on real Spark whose windows may run together."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from tests.builders import at
 from tests.engine.conftest import spark
@@ -41,3 +43,24 @@ def numbers(world: World) -> World:
     world.write("tables/numbers.yaml", together())
     world.numbers(*LINES)
     return world
+
+
+@pytest.fixture
+def database(numbers: World, database_url: sa.URL) -> World:
+    """The same, with a connection `shop` to a database."""
+    url = database_url.render_as_string(hide_password=False)
+    numbers.write("logdriven.yaml", f"project: world\nconnections: {{shop: {{url: '{url}'}}}}")
+    return numbers
+
+
+@pytest.fixture
+def sql_of_shop(database_url: sa.URL) -> Callable[[str], list[Any]]:
+    """What a query finds in that database."""
+
+    def run(sql: str) -> list[Any]:
+        engine = sa.create_engine(database_url, poolclass=sa.NullPool)
+        with engine.begin() as conn:
+            result = conn.execute(sa.text(sql))
+            return [tuple(row) for row in result] if result.returns_rows else []
+
+    return run

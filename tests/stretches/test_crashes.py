@@ -1,5 +1,6 @@
 """Whatever ends a runner in the middle of a pass: nothing is lost, nothing is there twice."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -49,6 +50,40 @@ def test_whoever_takes_over_goes_on_window_by_window(
     statuses = [status for _, status in numbers.statuses("ods.numbers")]
     assert statuses == ["FAILURE"] * 6 + ["SUCCESS"] * 6
     assert len(numbers.rows("ods.numbers")) == 21
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point[2]} {point[1]}")
+def test_a_database_gets_each_window_once(
+    database: World,
+    sql_of_shop: Callable[[str], list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    point: tuple[Any, str, str],
+):
+    target = "{type: jdbc, connection: shop, table: numbers, window_column: day, mode: append}"
+    database.write("tables/numbers.yaml", together(target))
+    with monkeypatch.context() as patched:
+        hurt(patched, point, RunLogError("as if the process were gone"))
+        with pytest.raises(RunLogError):
+            database.catch_up(now=NOW)
+    database.sql(EXPIRE)
+    events = database.catch_up(now=NOW)
+    assert sum(isinstance(event, WindowSucceeded) for event in events) == 6
+    assert len(database.rows("ods.numbers")) == 21
+    assert sql_of_shop("SELECT count(*) FROM logdriven_commit") == [(6,)]
+
+
+def test_a_window_that_a_database_refuses_leaves_those_before_it_there_once(
+    database: World, sql_of_shop: Callable[[str], list[Any]]
+):
+    sql_of_shop("CREATE TABLE numbers (day DATE, n INTEGER CHECK (n < 40))")
+    target = "{type: jdbc, connection: shop, table: numbers, window_column: day, mode: append}"
+    database.write("tables/numbers.yaml", together(target))
+    database.catch_up(now=NOW)
+    refused = [(f"0{n}", "DISCARDED") for n in range(1, 7)]
+    alone = [("01", "SUCCESS"), ("02", "SUCCESS"), ("03", "SUCCESS"), ("04", "FAILURE")]
+    assert database.statuses("ods.numbers") == refused + alone
+    rows = sql_of_shop("SELECT n FROM numbers ORDER BY n")
+    assert [n for (n,) in rows] == [10, 20, 21, 30, 31, 32]
 
 
 def test_an_interrupted_pass_is_discarded_and_runs_again_as_one(

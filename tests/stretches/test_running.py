@@ -1,11 +1,20 @@
 """Windows in one pass: the rows and the log are those of windows that run one by one."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from logdriven_dagster.execution.events import WindowFailed, WindowSetBack, WindowSucceeded
+from logdriven_dagster.execution.events import (
+    WindowFailed,
+    WindowSetBack,
+    WindowStarted,
+    WindowSucceeded,
+)
 from tests.execution.conftest import World
 from tests.stretches.conftest import LINES, NOW, together
 
+CHECKS = "[{check: six_or_less, sql: SELECT day FROM load GROUP BY day HAVING count(*) > 6}]"
 TARGETS = [
     "{type: iceberg, window_column: day}",
     "{type: iceberg, window_column: day, mode: append}",
@@ -14,6 +23,7 @@ TARGETS = [
     "{type: parquet, window_column: day}",
     "{type: orc, window_column: day, mode: append}",
 ]
+DATABASE = "{type: jdbc, connection: shop, table: numbers, window_column: day"
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -26,6 +36,28 @@ def test_every_window_has_its_own_rows_and_its_own_line_in_the_log(numbers: Worl
     assert len(numbers.rows("ods.numbers")) == 21
     assert len(numbers.rows("ods.numbers", done[3].attempt.window)) == 4
     assert numbers.statuses("ods.numbers") == [(f"0{n}", "SUCCESS") for n in range(1, 7)]
+
+
+@pytest.mark.parametrize("mode", ["overwrite_window", "append"])
+def test_windows_of_one_pass_are_published_one_by_one_in_a_database(
+    database: World, sql_of_shop: Callable[[str], list[Any]], mode: str
+):
+    database.write("tables/numbers.yaml", together(f"{DATABASE}, mode: {mode}}}", checks=CHECKS))
+    events = database.catch_up(now=NOW)
+    assert isinstance(events[1], WindowStarted)
+    done = [event for event in events if isinstance(event, WindowSucceeded)]
+    counts = [event.steps[0].counts for event in done]
+    assert [(each.source, each.target) for each in counts] == [(n, n) for n in range(1, 7)]
+    assert len(database.rows("ods.numbers")) == 21
+    assert len(database.rows("ods.numbers", done[3].attempt.window)) == 4
+    marked = "SELECT row_count FROM logdriven_commit ORDER BY data_range_start"
+    assert sql_of_shop(marked) == [(n,) for n in range(1, 7)]
+    if mode == "append":
+        starts = sql_of_shop("SELECT DISTINCT _window_start FROM numbers ORDER BY 1")
+        assert [start[:10] for (start,) in starts] == [f"2022-01-0{n}" for n in range(1, 7)]
+    again = list(database.runner.refresh_windows("ods.numbers", [done[3].attempt.window], NOW))
+    assert [type(event) for event in again][-1] is WindowSucceeded
+    assert len(database.rows("ods.numbers")) == 21
 
 
 def test_windows_of_one_pass_share_one_commit(numbers: World):

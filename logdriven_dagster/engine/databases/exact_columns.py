@@ -42,19 +42,15 @@ def read_exactly(
     connection: Connection,
     options: Mapping[str, str],
     zone: ZoneInfo,
-    window: TimeWindow | None = None,
 ) -> "ExactFrame":
-    """The table or query that Spark's options name; times without a zone are times in this one.
-
-    `window`: what is read of it, if rows are chosen by their time.
-    """
+    """The table or query that Spark's options name; times without a zone are times in this one."""
     from pyspark.sql.types import StructType
 
     frame = _load(spark, options)
     text = options.get("customSchema")
     given: Any = StructType.fromDDL(text) if text else StructType()
     refuse_undeclared(frame.schema.fields)
-    look = _ColumnContext(connection.url.get_backend_name(), zone, window, given)
+    look = _ColumnContext(connection.url.get_backend_name(), zone, given)
     exact = {f.name: found for f in frame.schema.fields if (found := look.at(f))}
     if not exact:
         return ExactFrame(frame, dict(options), {}, zone, look.quote)
@@ -160,7 +156,6 @@ class _ColumnContext:
 
     backend: str
     zone: ZoneInfo
-    window: TimeWindow | None
     given: "StructType"
     """What `options.customSchema` says."""
 
@@ -176,7 +171,7 @@ class _ColumnContext:
             return as_given(field, kind, self.backend)
         if self.backend == "sqlite":
             return time_of_sqlite(field) or _sqlite(field)
-        return time_of_server(field, self.backend, self.zone, self.window) or _server(field)
+        return time_of_server(field, self.backend, self.zone) or _server(field)
 
 
 def _sqlite(field: "StructField") -> Exact | None:

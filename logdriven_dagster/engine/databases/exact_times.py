@@ -2,8 +2,9 @@
 
 SQLite's times are texts of any form. Drivers of servers make moments of wall times by the clocks of
 Java: times that these skip are moved, and October of 1582 lacks ten days. Spark's filters name
-moments by wall times, of which some exist twice. Such columns become texts in a query of ours, with
-the window's filter in it, so that the database can use its indexes. With everything in UTC, and for
+moments by wall times, of which some exist twice, and it moves moments before 1900 by what clocks
+then differed from a whole hour. Such columns become texts or numbers in a query of ours, with the
+window's filter in it, so that the database can use its indexes. With everything in UTC, and for
 days, the drivers are right, but for values that Spark has not (infinity, zero dates) and those ten
 days (measured): these make a condition of our query fail.
 """
@@ -25,7 +26,7 @@ from logdriven_dagster.engine.databases.exact_values import (
     matches,
     refusal,
 )
-from logdriven_dagster.engine.databases.wall_clocks import has_doubled_bound, wall_bound
+from logdriven_dagster.engine.databases.wall_clocks import wall_bound
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ _FAILING = {
     "mariadb": _MYSQL_FAILING,
 }
 """What PostgreSQL cannot convert and MariaDB cannot add up; their errors show the text."""
+_MICROS = (
+    "CAST(EXTRACT(EPOCH FROM date_trunc('second', {c})) AS BIGINT) * 1000000 "
+    "+ CAST(EXTRACT(MICROSECONDS FROM {c}) AS BIGINT) % 1000000"
+)
+"""A moment of PostgreSQL as a number: Spark moves what drivers tell of those before 1900."""
 _SECONDS = "CAST({v} AS DECIMAL(38,6))"
 
 
@@ -78,9 +84,7 @@ def time_of_sqlite(field: "StructField") -> Exact | None:
     return None
 
 
-def time_of_server(
-    field: "StructField", backend: str, zone: ZoneInfo, window: TimeWindow | None
-) -> Exact | None:
+def time_of_server(field: "StructField", backend: str, zone: ZoneInfo) -> Exact | None:
     """A column of times; None if the driver is right about it, or it holds something else."""
     if _holds_wall_times(field, backend):
         if str(zone) == "UTC":
@@ -88,11 +92,11 @@ def time_of_server(
         selected = _SELECTED_WALL[declared(field)]
         return Exact("STRING", _moment(field), selected, _wall_within)
     if backend == "postgresql" and declared(field) == "TIMESTAMPTZ":
-        if window is None or not has_doubled_bound(window):
-            return _native(field, backend)
-        shown = "no time of the years 1 to 9999"
-        converted = checked(field, "TIMESTAMP", matches(_WALL), shown, "concat({v}, ' UTC')")
-        return Exact("STRING", converted, "CAST({c} AT TIME ZONE 'UTC' AS TEXT)", _moment_within)
+        known = _native(field, backend)
+        if known is None or str(zone) == "UTC":
+            return known
+        converted = "timestamp_micros({v})"
+        return Exact("BIGINT", converted, _MICROS, _moment_within, known.refused)
     if backend in ("mysql", "mariadb") and declared(field) == "TIMESTAMP":
         # Its text would be in the zone of the server's session.
         value = f"timestamp_micros(CAST({_SECONDS} * 1000000 AS BIGINT))"

@@ -14,12 +14,13 @@ _MARIADB = ("mysql", "mariadb")
 _LACKING = "is one of the days of 1582 that the drivers of databases lack; write it as text"
 
 
-def stored(connection: Connection, frame: "DataFrame") -> "DataFrame":
+def stored(connection: Connection, frame: "DataFrame", *, copied: bool = False) -> "DataFrame":
     """The rows as Spark has to write them; a row that would come back as another is an error.
 
-    Wall times go as texts, since drivers would take them by the clocks of Java. So do MariaDB's
-    moments, in UTC. SQLite's driver keeps only milliseconds of times; their own form, which
-    databases hold already and keys are compared by, stays where it is exact.
+    Wall times go as texts, since drivers would take them by the clocks of Java. So do moments, in
+    UTC: Spark moves those before 1900 on their way into a driver, which no row meets that is
+    `copied`. SQLite's driver keeps only milliseconds of times; their own form, which databases hold
+    already and keys are compared by, stays where it is exact.
     """
     from pyspark.sql import functions as sf
 
@@ -34,6 +35,8 @@ def stored(connection: Connection, frame: "DataFrame") -> "DataFrame":
             changes[field.name] = sf.expr(_own_form(text) if backend == "sqlite" else text)
         elif kind == MOMENT and backend in _MARIADB:
             changes[field.name] = sf.expr(_utc_text(v))
+        elif kind == MOMENT and backend == "postgresql" and not copied:
+            changes[field.name] = sf.expr(f"concat({_utc_text(v)}, 'Z')")
         elif held := _held(kind, v, backend):
             changes[field.name] = _survivors(field, *held)
     return frame.withColumns(changes) if changes else frame

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.quoting import plain, quoted
-from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,11 +33,6 @@ def wall_bound(moment: datetime) -> datetime:
     offset = first.utcoffset()
     assert offset is not None
     return (after + offset).replace(tzinfo=None)
-
-
-def has_doubled_bound(window: TimeWindow) -> bool:
-    """Whether a bound of the window is a wall time that exists twice."""
-    return any(_is_doubled(moment) for moment in (window.start, window.end))
 
 
 def _is_doubled(moment: datetime) -> bool:

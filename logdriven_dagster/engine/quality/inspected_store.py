@@ -19,8 +19,6 @@ class InspectedStore:
 
     takes_stretches: ClassVar[bool] = False
     """Rules count the rows of one window."""
-    stages_in_one_query: ClassVar[bool] = True
-    """The inspector stages the rows first where its store computes them more than once."""
 
     keeper: Store
     rejects: Store | None

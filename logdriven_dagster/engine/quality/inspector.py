@@ -3,8 +3,7 @@
 One pass: each rule becomes a boolean column, one `observe` counts them and keeps the ids of the
 first rows, a filter lets the good rows on to the writer. What looks at the rows as a whole
 (queries, Python) or needs them twice (`keep_rejected`) has them staged as Parquet files first, so
-that the source is never read again; so do databases, since a write by JDBC is several queries, and
-an `observe` knows the first one only. A Spark before 4.2 needs it too: no aggregate of it keeps the
+that the source is never read again. A Spark before 4.2 needs it too: no aggregate of it keeps the
 first ids of bad rows without holding all, and its servers may not tell what an `observe` found.
 Source: Sharp ETL, QualityCheck, which reads the source again for each rule.
 """
@@ -97,8 +96,6 @@ class Inspector:
     opened: Open
     staging: Folder
     """Where rows are staged that are needed more than once."""
-    staged: bool
-    """Whether they are; true for what looks at the rows as a whole in any case."""
 
     @contextmanager
     def inspected(self, frame: "DataFrame", run: WindowRun) -> "Iterator[Inspected]":
@@ -108,8 +105,8 @@ class Inspector:
         self._refuse_unknown_columns(frame)
         names, folders = frame.columns, list[str]()
         flagged = Flags(self.quality, self.rules, self.views).of(frame)
-        looked_at_later = self.staged or any(rule.kind in _OF_ALL_ROWS for rule in self.rules)
-        if not looked_at_later and takes_first_of_several(frame.sparkSession):
+        whole = any(rule.kind in _OF_ALL_ROWS for rule in self.rules)
+        if not (whole or self.quality.keep_rejected) and takes_first_of_several(frame.sparkSession):
             observation = Observation()
             observed = flagged.observe(observation, *self._counts(with_ids=True))
             yield self._divided(observed, names, lambda: observation.get)

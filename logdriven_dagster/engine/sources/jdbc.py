@@ -31,13 +31,12 @@ class JdbcReader(Reader):
         else:
             options["query"] = render_for_database(source.query or "", reading.run)
         options |= option_texts(source.options)
-        window = reading.run.window
-        read = read_exactly(reading.spark, connection, options, reading.project.zone, window)
+        read = read_exactly(reading.spark, connection, options, reading.project.zone)
         if source.key_column:
             rows = read_keys(reading, source, read.options, read.converted())
             return read.converted(rows)
         if source.window_column:
-            return read.converted(read.near(source.window_column, window))
+            return read.converted(read.near(source.window_column, reading.run.window))
         return read.converted()
 
     def keys_after(

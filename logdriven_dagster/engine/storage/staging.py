@@ -46,6 +46,12 @@ def folder_in_stretch(folder: Folder, job_id: int) -> Folder:
     return folder.within(f"{JOB}={job_id}")
 
 
+def folder_of_pass(folder: str) -> str:
+    """Return the folder of all windows that were staged in one pass with that of a folder."""
+    parent, _, name = folder.rpartition("/")
+    return parent if _OF_A_JOB.fullmatch(name) else folder
+
+
 def staged_folders(parent: Folder) -> dict[str, int]:
     """Return the staging folders below `parent`, each with the number of its job."""
     found: dict[str, int] = {}

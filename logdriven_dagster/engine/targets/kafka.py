@@ -50,7 +50,7 @@ _PATIENCE_SECONDS = 30.0
 class KafkaTopic:
     """A target of type `kafka`; see `Store`."""
 
-    takes_stretches, stages_in_one_query = False, True
+    takes_stretches = False
 
     def __init__(self, context: StoreContext, table: str, target: KafkaTarget) -> None:
         self._context, self._table, self._target = context, table, target

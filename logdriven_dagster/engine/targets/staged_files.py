@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.metrics import QueryCounts, counted
@@ -20,12 +21,13 @@ from logdriven_dagster.engine.storage.staging import (
     STRETCH,
     data_files,
     folder_in_stretch,
+    folder_of_pass,
     rows_of_files,
     staging_folder,
 )
 from logdriven_dagster.engine.storage.storage import FOOTERS
 from logdriven_dagster.engine.targets.store import StagedRows
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import WindowRun, whole_run
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ def stage_files(
         counts = in_whole(counts)
         pairs = zip(runs, folders, strict=True)
         staged = tuple(_staged(run, own, form, schema, counts) for run, own in pairs)
+        _refuse_missing(staged, counts, folder)
         if not several:
             staged = (replace(staged[0], source_rows=counts.source),)
         check(staged)
@@ -140,6 +143,17 @@ def _staged(
     )
 
 
+def _refuse_missing(staged: Sequence[StagedRows], counts: QueryCounts, folder: Folder) -> None:
+    """TransientStepError if Spark has written rows that are not where this process looks."""
+    found = sum(rows.rows or 0 for rows in staged)
+    if counts.written is not None and found < counts.written:
+        raise TransientStepError(
+            f"{staged[0].run.table}: Spark wrote {counts.written} rows, of which {found} are in "
+            f"{as_path(folder.location)}; the warehouse must be a folder that this process and "
+            "Spark's executors share"
+        )
+
+
 def write_anew(
     frame: "DataFrame", folder: Folder, label: str, options: Mapping[str, str] | None = None
 ) -> dict[str, int]:
@@ -188,14 +202,11 @@ def are_whole(staged: StagedRows, parent: Folder, form: str = "parquet") -> bool
 
 @contextmanager
 def kept_for_a_while(
-    frame: "DataFrame", parent: Folder, run: WindowRun
-) -> "Iterator[tuple[DataFrame, StagedRows]]":
-    """The rows from files of their own, for writers that take several queries.
-
-    An `observe` knows the first query only, which is that of the files then.
-    """
-    (kept,) = stage_files(frame, parent, [run.at(f"{run.step_id}__rows")])
+    frame: "DataFrame", parent: Folder, runs: Sequence[WindowRun]
+) -> Iterator[tuple[StagedRows, ...]]:
+    """The rows of each window in files of its own, until they are written where they belong."""
+    kept = stage_files(frame, parent, [run.at(f"{run.step_id}__rows") for run in runs])
     try:
-        yield staged_frame(frame.sparkSession, [kept]), kept
+        yield kept
     finally:
-        parent.storage.remove(kept.location)
+        parent.storage.remove(folder_of_pass(kept[0].location))

@@ -119,15 +119,11 @@ class Store(Protocol):
         """Whether it takes several windows at once; otherwise each method is given one."""
         ...
 
-    @property
-    def stages_in_one_query(self) -> bool:
-        """Whether `stage` computes the frame once, so that an `observe` in it sees all rows."""
-        ...
-
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write the frame, which carries what places its rows, where no reader looks.
 
-        Rows of several windows carry the number of their window, WINDOW_INDEX.
+        One query computes it, so that an `observe` in it sees all rows. Rows of several windows
+        carry the number of their window, WINDOW_INDEX.
         """
         ...
 

@@ -14,7 +14,7 @@ from logdriven_dagster.engine.queries.window_index import (
     counts_of_bins,
 )
 from logdriven_dagster.engine.spark.modes import mode_of
-from logdriven_dagster.engine.targets.store import StagedRows, Store
+from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -60,17 +60,13 @@ class ReadCounts:
             return sql, frames
         return self._counter.narrowed(sql, values, frames)
 
-    def divided(
-        self, staged: tuple[StagedRows, ...], made: "DataFrame", keeper: Store
-    ) -> tuple[StagedRows, ...]:
+    def divided(self, staged: tuple[StagedRows, ...], made: "DataFrame") -> tuple[StagedRows, ...]:
         """Return the rows of each window with what was read for it, as far as that is known.
 
-        `made` is the frame whose rows `keeper` has staged.
+        `made` is the frame whose rows are staged.
         """
         if self._counter is not None:
-            # What is no single query, as a write to a database, tells a part of it.
-            rows = [each.rows for each in staged]
-            seen = self._counter.found(made, rows) if keeper.stages_in_one_query else None
+            seen = self._counter.found(made, [each.rows for each in staged])
             return staged if seen is None else self._by_observation(staged, seen)
         query = staged[0].query
         total = None if query is None else query.source

@@ -27,7 +27,7 @@ from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import storage_of
 from logdriven_dagster.engine.storage.staging import staging_of
 from logdriven_dagster.engine.targets.rejected import rejected_target
-from logdriven_dagster.engine.targets.staged_files import in_few_files, kept_for_a_while
+from logdriven_dagster.engine.targets.staged_files import in_few_files
 from logdriven_dagster.engine.targets.store import StagedRows, Store, StoreContext
 from logdriven_dagster.engine.targets.stores import store
 from logdriven_dagster.engine.window.read_counts import ReadCounts
@@ -205,14 +205,7 @@ class WindowSession:
         keeper, runs = self._store(step, target), self._at(step)
         frame = made.frame
         ready = frame if step.quality else self._finished(frame, target, chosen=made.chosen)
-        if self._results.is_watched and not keeper.stages_in_one_query:
-            folder = staging_of(self._context.project, self._whole.table)
-            with kept_for_a_while(ready, folder, runs[0]) as (ready, kept):
-                (rows,) = keeper.stage(ready, runs)
-            staged: tuple[StagedRows, ...] = (replace(rows, source_rows=kept.source_rows),)
-        else:
-            staged = keeper.stage(ready, runs)
-        staged = self._reads.divided(staged, frame, keeper)
+        staged = self._reads.divided(keeper.stage(ready, runs), frame)
         malformed = self._results.malformed()
         self._keep(step, keeper, staged)
         note = self._results.uncounted(step)
@@ -254,7 +247,6 @@ class WindowSession:
             project.files[table].parent,
             lambda file: storage_of(file, project.storage).open(file),
             staging_of(project, table),
-            staged=quality.keep_rejected or not keeper.stages_in_one_query,
         )
         return InspectedStore(
             keeper,

@@ -104,11 +104,6 @@ class StepResults:
             return None
         return look(self._reading, step, self._context.looks)
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether a source counts the malformed records that it lets through."""
-        return any(self._malformed.values())
-
     def malformed(self) -> list[int | None]:
         """Return the malformed records of each window that were read and not reported before.
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from logdriven_dagster.engine.spark.metrics import QueryCounts, counted
+from logdriven_dagster.engine.targets import staged_files
 from logdriven_dagster.engine.targets.iceberg import catalog as iceberg_catalog
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from tests.builders import day, days, hours
 from tests.engine.laboratory import Lab, held
 
@@ -30,7 +32,7 @@ def target(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize(
-    "kind", ["csv", "sqlite", "iceberg upsert", "delta upsert", "parquet overwrite"]
+    "kind", ["csv", "sqlite upsert", "iceberg upsert", "delta upsert", "parquet overwrite"]
 )
 def test_a_target_that_takes_one_window_at_a_time_refuses_several(lab: Lab, kind: str):
     name, _, mode = kind.partition(" ")
@@ -354,3 +356,21 @@ def test_raw_rows_lie_under_the_number_of_the_attempt_until_the_base_has_them_b3
             session.discard()
         assert not lab.path(str(staged.location)).exists()
         assert len(lab.rows(name)) == kept
+
+
+@pytest.mark.parametrize("kind", ["parquet", "iceberg", "sqlite"])
+def test_rows_that_executors_wrote_elsewhere_fail_the_window(
+    lab: Lab, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    """As on a cluster whose hosts do not share the warehouse: the files are not found here."""
+
+    def counted_and_gone(*given: Any) -> QueryCounts:
+        counts = counted(*given)
+        for file in lab.root.rglob("part-*.parquet"):
+            file.unlink()
+        return counts
+
+    lab.table("ods.t", {"sql": QUERY, "target": TARGETS[kind]})
+    monkeypatch.setattr(staged_files, "counted", counted_and_gone)
+    with pytest.raises(TransientStepError, match=r"wrote 2 rows, of which 0 are in .* share"):
+        lab.run("ods.t", day(1))

@@ -100,6 +100,10 @@ class JdbcTarget(TableTarget):
     def source_place(self) -> str:
         return f"{self.connection}:{self.table}"
 
+    @property
+    def stretch_obstacle(self) -> str | None:
+        return "pre_sql is executed window by window" if self.pre_sql else None
+
     def statements(self) -> Iterator[Statement]:
         for n, sql in enumerate(self.pre_sql):
             yield Statement(("pre_sql", n), sql, self.connection)

@@ -89,8 +89,6 @@ def open_target(project: Project, table: str, target: DeltaTarget) -> Snapshot |
 class DeltaTable:
     """A target of type `delta`; see `Store`."""
 
-    stages_in_one_query = True
-
     def __init__(self, context: StoreContext, table: str, target: DeltaTarget) -> None:
         self._context, self._table, self._target = context, table, target
         self._folder = delta_folder(context.project, table, target)

@@ -79,8 +79,6 @@ _READ = {"csv": {**_CSV, **_STRICT, "nullValue": NOTHING}, "json": _STRICT}
 class WindowFiles:
     """A target of type `parquet`, `orc`, `csv` or `json`; see `Store`."""
 
-    stages_in_one_query = True
-
     def __init__(self, context: StoreContext, table: str, target: FileTarget) -> None:
         self._context, self._table, self._target = context, table, target
         self._folder = files_folder(context.project, table, target)

@@ -94,8 +94,6 @@ def table_folder(project: Project, name: str) -> Folder:
 class IcebergTable:
     """A target of type `iceberg`; see `Store`."""
 
-    stages_in_one_query = True
-
     def __init__(self, context: StoreContext, table: str, target: IcebergTarget) -> None:
         self._context, self._target = context, target
         self._name = target.name or table

@@ -1,5 +1,6 @@
-"""Database tables: Spark loads a staging table, one transaction moves its rows into place.
+"""Database tables: each window has a staging table, whose rows one transaction moves into place.
 
+Spark writes files first, for all windows of a pass in one query, and they are loaded from there.
 `_window_start` is text here, in UTC (`2013-01-01T00:00:00Z`), because some databases have no times
 with a zone, and without one an hour exists twice when clocks go back. The table `logdriven_commit`
 says which attempt published each window.
@@ -8,6 +9,7 @@ says which attempt published each window.
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
@@ -31,6 +33,7 @@ from logdriven_dagster.engine.databases.tables import (
     utc_text,
 )
 from logdriven_dagster.engine.databases.wall_clocks import fit_clocks
+from logdriven_dagster.engine.failures import database_named
 from logdriven_dagster.engine.queries.instants import lies_within
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.rendering import render_for_database
@@ -41,8 +44,10 @@ from logdriven_dagster.engine.queries.schemas import (
     given_columns,
     window_column,
 )
-from logdriven_dagster.engine.spark.metrics import counted
+from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
+from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.settings import option_texts
+from logdriven_dagster.engine.storage.staging import staging_of
 from logdriven_dagster.engine.targets.jdbc.commit_markers import (
     grow_markers,
     has_newer,
@@ -54,11 +59,17 @@ from logdriven_dagster.engine.targets.jdbc.commit_markers import (
     publishing_transaction,
     take,
 )
+from logdriven_dagster.engine.targets.jdbc.copying import (
+    copy_in,
+    copyable,
+    has_copy,
+)
 from logdriven_dagster.engine.targets.jdbc.first_contact import meet_in_database, refuse_in_database
 from logdriven_dagster.engine.targets.jdbc.replaced_rows import has_moments, replaced_rows
 from logdriven_dagster.engine.targets.jdbc.upsert import refuse_bad_keys, upsert
+from logdriven_dagster.engine.targets.staged_files import kept_for_a_while, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
-from logdriven_dagster.errors import NotPublishedError, TerminalStepError
+from logdriven_dagster.errors import NotPublishedError, TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import Merged, Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -79,71 +90,93 @@ def staging_prefix(table: str, suffix: str) -> str:
 class JdbcTable:
     """A target of type `jdbc`; see `Store`."""
 
-    takes_stretches, stages_in_one_query = False, False
-
-    def __init__(self, context: StoreContext, _table: str, target: JdbcTarget) -> None:
+    def __init__(self, context: StoreContext, table: str, target: JdbcTarget) -> None:
         self._context, self._target = context, target
         self._connection = context.project.connection(target.connection)
         self._backend = self._connection.url.get_backend_name()
         self._lease = context.project.config.lease
         schema, _, self._name = target.table.rpartition(".")
         self._schema = schema or None
+        self._staging = staging_of(context.project, table)
+        self._copies = has_copy(self._connection.url) and not target.options
+
+    @property
+    def takes_stretches(self) -> bool:
+        """Rows of modes that look at the whole target are staged and published by themselves."""
+        return self._target.mode in ("append", "overwrite_window")
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
-        """Load a new table beside the target."""
-        from pyspark.sql import functions as sf
-
-        (run,) = runs
-        for statement in self._pre_sql(run):
+        """Write files, and load those of each window into a new table beside the target."""
+        for statement in self._pre_sql(runs[0]):
             if mistake := publication_mistake(statement, self._backend):
                 raise TerminalStepError(": ".join(filter(None, ("target.pre_sql", *mistake))))
-        if WINDOW_START in frame.columns:
-            frame = frame.withColumn(WINDOW_START, sf.lit(utc_text(run.window.start)))
         with database(self._connection) as engine:
-            frame = self._conformed(frame, engine)
-            staging = self._define(self._staging_name(run), frame.schema)
-            staging.create(engine)
-            try:
-                return (self._load(frame, run, staging, engine),)
-            except BaseException:
-                staging.drop(engine, checkfirst=True)
-                raise
+            frame = self._conformed(_with_start_texts(frame, runs), engine)
+            schema = frame.drop(WINDOW_INDEX).schema
+            tables = [self._define(self._staging_name(run), schema) for run in runs]
+            frame = stored(self._connection, frame, copied=self._copies)
+            frame = copyable(frame) if self._copies else frame
+            with kept_for_a_while(frame, self._staging, runs) as kept:
+                try:
+                    return tuple(
+                        self._load(rows, run, table, schema, engine)
+                        for rows, run, table in zip(kept, runs, tables, strict=True)
+                    )
+                except BaseException:
+                    for table in tables:
+                        table.drop(engine, checkfirst=True)
+                    raise
 
     def _pre_sql(self, run: WindowRun) -> list[str]:
         """Fill the target's statements with the values of the window."""
         return [render_for_database(statement, run) for statement in self._target.pre_sql]
 
     def _load(
-        self, frame: "DataFrame", run: WindowRun, staging: "Table", engine: "Engine"
+        self,
+        kept: StagedRows,
+        run: WindowRun,
+        staging: "Table",
+        schema: "StructType",
+        engine: "Engine",
     ) -> StagedRows:
+        """Load the kept rows of a window into its own table, to the last one."""
+        if self._copies:
+            with engine.begin() as conn, database_named(f"connection {self._connection.name}"):
+                staging.create(conn)
+                found = copy_in(conn, staging, kept.files, self._staging.storage)
+        else:
+            staging.create(engine)
+            found = self._load_by_spark(kept, run, staging, engine)
+        if found != kept.rows:
+            raise TransientStepError(
+                f"{self._target.table}: {found} rows were loaded of {kept.rows} that were written"
+            )
+        if self._target.mode == "upsert":
+            with engine.connect() as conn:
+                refuse_bad_keys(conn, staging, self._target)
+        return replace(kept, run=run, location=staging.name, schema=schema, files=())
+
+    def _load_by_spark(
+        self, kept: StagedRows, run: WindowRun, staging: "Table", engine: "Engine"
+    ) -> int:
+        """Load the kept rows through the JDBC driver; return the rows of the staging table."""
         from sqlalchemy import func, select
 
-        options = writer_options(self._connection)
-        options |= option_texts(self._target.options)
-        writer = stored(self._connection, frame).write.format("jdbc").options(**options)
+        if not kept.files:
+            return 0
+        options = writer_options(self._connection) | option_texts(self._target.options)
+        writer = staged_frame(self._context.spark, [kept]).write.format("jdbc").options(**options)
         writer = writer.mode("append").option("dbtable", self._quoted(staging, engine))
-        counts = counted(frame.sparkSession, run.label, writer.save)
+        run_action(self._context.spark, f"{run.label}: load", writer.save)
         with engine.connect() as conn:
-            # Spark keeps no number of rows for JDBC; the staging table knows them.
-            rows = conn.scalar(select(func.count()).select_from(staging))
-            if self._target.mode == "upsert":
-                refuse_bad_keys(conn, staging, self._target)
-        return StagedRows(
-            run=run,
-            location=staging.name,
-            schema=frame.schema,
-            source_rows=counts.source,
-            rows=rows,
-            staged_by=run.fencing_token,
-            query=counts,
-        )
+            return conn.scalar(select(func.count()).select_from(staging)) or 0
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """Return the staged rows, read with the types that wrote them."""
-        (rows,) = staged
         with database(self._connection) as engine:
-            table = self._quoted(self._define(rows.location, rows.schema), engine)
-        return self._read(table, rows.schema).converted()
+            tables = [self._define(rows.location, rows.schema) for rows in staged]
+            place = self._together(tables, engine)
+        return self._read(place, staged[0].schema).converted()
 
     def holds(self, staged: StagedRows) -> bool:
         """Whether the staging table is there with all its rows."""
@@ -158,12 +191,12 @@ class JdbcTable:
             return conn.scalar(select(func.count()).select_from(staging)) == staged.rows
 
     def fence(self, runs: Sequence[WindowRun]) -> None:
-        """Put the new token into the window's marker."""
-        (run,) = runs
+        """Put the new token into the windows' markers."""
         with database(self._connection) as engine:
             markers = self._markers(engine)
             with publishing_transaction(engine, self._lease) as conn:
-                take(conn, markers, run, self._target.table)
+                for run in runs:
+                    take(conn, markers, run, self._target.table)
 
     def _markers(self, engine: "Engine") -> "Table":
         markers = markers_in(self._schema)
@@ -173,38 +206,45 @@ class JdbcTable:
     def publish(
         self, staged: Sequence[StagedRows], verify: Callable[[], None]
     ) -> tuple[Published, ...]:
-        """Move the rows in one transaction, whose marker makes repeating it harmless.
+        """Move the rows of each window in one transaction, the oldest first."""
+        with database(self._connection) as engine:
+            # Changing a table commits by itself in MariaDB, so it happens before the transactions.
+            markers = self._markers(engine)
+            schemas = {rows.schema.json(): rows.schema for rows in staged}.values()
+            *_, target = [create(partial(self._grown, engine, schema)) for schema in schemas]
+            return tuple(self._publish(rows, verify, engine, markers, target) for rows in staged)
+
+    def _publish(
+        self,
+        staged: StagedRows,
+        verify: Callable[[], None],
+        engine: "Engine",
+        markers: "Table",
+        target: "Table",
+    ) -> Published:
+        """Move a window's rows in one transaction, whose marker makes repeating it harmless.
 
         The marker is locked first, under the attempt's token; `verify` comes after that.
         """
-        (rows,) = staged
-        done = Published(
-            rows.run.step_id,
-            self._target.table,
-            rows=None if self._target.mode == "upsert" else rows.rows,
-        )
-        with database(self._connection) as engine:
-            staging = self._define(rows.location, rows.schema)
-            # Changing a table commits by itself in MariaDB, so it happens before the transaction.
-            markers = self._markers(engine)
-            target = create(lambda: self._grown(engine, rows.schema))
-            with publishing_transaction(engine, self._lease) as conn:
-                if self._target.mode in ("upsert", "overwrite"):
-                    lock_target(conn, markers, self._target.table)
-                take(conn, markers, rows.run, self._target.table)
-                verify()
-                if self._target.mode == "overwrite" and has_newer(
-                    conn, markers, self._target.table, rows.run.window
-                ):
-                    done = replace(done, rows=0)
-                elif marker := publication(conn, markers, rows):
-                    done = replace(done, merged=merged_by(marker))
-                else:
-                    merged = self._move(conn, staging, target, rows.run)
-                    mark(conn, markers, rows, self._target.table, merged)
-                    done = replace(done, merged=merged)
-            staging.drop(engine, checkfirst=True)
-        return (done,)
+        run, whole = staged.run, self._target.table
+        rows = None if self._target.mode == "upsert" else staged.rows
+        done = Published(run.step_id, whole, rows=rows)
+        staging = self._define(staged.location, staged.schema)
+        with publishing_transaction(engine, self._lease) as conn:
+            if self._target.mode in ("upsert", "overwrite"):
+                lock_target(conn, markers, whole)
+            take(conn, markers, run, whole)
+            verify()
+            if self._target.mode == "overwrite" and has_newer(conn, markers, whole, run.window):
+                done = replace(done, rows=0)
+            elif marker := publication(conn, markers, staged):
+                done = replace(done, merged=merged_by(marker))
+            else:
+                merged = self._move(conn, staging, target, run)
+                mark(conn, markers, staged, whole, merged)
+                done = replace(done, merged=merged)
+        staging.drop(engine, checkfirst=True)
+        return done
 
     def _move(
         self, conn: "Connection", staging: "Table", target: "Table", run: WindowRun
@@ -226,10 +266,10 @@ class JdbcTable:
         return None
 
     def discard(self, staged: Sequence[StagedRows]) -> None:
-        """Drop the staging table of these rows."""
-        (rows,) = staged
+        """Drop the staging tables of these rows."""
         with database(self._connection) as engine:
-            self._define(rows.location, rows.schema).drop(engine, checkfirst=True)
+            for rows in staged:
+                self._define(rows.location, rows.schema).drop(engine, checkfirst=True)
 
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Read the target's rows; Spark leaves the restriction to the database."""
@@ -238,7 +278,7 @@ class JdbcTable:
             if target is None:
                 raise NotPublishedError(f"{self._target.table} does not exist yet")
             known = schema_of(target, self._backend)
-            read = self._read(self._quoted(target, engine), known, window)
+            read = self._read(self._quoted(target, engine), known)
         if window is None:
             return read.converted()
         name = window_column(self._target)
@@ -248,14 +288,12 @@ class JdbcTable:
             return frame.where((column >= start) & (column < end))
         return frame.where(lies_within(quoted(name), window))
 
-    def _read(
-        self, table: str, schema: "StructType", window: TimeWindow | None = None
-    ) -> "ExactFrame":
+    def _read(self, table: str, schema: "StructType") -> "ExactFrame":
         options = reader_options(self._connection) | {"dbtable": table}
         if known := custom_schema(schema, self._backend):
             options["customSchema"] = known
         zone = self._context.project.zone
-        return read_exactly(self._context.spark, self._connection, options, zone, window)
+        return read_exactly(self._context.spark, self._connection, options, zone)
 
     def _conformed(self, frame: "DataFrame", engine: "Engine") -> "DataFrame":
         """Give the frame the types of the target, with new columns last.
@@ -319,3 +357,26 @@ class JdbcTable:
 
     def _quoted(self, table: "Table", engine: "Engine") -> str:
         return str(engine.dialect.identifier_preparer.format_table(table))
+
+    def _together(self, tables: "Sequence[Table]", engine: "Engine") -> str:
+        """The rows of tables as what Spark reads like a table."""
+        from sqlalchemy import select, union_all
+
+        if len(tables) == 1:
+            return self._quoted(tables[0], engine)
+        names = tables[0].columns.keys()
+        rows = union_all(*(select(*(column_of(table, name) for name in names)) for table in tables))
+        return f"({rows.compile(engine)}) staged"
+
+
+def _with_start_texts(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
+    """Give the technical column, if the frame has it, the text of each row's window."""
+    from pyspark.sql import functions as sf
+
+    if WINDOW_START not in frame.columns:
+        return frame
+    starts = [utc_text(run.window.start) for run in runs]
+    text = sf.lit(starts[0])
+    if len(runs) > 1:
+        text = sf.element_at(sf.lit(starts), sf.col(WINDOW_INDEX) + 1)
+    return frame.withColumn(WINDOW_START, text)

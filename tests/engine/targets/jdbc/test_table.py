@@ -122,6 +122,51 @@ def test_every_plain_type_comes_back_as_it_was(db_lab: Lab):
     assert db_lab.rows("ods.t") == [tuple(db_lab.spark.sql(sql).first())]
 
 
+TRICKY = [r"\.", "a\n\\.\nb", "", '"', "a,b", "\\N", "\t\r\n", "'", None]
+"""What means something in CSV or to COPY."""
+
+
+@pytest.mark.parametrize("columns", ["v", "v, 1 AS n"], ids=["alone", "beside another"])
+def test_texts_come_back_as_they_were(db_lab: Lab, columns: str):
+    texts = ["NULL" if t is None else f"decode(X'{t.encode().hex()}', 'UTF-8')" for t in TRICKY]
+    rows = " UNION ALL ".join(f"SELECT CAST({text} AS STRING) AS v" for text in texts)
+    db_lab.table("ods.t", {"sql": f"SELECT {columns} FROM ({rows})", "target": TARGET})
+    db_lab.run("ods.t", day(1))
+    found = [row[0] for row in db_lab.rows("ods.t")]
+    assert sorted(map(repr, found)) == sorted(map(repr, TRICKY))
+
+
+def test_numbers_come_back_from_postgresql_to_the_last_digit(lab: Lab, postgres_url: sa.URL):
+    url = postgres_url.render_as_string(hide_password=False)
+    lab.settings["connections"] = {"db": {"url": url}}
+    sql = (
+        "SELECT float(0.1) AS f, 0.1D + 0.2D AS d, 1.0E-300D AS small, double('NaN') AS none, "
+        "-double('Infinity') AS least, CAST('-1E-37' AS DECIMAL(38, 37)) AS tiny"
+    )
+    lab.table("ods.t", {"sql": sql, "target": TARGET})
+    lab.run("ods.t", day(1))
+    ((*found,), (*expected,)) = lab.rows("ods.t")[0], lab.spark.sql(sql).first()
+    assert list(map(repr, found)) == list(map(repr, expected))
+
+
+def test_postgresql_refuses_days_that_it_cannot_read(lab: Lab, postgres_url: sa.URL):
+    url = postgres_url.render_as_string(hide_password=False)
+    lab.settings["connections"] = {"db": {"url": url}}
+    lab.table("ods.t", {"sql": "SELECT DATE'-0043-03-15' AS day", "target": TARGET})
+    with pytest.raises(TerminalStepError, match=r"connection db says: .*-0043-03-15") as caught:
+        lab.run("ods.t", day(1))
+    assert "column day" in str(caught.value)
+
+
+def test_an_option_of_the_target_is_one_of_spark(lab: Lab, postgres_url: sa.URL):
+    """Who gives one wants Spark's own writer, also where rows are copied otherwise."""
+    url = postgres_url.render_as_string(hide_password=False)
+    lab.settings["connections"] = {"db": {"url": url}}
+    lab.table("ods.t", {"sql": QUERY, "target": {**TARGET, "options": {"batchsize": 1}}})
+    lab.run("ods.t", day(1))
+    assert lab.rows("ods.t") == [(1, 1), (1, 2)]
+
+
 @pytest.mark.skipif(MODE == "connect", reason="a server's JVM is in the time zone of its project")
 def test_instants_survive_another_time_zone(db_lab: Lab):
     db_lab.settings["timezone"] = "Asia/Tokyo"

@@ -1,0 +1,85 @@
+"""Rows of Parquet files into a table of PostgreSQL by COPY, without Spark.
+
+COPY takes CSV, which Arrow writes. Whatever PostgreSQL does not take for a value of the column is
+an error that names the line and the column.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.spark.actions import run_checks
+from logdriven_dagster.engine.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from sqlalchemy import URL, Connection, Table
+
+_ROWS = 64 * 1024
+"""Rows of a batch: some megabytes."""
+
+_FORMS = {
+    "float": "CAST({v} AS DOUBLE)",  # the shortest text of a float is that of another double
+    "binary": r"concat('\\x', hex({v}))",
+}
+"""What a value of a type becomes, so that the text of it in CSV is one of PostgreSQL."""
+
+
+def has_copy(url: "URL") -> bool:
+    """Whether the driver of a database has COPY as `copy_in` needs it."""
+    return url.drivername == "postgresql+psycopg"
+
+
+def copyable(frame: "DataFrame") -> "DataFrame":
+    """The frame, in the form whose files `copy_in` takes."""
+    from pyspark.sql import functions as sf
+
+    changes = {
+        name: sf.expr(_FORMS[kind].format(v=quoted(name)))
+        for name, kind in frame.dtypes
+        if kind in _FORMS
+    }
+    return frame.withColumns(changes) if changes else frame
+
+
+def copy_in(conn: "Connection", table: "Table", files: Sequence[str], storage: Storage) -> int:
+    """Append the rows of files to a table within a transaction, and return how many they are.
+
+    What watches this thread's work is called for every batch.
+    """
+    from sqlalchemy.exc import DBAPIError
+
+    quote = conn.dialect.identifier_preparer
+    columns = ", ".join(quote.format_column(column) for column in table.columns)
+    statement = (
+        f"COPY {quote.format_table(table)} ({columns}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')"
+    )
+    psycopg = conn.dialect.loaded_dbapi
+    driver = conn.connection.driver_connection
+    assert driver is not None
+    try:
+        with driver.cursor() as cursor:
+            with cursor.copy(statement) as copy:
+                for text in _texts(files, storage, table.columns.keys()):
+                    run_checks()
+                    copy.write(text)
+            return int(cursor.rowcount)
+    except psycopg.Error as error:
+        # As SQLAlchemy raises what its own statements meet.
+        raise DBAPIError.instance(
+            statement, None, error, psycopg.Error, dialect=conn.dialect
+        ) from error
+
+
+def _texts(files: Sequence[str], storage: Storage, columns: Sequence[str]) -> Iterator[memoryview]:
+    """Yield the rows as CSV, batch by batch. NULL is nothing, an empty text is `""`."""
+    from pyarrow import csv, parquet
+
+    options = csv.WriteOptions(include_header=False, quoting_style="all_valid")
+    for path in files:
+        with storage.open(path) as file, parquet.ParquetFile(file) as opened:
+            for batch in opened.iter_batches(_ROWS, columns=list(columns)):
+                text = io.BytesIO()
+                csv.write_csv(batch.select(columns), text, options)
+                yield text.getbuffer()
