@@ -35,7 +35,7 @@ def hurt(monkeypatch: pytest.MonkeyPatch, point: tuple[Any, str, str], what: Any
 
 
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point[2]} {point[1]}")
-@pytest.mark.parametrize("kind", ["iceberg", "delta", "parquet"])
+@pytest.mark.parametrize("kind", ["iceberg", "delta", "parquet", "json"])
 def test_whoever_takes_over_goes_on_window_by_window(
     numbers: World, monkeypatch: pytest.MonkeyPatch, point: tuple[Any, str, str], kind: str
 ):

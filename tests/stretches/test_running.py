@@ -22,6 +22,8 @@ TARGETS = [
     "{type: delta, window_column: day, mode: append}",
     "{type: parquet, window_column: day}",
     "{type: orc, window_column: day, mode: append}",
+    "{type: csv, window_column: day}",
+    "{type: json, window_column: day, mode: append}",
 ]
 DATABASE = "{type: jdbc, connection: shop, table: numbers, window_column: day"
 

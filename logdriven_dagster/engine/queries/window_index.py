@@ -102,16 +102,22 @@ def count_by_window(
 def bins_by_window(
     frame: "DataFrame", column: str, windows: Sequence[TimeWindow], where: "Column | None" = None
 ) -> "Column":
-    """An aggregate from which `counts_of_bins` tells the rows of each window, of those `where`.
-
-    A histogram with a bin for each window is exact: what has one number shares a bin.
-    """
+    """An aggregate from which `counts_of_bins` tells the rows of each window, of those `where`."""
     from pyspark.sql import functions as sf
 
     value = sf.col(f"`{column}`")
     index = window_index(value, frame.select(value).dtypes[0][1], windows)
-    index = index if where is None else sf.when(where, index)
-    return sf.to_json(sf.histogram_numeric(index, sf.lit(len(windows))))
+    return bins_of(index if where is None else sf.when(where, index), len(windows))
+
+
+def bins_of(index: "Column", number: int) -> "Column":
+    """An aggregate from which `counts_of_bins` tells how many rows have each of so many numbers.
+
+    A histogram with a bin for each of them is exact: what has one number shares a bin.
+    """
+    from pyspark.sql import functions as sf
+
+    return sf.to_json(sf.histogram_numeric(index, sf.lit(number)))
 
 
 def counts_of_bins(bins: str | None, number: int) -> list[int]:

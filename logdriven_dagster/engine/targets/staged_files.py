@@ -3,12 +3,11 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import as_path
-from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
+from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX, bins_of, counts_of_bins
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.metrics import QueryCounts, counted
 from logdriven_dagster.engine.spark.modes import mode_of
@@ -32,8 +31,8 @@ from logdriven_dagster.model.runs import WindowRun, whole_run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
+_ROWS = "rows"
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=-]+")
 _SMALL_BYTES = 4 * 1024 * 1024
 
@@ -59,14 +58,15 @@ def stage_files(
     """Write the frame below `parent` in one query, count its rows, and check what is staged.
 
     Rows of several windows carry WINDOW_INDEX, and what each of them has read is not known here.
-    No folder is left if anything fails.
+    No folder is left if anything fails, as with TransientStepError where nobody tells how many rows
+    a window has got.
     """
     several = len(runs) > 1
     schema = frame.drop(WINDOW_INDEX, PARTITION).schema
     whole = whole_run(runs).at(runs[0].step_id + STRETCH) if several else runs[0]
     folder = staging_folder(parent, whole.job_id, whole.step_id)
     folders = [folder_in_stretch(folder, run.job_id) for run in runs] if several else [folder]
-    frame, in_whole = _rows_told(frame, form)
+    frame, told = _rows_told(frame, form, len(runs))
     divided = _by_job(frame, runs) if several else frame
     given = {**(options or {}), **ONLY_COMMITTED}
     writer = divided.write.format(form).mode("append").options(**given)
@@ -85,12 +85,23 @@ def stage_files(
     writer = writer.partitionBy(*by) if by else writer
     try:
         counts = counted(frame.sparkSession, whole.label, partial(writer.save, folder.location))
-        counts = in_whole(counts)
-        pairs = zip(runs, folders, strict=True)
-        staged = tuple(_staged(run, own, form, schema, counts) for run, own in pairs)
+        found = [
+            _files_in(own, form, rows) for own, rows in zip(folders, told(counts), strict=True)
+        ]
+        staged = tuple(
+            StagedRows(
+                run=run,
+                location=own.location,
+                schema=schema,
+                source_rows=None if several else counts.source,
+                rows=rows,
+                files=tuple(files),
+                staged_by=run.fencing_token,
+                query=counts,
+            )
+            for run, own, (files, rows) in zip(runs, folders, found, strict=True)
+        )
         _refuse_missing(staged, counts, folder)
-        if not several:
-            staged = (replace(staged[0], source_rows=counts.source),)
         check(staged)
     except BaseException:
         folder.remove()
@@ -99,18 +110,33 @@ def stage_files(
 
 
 def _rows_told(
-    frame: "DataFrame", form: str
-) -> "tuple[DataFrame, Callable[[QueryCounts], QueryCounts]]":
-    """Return the frame, and counts with the rows that are written, where else nobody tells them."""
+    frame: "DataFrame", form: str, number: int
+) -> "tuple[DataFrame, Callable[[QueryCounts], Sequence[int | None]]]":
+    """Return the frame, and what tells how many rows of so many windows a query has written.
+
+    That is left to footers where files have them.
+    """
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
 
-    mode = mode_of(frame.sparkSession)
-    if form in FOOTERS or mode.counted_reads(frame.sparkSession) is None:
-        return frame, lambda counts: counts
+    mode, several = mode_of(frame.sparkSession), number > 1
+    if form in FOOTERS:
+        return frame, lambda _: [None] * number
+    if not several and mode.counted_reads(frame.sparkSession) is None:
+        return frame, lambda counts: [counts.written]
     observation = Observation()
-    observed = frame.observe(observation, sf.count(sf.lit(1)).alias("rows"))
-    return observed, lambda counts: replace(counts, written=mode.observed(observation).get("rows"))
+    metric = bins_of(sf.col(WINDOW_INDEX), number) if several else sf.count(sf.lit(1))
+
+    def told(counts: QueryCounts) -> Sequence[int | None]:
+        values = mode.observed(observation)
+        if not several:
+            return [values.get(_ROWS)]
+        rows = counts_of_bins(values[_ROWS], number) if _ROWS in values else []
+        if not rows or counts.written not in (None, sum(rows)):
+            raise TransientStepError("Spark did not tell how many rows each window has")
+        return rows
+
+    return frame.observe(observation, metric.alias(_ROWS)), told
 
 
 def _by_job(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
@@ -121,35 +147,21 @@ def _by_job(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
     return frame.withColumn(JOB, sf.element_at(jobs, sf.col(WINDOW_INDEX) + 1)).drop(WINDOW_INDEX)
 
 
-def _staged(
-    run: WindowRun, folder: Folder, form: str, schema: "StructType", counts: QueryCounts
-) -> StagedRows:
-    """The rows of one window: exactly as many as footers tell, else what the writer counted."""
-    rows = counts.written
+def _files_in(folder: Folder, form: str, rows: int | None) -> tuple[list[str], int | None]:
+    """The files that hold rows, and how many: as footers tell, or else as the writer counted."""
     if form in FOOTERS:
         found = rows_of_files(folder, form)
-        files, rows = [file for file in found if found[file]], sum(found.values())
-    else:
-        files = data_files(folder)
-    return StagedRows(
-        run=run,
-        location=folder.location,
-        schema=schema,
-        source_rows=None,
-        rows=rows,
-        files=tuple(files) if rows != 0 else (),
-        staged_by=run.fencing_token,
-        query=counts,
-    )
+        return [file for file in found if found[file]], sum(found.values())
+    return (data_files(folder) if rows != 0 else []), rows
 
 
 def _refuse_missing(staged: Sequence[StagedRows], counts: QueryCounts, folder: Folder) -> None:
     """TransientStepError if Spark has written rows that are not where this process looks."""
-    found = sum(rows.rows or 0 for rows in staged)
-    if counts.written is not None and found < counts.written:
+    found = [rows.rows for rows in staged if rows.rows is not None]
+    if found and sum(found) < (counts.written or 0):
         raise TransientStepError(
-            f"{staged[0].run.table}: Spark wrote {counts.written} rows, of which {found} are in "
-            f"{as_path(folder.location)}; the warehouse must be a folder that this process and "
+            f"{staged[0].run.table}: Spark wrote {counts.written} rows, of which {sum(found)} are "
+            f"in {as_path(folder.location)}; the warehouse must be a folder that this process and "
             "Spark's executors share"
         )
 

@@ -32,7 +32,8 @@ def target(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize(
-    "kind", ["csv", "sqlite upsert", "iceberg upsert", "delta upsert", "parquet overwrite"]
+    "kind",
+    ["csv overwrite", "sqlite upsert", "iceberg upsert", "delta upsert", "parquet overwrite"],
 )
 def test_a_target_that_takes_one_window_at_a_time_refuses_several(lab: Lab, kind: str):
     name, _, mode = kind.partition(" ")

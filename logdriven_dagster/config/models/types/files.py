@@ -205,8 +205,7 @@ class FileTarget(Target):
 
     @property
     def stretch_obstacle(self) -> str | None:
-        counted = self.type in ("parquet", "orc")
-        return None if counted else f"{self.type} files do not say how many rows they hold"
+        return None
 
     def rejected(self, table: str, mode: str) -> "FileTarget":
         _ = table

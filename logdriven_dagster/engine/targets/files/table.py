@@ -21,7 +21,6 @@ from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.locations import Folder, folder_at, name_of
 from logdriven_dagster.engine.storage.spark_files import read_files
 from logdriven_dagster.engine.storage.staging import staging_name
-from logdriven_dagster.engine.storage.storage import FOOTERS
 from logdriven_dagster.engine.targets.files.limits import storable
 from logdriven_dagster.engine.targets.files.pointers import (
     ALL,
@@ -95,8 +94,7 @@ class WindowFiles:
 
     @property
     def takes_stretches(self) -> bool:
-        """Only footers tell how many rows each of several windows has."""
-        return self._target.type in FOOTERS and self._target.mode != "overwrite"
+        return self._target.mode != "overwrite"
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write files into folders that no pointer names yet."""
