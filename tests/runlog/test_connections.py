@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, inspect, text
 
 from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.errors import RunLogError
-from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog import RunLog, store
 from logdriven_dagster.runlog.schema import migrating
 from logdriven_dagster.runlog.store import UnreachableError
 from tests.builders import claim_one, day
@@ -55,6 +55,27 @@ def test_a_transaction_whose_connection_was_killed_is_done_again(log):
     assert log.write(work).attempt_number == 1
     assert len(tries) == 2
     assert len(rows(log, "SELECT * FROM job_log")) == 1
+
+
+def kill_idle_session(log):
+    kind = log.engine.dialect.name.replace("mariadb", "mysql")
+    number = log.ask(lambda conn: conn.execute(text(WHO[kind])).scalar())
+    other = create_engine(log.engine.url, isolation_level="AUTOCOMMIT")
+    with other.connect() as conn:
+        conn.execute(text(END[kind].format(number)))
+    other.dispose()
+
+
+def test_a_connection_that_was_killed_while_nobody_used_it_is_had_again(log, monkeypatch):
+    monkeypatch.setattr(store, "_IDLE_SECONDS", 0)
+    kill_idle_session(log)
+    with log.begin() as conn:
+        assert claim_one(conn, request(day(1))).attempt_number == 1
+
+
+def test_so_is_one_that_was_used_a_moment_ago_when_its_transaction_is_done_again(log):
+    kill_idle_session(log)
+    assert log.write(lambda conn: claim_one(conn, request(day(1)))).attempt_number == 1
 
 
 def test_a_connection_that_goes_during_the_commit_is_an_error_since_nobody_knows(log):
