@@ -10,10 +10,21 @@ the owner is gone. The token is ours, since a lock alone cannot stop an owner th
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import ColumnElement, Table, and_, case, not_, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    case,
+    not_,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.errors import AttemptLostError
@@ -65,17 +76,22 @@ class LeasedRows:
     close_steps: Callable[[Connection, int, Status, str], None]
     """Ends the steps of such a row with it."""
 
-    def held(self, holders: Sequence[Leased]) -> ColumnElement[bool]:
-        """Match the rows of these holders while their leases are theirs.
+    @cached_property
+    def _held(self) -> ColumnElement[bool]:
+        """Match the rows of some `_holding` while their leases are theirs.
 
         The guard is the token, not the owner: one owner may hold a window twice. A row keeps its
         token for ever.
         """
         return and_(
-            self.key.in_([holder.row_id for holder in holders]),
+            self.key.in_(bindparam("holders", expanding=True)),
             self.log.c.status == _RUNNING,
-            self.log.c.fencing_token.in_([holder.fencing_token for holder in holders]),
+            self.log.c.fencing_token.in_(bindparam("tokens", expanding=True)),
         )
+
+    @cached_property
+    def _still_held(self) -> Select[tuple[int]]:
+        return select(self.key).where(self._held)
 
     def renew(self, conn: Connection, holders: Sequence[Leased]) -> None:
         """Move the expiry forward; AttemptLostError if a row was ended or taken over.
@@ -90,12 +106,12 @@ class LeasedRows:
 
     def still_held(self, conn: Connection, holders: Sequence[Leased]) -> set[int]:
         """Read the keys of those rows that are still ours."""
-        return set(conn.execute(select(self.key).where(self.held(holders))).scalars())
+        return set(conn.execute(self._still_held, _holding(holders)).scalars())
 
     def write(self, conn: Connection, holders: Sequence[Leased], values: Mapping[str, Any]) -> None:
         """Set the same values in all of the rows, or raise AttemptLostError."""
-        written = update(self.log).where(self.held(holders)).values(**values)
-        if conn.execute(written).rowcount != len(holders):
+        written = update(self.log).where(self._held).values(**values)
+        if conn.execute(written, _holding(holders)).rowcount != len(holders):
             self._refuse_lost(conn, holders, self.still_held(conn, holders))
 
     def lost(self, conn: Connection, holder: Leased) -> AttemptLostError:
@@ -154,6 +170,14 @@ class LeasedRows:
             return False
         self.close_steps(conn, row_id, status, reason)
         return True
+
+
+def _holding(holders: Sequence[Leased]) -> dict[str, list[int]]:
+    """Name the rows and tokens of holders, as a statement of theirs takes them."""
+    return {
+        "holders": [holder.row_id for holder in holders],
+        "tokens": [holder.fencing_token for holder in holders],
+    }
 
 
 @cache

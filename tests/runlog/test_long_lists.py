@@ -20,8 +20,8 @@ def conn(log: RunLog):
 
 
 def found(conn: sa.Connection, names: list[str]) -> set[str]:
-    query = sa.select(log_range.c.job_name).where(among(log_range.c.job_name, names))
-    return set(conn.execute(query).scalars())
+    query = sa.select(log_range.c.job_name).where(among(log_range.c.job_name))
+    return set(conn.execute(query, {"names": names}).scalars())
 
 
 def test_each_name_is_found_as_it_is_written(conn):

@@ -8,7 +8,7 @@ running again, or that somebody has set to FAILURE, is taken out when they are r
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Select, delete, insert, select, union_all, update
+from sqlalchemy import delete, insert, select, union_all, update
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.attempts import Status
@@ -33,6 +33,11 @@ _UNCOVERED = select(
     job_log.c.window_start.is_not(None),
 )
 """Finished windows that no range holds yet."""
+_FINISHED = union_all(
+    _RANGES.where(among(log_range.c.job_name)),
+    # SQLite would look through all windows of a table for those few that no range holds.
+    _UNCOVERED.where(among(unindexed(job_log.c.job_name))),
+)
 
 
 def cover(conn: Connection, table: str, status: Status, window: TimeWindow) -> None:
@@ -76,10 +81,8 @@ def ranges(conn: Connection, names: Collection[str]) -> list[Row[Any]]:
 
     What was reopened is still in them.
     """
-    kept = _RANGES.where(among(log_range.c.job_name, names))
-    # SQLite would look through all windows of a table for those few that no range holds.
-    by_hand = _UNCOVERED.where(among(unindexed(job_log.c.job_name), names))
-    return _ascending(conn, kept, by_hand)
+    rows = conn.execute(_FINISHED, {"names": names}).all()
+    return sorted(rows, key=lambda row: row.window_start)
 
 
 def reopened(conn: Connection, open_ones: Sequence[str]) -> list[Row[Any]]:
@@ -121,8 +124,3 @@ def absorb(conn: Connection) -> None:
     conn.execute(insert(log_range), merged)
     for ids in chunks([row.job_id for row in rows]):
         conn.execute(update(job_log).where(job_log.c.job_id.in_(ids)).values(covered=1))
-
-
-def _ascending(conn: Connection, *queries: Select[Any]) -> list[Row[Any]]:
-    rows: Sequence[Row[Any]] = conn.execute(union_all(*queries)).all()
-    return sorted(rows, key=lambda row: row.window_start)

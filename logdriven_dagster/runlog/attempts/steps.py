@@ -29,6 +29,9 @@ _DOING: Select[Any] = select(
     utc_now().label("now"),
 )
 """How far a step is, and for how long it has been."""
+_OF_JOBS = _DOING.where(step_log.c.job_id.in_(bindparam("jobs", expanding=True))).order_by(
+    step_log.c.start_time
+)
 _RUNNING = Status.RUNNING.value
 _ERROR_LENGTH = 5000
 """Source: Sharp ETL, error texts are cut to 5,000 characters."""
@@ -86,8 +89,8 @@ def of_jobs(conn: Connection, jobs: Sequence[int]) -> dict[StepKey, Row[Any]]:
     """The steps of attempts by the order of their beginning: (status, start_time, now)."""
     found: dict[StepKey, Row[Any]] = {}
     for part in chunks(jobs):
-        mine = _DOING.where(step_log.c.job_id.in_(part)).order_by(step_log.c.start_time)
-        found |= {(row.job_id, row.step_id): row for row in conn.execute(mine)}
+        rows = conn.execute(_OF_JOBS, {"jobs": part})
+        found |= {(row.job_id, row.step_id): row for row in rows}
     return found
 
 

@@ -70,6 +70,9 @@ _OPEN = select(job_log, is_expired(job_log), utc_now().label("read_at")).where(
 _FAILED_REFRESHES = select(job_log, is_expired(job_log), utc_now().label("read_at")).where(
     job_log.c.failed_refresh == failed_refreshes.MARKED
 )
+_OPEN_OR_REFRESHED = union_all(
+    *(query.where(among(job_log.c.job_name)) for query in (_OPEN, _FAILED_REFRESHES))
+)
 
 
 def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
@@ -148,9 +151,8 @@ def open_windows(conn: Connection, tables: Collection[TableConfig]) -> dict[str,
 
 def _open_rows(conn: Connection, names: Sequence[str]) -> Sequence[Row[Any]]:
     """The unfinished windows, and the failed refreshes of finished ones, by ascending start."""
-    mine = among(job_log.c.job_name, names)
-    both = union_all(*(query.where(mine) for query in (_OPEN, _FAILED_REFRESHES)))
-    return sorted(conn.execute(both).all(), key=lambda row: row.window_start or 0)
+    rows = conn.execute(_OPEN_OR_REFRESHED, {"names": names}).all()
+    return sorted(rows, key=lambda row: row.window_start or 0)
 
 
 def _open_windows(

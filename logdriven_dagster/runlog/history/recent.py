@@ -40,14 +40,14 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
             # As a value: PostgreSQL then knows how few rows that leaves.
             job_log.c.job_end_time > since,
             not_in_future(job_log.c.job_end_time),
-            among(unindexed(job_log.c.job_name), {d.table for d in delayed}),
+            among(unindexed(job_log.c.job_name)),
             unindexed(job_log.c.latest) == 1,
             job_log.c.status != Status.RUNNING.value,
             job_log.c.window_start.is_not(None),
         )
         .order_by(job_log.c.window_start)
     )
-    for row in conn.execute(query):
+    for row in conn.execute(query, {"names": {d.table for d in delayed}}):
         start, end = (in_zone(n, zones[row.job_name]) for n in (row.window_start, row.window_end))
         item = EndedWindow(
             TimeWindow(start, end), Status(row.status), row.read_at - row.job_end_time

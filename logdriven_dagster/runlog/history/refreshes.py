@@ -45,6 +45,9 @@ _DONE = Status.SUCCESS.value
 _RUNNING = Status.RUNNING.value
 _LONGER_THAN_A_CLAIM = timedelta(minutes=1)
 """A server ends a transaction that is idle for a quarter of it."""
+_BOOKMARKS = select(
+    refresh_bookmark.c.job_name, refresh_bookmark.c.upstream, refresh_bookmark.c.job_id
+).where(among(refresh_bookmark.c.job_name))
 _AGAIN = select(
     job_log.c.job_name,
     job_log.c.job_id,
@@ -197,11 +200,11 @@ def _has_windows(tables: Mapping[str, TableConfig], name: str) -> bool:
 
 
 def _bookmarks(conn: Connection, pairs: Collection[_Pair]) -> dict[_Pair, int]:
+    if not pairs:
+        return {}
     found = {}
     known = {(pair.table, pair.upstream): pair for pair in pairs}
-    mark = refresh_bookmark.c
-    mine = among(mark.job_name, {pair.table for pair in pairs})
-    for row in conn.execute(select(mark.job_name, mark.upstream, mark.job_id).where(mine)):
+    for row in conn.execute(_BOOKMARKS, {"names": {pair.table for pair in pairs}}):
         if pair := known.get((row.job_name, row.upstream)):
             found[pair] = row.job_id
     return found

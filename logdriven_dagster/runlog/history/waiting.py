@@ -104,9 +104,9 @@ def _in_queue(conn: Connection, routes: Sequence[Route]) -> dict[Route, tuple[in
     is_new = case((batch_queue.c.batch_state == BatchState.NEW.value, 1), else_=0)
     columns = (func.sum(is_new), func.coalesce(func.max(batch_queue.c.source_job_id), 0))
     steps: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
-    of_them = among(batch_queue.c.job_name, {route.table for route in routes})
-    query = select(*key, *columns).where(of_them).group_by(*key)
-    for table, source, step, new, newest in conn.execute(query):
+    query = select(*key, *columns).where(among(batch_queue.c.job_name)).group_by(*key)
+    names = {route.table for route in routes}
+    for table, source, step, new, newest in conn.execute(query, {"names": names}):
         steps.setdefault((table, source), {})[step] = (int(new), newest)
     found = {}
     for route in routes:

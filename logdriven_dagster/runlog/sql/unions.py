@@ -1,20 +1,26 @@
 """One small query for each of many tables, in few statements.
 
 With constants in each, every database takes a step or two in an index for it. SQLAlchemy would take
-longer to put hundreds of them together than the database to answer, so that the query is compiled
-once and repeated as text.
+longer to put hundreds of them together than the database to answer, so that the query, a constant,
+is compiled once and repeated as text.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Select
+from sqlalchemy import Dialect, Select
 from sqlalchemy.engine import Connection, Row
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
 
 _NAMED = re.compile(r"%\((\w+)\)s")
+
+
+_COMPILED = 100
+"""How many queries are remembered, each with a dialect; there are a few of either."""
 
 
 def each(
@@ -26,7 +32,7 @@ def each(
     """
     if not values:
         return
-    compiled = query.compile(dialect=conn.dialect)
+    compiled = _compiled(query, conn.dialect)
     text = f"SELECT * FROM ({compiled}) AS each_of"  # noqa: S608 - compiled, values are bound
     names = compiled.positiontup
     for part in chunks(values, QUERIES):
@@ -43,3 +49,10 @@ def each(
                 for name, value in (compiled.params | {**of}).items()
             }
         yield from conn.exec_driver_sql(statement, parameters)
+
+
+@lru_cache(_COMPILED)
+def _compiled(query: Select[Any], dialect: Dialect) -> SQLCompiler:
+    compiled = query.compile(dialect=dialect)
+    assert isinstance(compiled, SQLCompiler)
+    return compiled
