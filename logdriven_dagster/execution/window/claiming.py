@@ -246,7 +246,7 @@ def read_logs(conn: Connection, project: Project, names: Collection[str]) -> dic
     }
     logs = history.table_logs(conn, list(wanted.values()))
     return {
-        name: replace(log, open=tuple(map(_as_failed_if_dead, log.open)))
+        name: replace(log, open=tuple(map(_as_failed_if_dead, log.open))) if log.open else log
         for name, log in logs.items()
     }
 

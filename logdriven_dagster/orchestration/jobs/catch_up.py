@@ -119,9 +119,10 @@ def add_partitions(instance: DagsterInstance, plan: Plan) -> None:
     """Make the next pending windows of tables with dynamic partitions known to Dagster."""
     for table in plan.tables.values():
         partitions = table_partitions(table.table)
+        if partitions.dynamic_name is None:
+            continue
         windows = filter(partitions.holds, table.unfinished[:_KEYS_AHEAD])
-        keys = list(map(partitions.key, windows)) if partitions.dynamic_name else []
-        if partitions.dynamic_name and keys:
+        if keys := list(map(partitions.key, windows)):
             instance.add_dynamic_partitions(partitions.dynamic_name, keys)
 
 
