@@ -151,9 +151,9 @@ test-hosts: $(VENV)/.installed-dev ## run projects on hosts that share nothing, 
 ROUNDS ?=
 ONLY ?=
 SCALE ?= full
-bench: $(VENV)/.installed-dev ## compare with Spark, SQLMesh, dbt; ROUNDS=3 ONLY=A,D SCALE=quick
+bench: $(VENV)/.installed-dev ## compare with Spark, SQLMesh, dbt; ROUNDS=3 ONLY=A,D SCALE=quick TABLES=10000
 	scripts/test_packages.sh postgresql libpostgresql-jdbc-java
-	$(BIN)/python -m benchmarks --scale $(SCALE) --only '$(ONLY)' $(if $(ROUNDS),--rounds $(ROUNDS))
+	$(BIN)/python -m benchmarks --scale $(SCALE) --only '$(ONLY)' $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(TABLES),--tables $(TABLES)) $(if $(HOURS),--hours $(HOURS))
 
 clean: ## remove what make made
 	rm -rf $(VENV) $(VENV)-spark-* $(CORE) $(WHEEL) $(DEMO) $(DEMO)-orders $(DEMO)-events $(DEMO)-lake .servers .bench site dist build *.egg-info

@@ -23,6 +23,7 @@ def main() -> int:
     """Run what is asked for and write JSON and Markdown; 1 if a contestant failed."""
     given = _arguments()
     scale = SCALES[given.scale]
+    scale = replace(scale, tables=given.tables or scale.tables, hours=given.hours or scale.hours)
     only = tuple(filter(None, given.only.split(","))) or scale.only
     if unknown := set(only) - _known():
         known = ", ".join(sorted(_known()))
@@ -64,6 +65,8 @@ def _arguments() -> argparse.Namespace:
         default="",
         help="scenarios (A, B, … F, G, …) and contestants, with commas: of each kind only these",
     )
+    parser.add_argument("--tables", type=int, help="how many tables P has; by default 1,000")
+    parser.add_argument("--hours", type=int, help="for how many hours P runs them; by default 24")
     parser.add_argument("--output", type=Path, help="a folder instead of docs/")
     return parser.parse_args()
 

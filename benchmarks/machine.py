@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from datetime import datetime, timezone
 from importlib.metadata import version
+from pathlib import Path
 
 import psutil
 
@@ -27,6 +28,14 @@ def describe() -> dict[str, str | int | float]:
         "dagster": version("dagster"),
         "logdriven_dagster": _revision(),
     }
+
+
+def peak_megabytes() -> float:
+    """Return the most memory that this program has had; `getrusage` counts its parent's as well."""
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert found is not None
+    return int(found[1]) / 1024
 
 
 def _java() -> str:

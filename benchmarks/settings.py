@@ -40,6 +40,10 @@ class Scale:
     tiny: Shape
     """The cost of a window by itself."""
     timeout_seconds: int
+    tables: int = 1000
+    """How many hourly tables probe P has."""
+    hours: int = 24
+    """For how long."""
     only: tuple[str, ...] = ()
     """What is run if nothing is named: scenarios, probes and contestants."""
 
@@ -71,6 +75,8 @@ SCALES = {
         Shape(20_000, 2),
         Shape(20_000, 20),
         600,
+        120,
+        3,
         ("A", "E", "G", "plain-loop", "plain-pass", "sqlmesh", "dbt", "dagster", "logdriven"),
     ),
 }

@@ -1,4 +1,4 @@
-"""What is no race between contestants: parts of a window, clicks, ticks, code locations, stores."""
+"""What is no race between contestants: parts of windows, clicks, ticks, code locations, stores."""
 
 import json
 import shutil
@@ -18,6 +18,7 @@ PROBES = {
     "M": "benchmarks.probes.many_files",
     "N": "benchmarks.probes.object_store",
     "O": "benchmarks.probes.telling",
+    "P": "benchmarks.probes.many_tables",
 }
 
 
@@ -29,9 +30,9 @@ def run(name: str, scale: Scale, rounds: int) -> dict[str, Any]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     told = machine.describe()
-    words = [own_python(), "-m", PROBES[name], str(source), str(folder), str(shape.days)]
+    numbers = (shape.days, rounds, scale.tables, scale.hours)
     done = subprocess.run(
-        [*words, str(rounds)],
+        [own_python(), "-m", PROBES[name], str(source), str(folder), *map(str, numbers)],
         env=own_environment(),
         cwd=folder,
         stdout=subprocess.PIPE,
