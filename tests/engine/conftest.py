@@ -63,7 +63,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, lake: Lake) -> Iterator[Any]
         connect_server.start(project, lambda _: None)
     with ExitStack() as stack:
         if MODE == "foreign":
-            known = launch_settings(project, "foreign")
+            known = launch_settings(project)
             drivers = {name: known[name] for name in FOR_DRIVERS}
             url = stack.enter_context(foreign_server(root, drivers))
             stack.enter_context(pytest.MonkeyPatch.context()).setenv(REMOTE_VARIABLE, url)

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING
 import psutil
 
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.spark.classic.archives.training import with_archive
 from logdriven_dagster.engine.spark.classic.installation import refuse_client_alone
 from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
-from logdriven_dagster.engine.spark.classic.launching import start_java
+from logdriven_dagster.engine.spark.classic.launching import started_session
 from logdriven_dagster.engine.spark.connecting import connect, connect_to_sail, remote_url
 from logdriven_dagster.engine.spark.mode import is_connect
 from logdriven_dagster.engine.spark.modes import mode_of
-from logdriven_dagster.engine.spark.settings import (
-    launch_settings,
-    session_settings,
-)
+from logdriven_dagster.engine.spark.settings import launch_settings, session_settings
 from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ def spark_session(project: Project) -> "SparkSession":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = {
-        **launch_settings(project, "spark"),
+        **with_archive(launch_settings(project)),
         "spark.master": project.config.spark.master,
         "spark.app.name": project.config.spark.app_name or project.name,
     }
@@ -60,11 +58,7 @@ def spark_session(project: Project) -> "SparkSession":
     # PySpark's first call of Java would import this and pandas, while Java waits.
     Thread(target=import_module, args=("pyspark.testing",), daemon=True).start()
     with _no_orphans(), _signals_as_they_were(), java_noise_hidden():
-        start_java(settings)
-        builder = SparkSession.builder
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        return builder.getOrCreate()
+        return started_session(settings)
 
 
 def session_of_windows(

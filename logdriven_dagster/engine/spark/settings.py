@@ -10,7 +10,6 @@ from logdriven_dagster.config.locations import is_remote, location_of
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import has_reference, resolve
-from logdriven_dagster.engine.spark.classic.class_sharing import archive_options
 from logdriven_dagster.engine.spark.mode import is_one_jvm
 from logdriven_dagster.engine.spark.object_stores import hadoop_settings
 from logdriven_dagster.errors import UsageError
@@ -49,10 +48,9 @@ FEW_ROWS = 500_000
 code: each window has a new loop, that Java compiles anew. Measured on two cores (docs/spark.md)."""
 
 
-def launch_settings(project: Project, program: str) -> dict[str, str]:
-    """What a JVM has to be started with. `program`: each has its own archive of classes."""
-    settings = project_settings(project)
-    return settings | _java_options(project, program, settings.get(_CLASS_PATH, ""))
+def launch_settings(project: Project) -> dict[str, str]:
+    """What a JVM has to be started with."""
+    return project_settings(project) | _java_options(project)
 
 
 def project_settings(project: Project) -> dict[str, str]:
@@ -165,7 +163,7 @@ def _closed_doors() -> dict[str, str]:
     }
 
 
-def _java_options(project: Project, program: str, class_path: str) -> dict[str, str]:
+def _java_options(project: Project) -> dict[str, str]:
     """Options of the JVM, beside those that the project gives."""
     given = given_settings(project)
     # JDBC drivers take times without a zone to be in the JVM's, whatever the session says.
@@ -175,7 +173,6 @@ def _java_options(project: Project, program: str, class_path: str) -> dict[str, 
             zone,
             LARGE_REGIONS,
             _log_option(),
-            *archive_options(program, class_path),
             *_sqlite_options(project),
         ],
         "spark.executor.extraJavaOptions": [zone, LARGE_REGIONS],

@@ -4,11 +4,8 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 from logdriven_dagster.engine.spark import settings as spark_settings
-from logdriven_dagster.engine.spark.classic import class_sharing
-from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
 from tests.builders import day
 from tests.engine.laboratory import Lab, held
@@ -72,66 +69,6 @@ def test_options_of_the_project_come_after_those_of_every_jvm(lab: Lab):
     own = "-XX:+UseParallelGC -XX:G1HeapRegionSize=8m"
     names = [f"spark.{which}.extraJavaOptions" for which in ("driver", "executor")]
     lab.settings["spark"] = {"config": {names[0]: own}}
-    settings = spark_settings.launch_settings(lab.project, "spark")
+    settings = spark_settings.launch_settings(lab.project)
     assert settings[names[0]].endswith(f" {own}")
     assert all("-XX:G1HeapRegionSize=32m" in settings[name].split() for name in names)
-
-
-def test_newer_javas_keep_an_archive_of_their_classes(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(class_sharing, "_java_release", lambda: 'JAVA_VERSION="25.0.1"')
-    assert "-XX:+AutoCreateSharedArchive" in class_sharing.archive_options("spark", "")
-
-
-def test_the_archives_of_classes_are_bounded_and_nobody_elses_is_used(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(class_sharing, "_java_release", lambda: 'JAVA_VERSION="25.0.1"')
-    own = class_sharing.archive_options("spark", "")[1].removeprefix("-XX:SharedArchiveFile=")
-    names = [own, *(f"{tmp_path}/logdriven/{n}.jsa.{n}" for n in range(9))]
-    for age, name in enumerate(names):
-        Path(name).write_bytes(b"")
-        Path(name).chmod(0o644)
-        os.utime(name, (1e9 - age, 1e9 - age))
-    class_sharing.archive_options("spark", "")
-    assert sorted(map(str, (tmp_path / "logdriven").iterdir())) == sorted(names[:5])
-    Path(own).chmod(0o666)
-    class_sharing.archive_options("spark", "")
-    assert not Path(own).exists()
-
-
-def test_an_older_java_writes_its_archive_apart_and_a_later_start_uses_it(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(class_sharing, "_java_release", lambda: 'JAVA_VERSION="17.0.1"')
-    first = class_sharing.archive_options("spark", "")[0]
-    draft = Path(first.removeprefix("-XX:ArchiveClassesAtExit="))
-    draft.write_bytes(b"whole")
-    assert class_sharing.archive_options("spark", "")[0] == first  # it may still be written
-    os.utime(draft, (0, 0))
-    archive = draft.with_suffix("")
-    assert class_sharing.archive_options("spark", "")[0] == f"-XX:SharedArchiveFile={archive}"
-    assert (
-        class_sharing.archive_options("spark", "other.jar")[0] != f"-XX:SharedArchiveFile={archive}"
-    )
-
-
-def test_java_makes_an_archive_and_starts_with_it(monkeypatch, tmp_path):
-    ensure_java()
-    home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else "java"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for _ in range(2):
-        options = class_sharing.archive_options("spark", "")
-        subprocess.run([java, *options, "-version"], capture_output=True, check=True)
-        for made in (tmp_path / "logdriven").glob("*.jsa*"):
-            os.utime(made, (0, 0))
-    assert any(option.startswith("-XX:SharedArchiveFile=") for option in options)
-
-
-def test_half_an_archive_is_thrown_away(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(class_sharing, "_java_release", lambda: 'JAVA_VERSION="17.0.1"')
-    draft = Path(class_sharing.archive_options("spark", "")[0].partition("=")[2])
-    draft.write_bytes(bytes(8))
-    os.utime(draft, (0, 0))
-    assert "ArchiveClassesAtExit" in class_sharing.archive_options("spark", "")[0]
-    assert not draft.exists()

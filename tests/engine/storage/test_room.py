@@ -20,7 +20,9 @@ ON_THIS_MACHINE = {
     "engine/sources/files/plain_files.py",  # source files
     "engine/sources/files/schemas.py",  # names of source files
     "engine/sources/known_sources.py",  # source files
-    "engine/spark/classic/class_sharing.py",
+    "engine/spark/classic/archives/archive.py",
+    "engine/spark/classic/archives/training.py",
+    "engine/spark/classic/archives/workload.py",
     "engine/spark/classic/java.py",
     "engine/spark/classic/launching.py",
     "engine/spark/connect/sail/found_files.py",  # source files
@@ -34,6 +36,7 @@ ON_THIS_MACHINE = {
 }
 """Modules of the engine with paths of things that every host has for itself."""
 LOCAL_BY_NATURE = {
+    "engine/spark/classic/archives/training.py": {"rmtree"},  # what a training left on this machine
     "engine/spark/classic/java.py": {"rmtree", "rename"},  # a Java that was put together here
     "engine/sources/known_sources.py": {"scandir"},  # whether source files are the same as before
 }

@@ -10,11 +10,26 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.private_files import private_file
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _BOUND_TO = "spark.driver.bindAddress"
+
+
+def started_session(settings: Mapping[str, str]) -> "SparkSession":
+    """A classic session with these settings, in a JVM that is started for it."""
+    from pyspark.sql import SparkSession
+
+    start_java(settings)
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def start_java(settings: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ import psutil
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact, remember
+from logdriven_dagster.engine.spark.classic.archives.training import with_archive
 from logdriven_dagster.engine.spark.classic.installation import refuse_client_alone
 from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.launching import settings_file
@@ -37,7 +38,7 @@ from logdriven_dagster.engine.spark.connect.mode import ConnectMode, require_pac
 from logdriven_dagster.engine.spark.mode import Mark
 from logdriven_dagster.engine.spark.server import state as server_state
 from logdriven_dagster.engine.spark.server.state import Server, is_open
-from logdriven_dagster.engine.spark.settings import launch_settings
+from logdriven_dagster.engine.spark.settings import launch_settings, project_settings
 from logdriven_dagster.engine.storage.locations import folder_at, folder_for_a_while
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.private_files import private_file
@@ -85,7 +86,7 @@ def launched(project: Project, digest: str) -> Server:
     require_packages()
     token = secrets.token_hex(32)
     remember(token)
-    ports = _free_ports(launch_settings(project, "spark-connect").get(_PORT))
+    ports = _free_ports(project_settings(project).get(_PORT))
     folder = server_state.folder(project)
     folder.mkdir(parents=True, exist_ok=True)
     with settings_file(_settings(project, digest, token, ports)) as settings:
@@ -113,7 +114,7 @@ def _settings(
     project: Project, digest: str, token: str, ports: tuple[int, int]
 ) -> Mapping[str, str]:
     return {
-        **launch_settings(project, "spark-connect"),
+        **with_archive(launch_settings(project)),
         **SERVER_SETTINGS,
         "spark.master": project.config.spark.master,
         "spark.app.name": project.config.spark.app_name or project.name,

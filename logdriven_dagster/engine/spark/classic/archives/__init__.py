@@ -1,0 +1,1 @@
+"""Archives of Spark's classes, with which a JVM starts sooner: made once, in nobody's way."""

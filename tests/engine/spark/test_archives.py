@@ -1,0 +1,199 @@
+"""Archives of Spark's classes: which one a JVM uses, and who makes it when."""
+
+import fcntl
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from logdriven_dagster.config import Project, load_project
+from logdriven_dagster.engine.spark.classic.archives import training
+from logdriven_dagster.engine.spark.classic.archives.archive import Archive, archive_for
+from logdriven_dagster.engine.spark.settings import launch_settings
+from logdriven_dagster.errors import UsageError
+from tests.patience import PATIENCE
+
+OPTIONS, CLASS_PATH = "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"
+A_RUN = """
+import json, sys
+from logdriven_dagster.engine.spark.classic.archives.training import with_archive
+print(json.dumps(with_archive(json.loads(sys.argv[1]))))
+"""
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("CI", raising=False)
+    return tmp_path / "logdriven"
+
+
+@pytest.fixture
+def java(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A Java that says its version and cannot start."""
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    program = """#!/bin/sh\necho 'openjdk version "17.0.1"'; exit $(($# > 1))\n"""
+    (home / "bin" / "java").write_text(program)
+    (home / "bin" / "java").chmod(0o700)
+    (home / "release").write_text('JAVA_VERSION="17.0.1"')
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "logdriven.yaml").write_text("project: shop")
+    return load_project(tmp_path / "shop")
+
+
+def archive(settings: dict[str, str] | None = None) -> Archive:
+    found = archive_for(settings or {})
+    assert found is not None
+    return found
+
+
+def made(own: Archive) -> Archive:
+    own.file.write_bytes(b"classes")
+    own.file.chmod(0o600)
+    return own
+
+
+def run(settings: dict[str, str]) -> "subprocess.Popen[str]":
+    """A process that starts with the settings of a JVM, and ends."""
+    words = [sys.executable, "-c", A_RUN, json.dumps(settings)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+
+def trainings(cache: Path) -> list[str]:
+    """Whatever trainings that go on have in the cache."""
+    return [path.name for path in cache.glob(".training-*")]
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not path.exists():
+        assert time.monotonic() < deadline, path
+        time.sleep(0.1)
+
+
+def test_a_jvm_of_another_java_class_path_or_heap_has_another_archive(java, tmp_path):
+    jar = tmp_path / "driver.jar"
+    jar.write_bytes(b"1")
+    found = [archive(), archive({"spark.driver.memory": "2g"})]
+    found += [archive({OPTIONS: "-XX:+UseParallelGC"}), archive({CLASS_PATH: str(jar)})]
+    jar.write_bytes(b"12")
+    found.append(archive({CLASS_PATH: str(jar)}))
+    (java / "release").write_text('JAVA_VERSION="17.0.1"\nIMPLEMENTOR="Another"')
+    found.append(archive())
+    assert len({each.file for each in found}) == len(found)
+    assert archive({"spark.app.name": "shop", OPTIONS: "-Dzone=UTC"}).file == archive().file
+
+
+def test_java_25_has_profiles_in_its_archives(java, tmp_path):
+    assert archive().settings_to_make(Path("a"))[OPTIONS] == "-XX:ArchiveClassesAtExit=a"
+    used = made(archive()).settings_to_use({})[OPTIONS]
+    assert used.startswith(f"-XX:SharedArchiveFile={archive().file} ")
+    (java / "release").write_text('JAVA_VERSION="25.0.1"')
+    assert archive().settings_to_make(Path("a"))[OPTIONS] == "-XX:AOTCacheOutput=a"
+    used = made(archive()).settings_to_use({OPTIONS: "-Da=b"})[OPTIONS]
+    assert used.startswith(f"-XX:AOTCache={archive().file} ")
+    assert used.endswith(" -Da=b")
+
+
+def test_a_training_gets_neither_secrets_nor_options_that_write_files(java):
+    options = "-Dkey=secret -Xlog:gc:file=gc.log -XX:+UseParallelGC"
+    settings = {OPTIONS: options, "spark.hadoop.fs.s3a.secret.key": "secret"}
+    assert archive(settings).settings == {OPTIONS: "-XX:+UseParallelGC"}
+
+
+@pytest.mark.parametrize("option", ["-Xshare:off", "-XX:SharedArchiveFile=own.jsa"])
+def test_a_project_whose_options_speak_of_archives_has_none_of_ours(java, option):
+    assert archive_for({OPTIONS: f"-Da=b {option}"}) is None
+
+
+def test_without_a_place_or_with_files_in_a_folder_of_classes_there_is_none(
+    java, monkeypatch, tmp_path
+):
+    assert archive_for({CLASS_PATH: str(java)}) is None
+    monkeypatch.setenv("XDG_CACHE_HOME", os.devnull)
+    assert archive_for({}) is None
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_an_archive_that_others_can_write_is_not_used(java, mode, caplog):
+    own = made(archive())
+    own.file.chmod(mode)
+    with caplog.at_level(logging.DEBUG):
+        assert own.settings_to_use({}) == {}
+    assert caplog.records[-1].message == "archive_refused"
+
+
+def test_no_archive_is_used_from_a_folder_that_others_can_write(java, cache):
+    own = made(archive())
+    cache.chmod(0o770)
+    assert own.settings_to_use({}) == {}
+
+
+def test_a_run_without_an_archive_records_nothing_and_has_it_made_afterwards(java, cache, project):
+    settings = launch_settings(project)
+    out, _ = run(settings).communicate(timeout=PATIENCE)
+    assert json.loads(out) == settings
+    # This Java cannot start, which the log tells, and nothing else is left.
+    log = archive(settings).log
+    wait_for(log)
+    with (cache / "training.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # it has ended
+    assert "Java" in log.read_text()
+    assert sorted(path.name for path in cache.iterdir()) == sorted([log.name, "training.lock"])
+    before = log.stat().st_mtime_ns
+    run(settings).communicate(timeout=PATIENCE)  # one that failed is not tried again today
+    assert log.stat().st_mtime_ns == before
+
+
+def test_under_ci_no_training_is_left_behind(java, cache, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    run({}).communicate(timeout=PATIENCE)
+    assert list(cache.iterdir()) == []
+
+
+def test_a_training_beside_another_one_ends_without_doing_anything(java, cache):
+    words = [sys.executable, "-m", training.__name__]
+    given = json.dumps([os.getpid() + 1, str(archive().file), {}])
+    with (cache / "training.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run([*words, given], timeout=PATIENCE, check=True)
+    assert not archive().log.exists()
+
+
+def test_a_training_that_fails_says_why_and_leaves_nothing(java, cache, project):
+    with pytest.raises(UsageError, match=r"made no archive .*\.log says:\n(.|\n)*Java"):
+        training.train(project)
+    assert trainings(cache) == []
+
+
+def test_spark_warm_makes_an_archive_once_which_runs_then_use(cache, project):
+    for n in range(9):
+        cache.mkdir(mode=0o700, exist_ok=True)
+        (cache / f"spark-4.0.0-java-17-{n}.jsa").touch(mode=0o600)
+        os.utime(cache / f"spark-4.0.0-java-17-{n}.jsa", (n, n))
+    words = [sys.executable, "-m", "logdriven_dagster.cli", "spark", "warm", "-p", project.root]
+    both = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    told = sorted(each.communicate()[0] for each in both)
+    assert [" made in " in line for line in told] == [True, False], told
+    own = archive_for(launch_settings(project))
+    assert own is not None
+    assert own.file.stat().st_mode & 0o777 == 0o600
+    assert len(list(cache.glob("*.jsa"))) + len(list(cache.glob("*.aot"))) == 5
+    assert trainings(cache) == []
+    out, _ = run(launch_settings(project)).communicate(timeout=PATIENCE)
+    (flag, *_) = json.loads(out)[OPTIONS].split()
+    java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+    version = subprocess.run([java, flag, "-version"], capture_output=True, text=True, check=True)
+    assert "warning" not in version.stderr
