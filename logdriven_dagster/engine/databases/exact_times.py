@@ -40,10 +40,11 @@ _NOT_IN_SPARK = (
     "a time that Spark lacks: infinity, a zero date, a year before 1 or after 9999, "
     "or a day from the 5th to the 14th of October 1582"
 )
+_MOVED = "a moment before 1900, which Spark moves in arrays, or a time that it lacks"
 _MYSQL_KNOWN = "DAYOFMONTH({c}) > 0 AND MONTH({c}) > 0"
 _MYSQL_FAILING = "~0 + (CONCAT({c}, ': {text}') <> '') > 0"
 _KNOWN = {
-    "postgresql": "{c} >= '0001-01-01' AND {c} < '10000-01-01'",
+    "postgresql": "{c} >= '{first}' AND {c} < '10000-01-01'",
     "mysql": _MYSQL_KNOWN,
     "mariadb": _MYSQL_KNOWN,
 }
@@ -102,6 +103,8 @@ def time_of_server(field: "StructField", backend: str, zone: ZoneInfo) -> Exact 
         value = f"timestamp_micros(CAST({_SECONDS} * 1000000 AS BIGINT))"
         converted = checked(field, "TIMESTAMP", f"{_SECONDS} > 0", "a zero date", value)
         return Exact("STRING", converted, "CAST(UNIX_TIMESTAMP({c}) AS CHAR)", _unix_within)
+    if declared(field) == "_TIMESTAMPTZ" and str(zone) != "UTC":
+        return _native(field, backend, "1900-01-02", _MOVED)
     if declared(field) in ("DATE", "_DATE", "_TIMESTAMP", "_TIMESTAMPTZ"):
         return _native(field, backend)
     return None
@@ -112,16 +115,22 @@ def _moment(field: "StructField") -> str:
     return checked(field, "TIMESTAMP", exists, NO_TIME, ZONED)
 
 
-def _native(field: "StructField", backend: str) -> Exact | None:
-    """A column that its driver reads, whose values in Spark's calendar alone pass a condition."""
+def _native(
+    field: "StructField", backend: str, first: str = "0001-01-01", problem: str = _NOT_IN_SPARK
+) -> Exact | None:
+    """A column that its driver reads, whose values in Spark's calendar alone pass a condition.
+
+    `first` is the first day that does so in PostgreSQL.
+    """
     failing = _FAILING.get(backend)
     if failing is None:
         return None
     known = f"{_KNOWN[backend]} AND ({{c}} < '1582-10-05' OR {{c}} >= '1582-10-15')"
+    known = known.replace("{first}", first)
     if field.dataType.typeName() == "array":
         others = f"SELECT 1 FROM unnest({{c}}) AS e WHERE NOT ({known.replace('{c}', 'e')})"  # noqa: S608
         known = f"NOT EXISTS ({others})"
-    failed = failing.replace("{text}", refusal(field, _NOT_IN_SPARK))
+    failed = failing.replace("{text}", refusal(field, problem))
     return Exact(refused=f"CASE WHEN {{c}} IS NULL OR {known} THEN TRUE ELSE {failed} END")
 
 

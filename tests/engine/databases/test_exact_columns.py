@@ -251,6 +251,15 @@ def test_an_array_of_postgresql_that_holds_one_of_them_is_refused(postgres: Tabl
     postgres.refuses(kind, "'{2022-01-02,infinity}'")
 
 
+def test_an_array_of_moments_before_1900_is_refused_where_spark_moves_them(
+    lab: Lab, postgres: Table
+):
+    lab.settings["timezone"] = "Europe/Berlin"
+    postgres.fill("timestamptz[]", "'{1900-02-01 00:00+00}'")
+    assert len(postgres.frame().collect()) == 1
+    postgres.refuses("timestamptz[]", "'{1800-01-02 00:00+00}'")
+
+
 @pytest.mark.parametrize("kind", ["timestamp", "timestamptz", "date"])
 @pytest.mark.parametrize(
     "fix",
