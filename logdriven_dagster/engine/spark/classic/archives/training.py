@@ -142,8 +142,7 @@ def _train(archive: Archive) -> float:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            )  # in our session: Linux would give another one its full weight
             try:
                 code = process.wait(_LONGEST_SECONDS)
             except psutil.TimeoutExpired:
