@@ -1,6 +1,7 @@
-"""`docs/benchmarks.md`, from the results alone."""
+"""`docs/benchmarks.md`: the results, and what was found."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
@@ -12,26 +13,30 @@ from logdriven_dagster.engine.spark.settings import LARGE_REGIONS
 _BASES = ("plain-pass", "plain-loop", "logdriven")
 """Whom a scenario's ratios compare with: the first that has times."""
 
+_FINDINGS = Path(__file__).with_name("findings.md")
+"""What people make of the numbers."""
+
 _NO_SERVER = 0.1
 """Seconds of servers that mean that there was none."""
 
 _HEAD = f"""# Benchmarks
 
-Written by `make bench` from `docs/benchmarks.json`; no number is typed by hand. Contestants run as
-whole processes, one after the other, in an order of chance that is new in each round, each from an
-empty state folder and with the same Spark settings. The rows of every result are compared with what
-DuckDB makes of the same data: counts by the day and a hash over all columns. Wrong rows have no
-time. Seconds are medians with the least and the most of the rounds. A ratio is the median of the
-rounds' own ratios, so that a slow moment of the machine slows both sides of it. CPU is user and
-system time of all processes, JVMs included; behind a plus, where it was measured, that of a warm
-server, cluster or database meanwhile, which is there before and after. "Our JVM option" is
-`{LARGE_REGIONS}`: our projects start their JVMs with it, the others leave it to their users.
+Written by `make bench` from `docs/benchmarks.json`; no number of its tables is typed by hand.
+Contestants run as whole processes, one after the other, in an order of chance that is new in each
+round, each from an empty state folder and with the same Spark settings. The rows of every result
+are compared with what DuckDB makes of the same data: counts by the day and a hash over all columns.
+Wrong rows have no time. Seconds are medians with the least and the most of the rounds. A ratio is
+the median of the rounds' own ratios, so that a slow moment of the machine slows both sides of it.
+CPU is user and system time of all processes, JVMs included; behind a plus, where it was measured,
+that of a warm server, cluster or database meanwhile, which is there before and after. "Our JVM
+option" is `{LARGE_REGIONS}`: our projects start their JVMs with it, the others leave
+it to their users.
 """
 
 
 def markdown(results: Results) -> str:
     """The whole document."""
-    parts = [_HEAD.strip(), *_targets(results)]
+    parts = [_HEAD.strip(), *_targets(results), _FINDINGS.read_text().strip()]
     for name, scenario in results.scenarios.items():
         parts += [f"## {name}: {scenario.title}", _machine(scenario), *_contestants(scenario)]
     for name, probe in results.probes.items():
