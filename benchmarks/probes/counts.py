@@ -19,7 +19,7 @@ _ENGINE = "logdriven_dagster.engine"
 PARTS = {
     "write": f"{_ENGINE}.spark.metrics:Action.run",
     "source": f"{_ENGINE}.spark.metrics:query_counts",
-    "target": f"{_ENGINE}.targets.staged_files:_staged",
+    "target": f"{_ENGINE}.targets.staged_files:_files_in",
 }
 """What → the function whose time it is."""
 

@@ -38,7 +38,7 @@ PARTS = {
     "one file or several": (f"{_ENGINE}.window.session:in_few_files",),
     "Spark's write": (f"{_ENGINE}.spark.metrics:Action.run",),
     "source and target counts from Spark's metrics": (f"{_ENGINE}.spark.metrics:query_counts",),
-    "footers": (f"{_ENGINE}.targets.staged_files:_staged",),
+    "footers": (f"{_ENGINE}.targets.staged_files:_files_in",),
     "staged rows as a view": (
         f"{_ENGINE}.targets.files.table:WindowFiles.staged_frame",
         f"{_ENGINE}.queries.views:Views.register",
