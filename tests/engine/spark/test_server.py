@@ -206,14 +206,16 @@ def test_the_environment_wins_over_the_project(tmp_path: Path, monkeypatch: pyte
 
 @pytest.fixture
 def counted(server: Server) -> Iterator[Any]:
-    """Writes four rows on the server, and asks it for their counts."""
+    """Writes rows on the server, four of them by default, and asks it for their counts."""
     session: Any = SparkSession(server.url)
     mode = ConnectMode()
 
-    def write_and_count(folder: Path) -> QueryCounts:
+    def write_and_count(
+        folder: Path, sql: str = "SELECT id FROM range(9) WHERE id > 4"
+    ) -> QueryCounts:
         mark = Mark("count", f"logdriven-{uuid4().hex}")
         mode.mark(session, mark)
-        session.sql("SELECT id FROM range(9) WHERE id > 4").write.parquet(str(folder / uuid4().hex))
+        session.sql(sql).write.parquet(str(folder / uuid4().hex))
         return query_counts(session, mark)
 
     yield write_and_count
@@ -226,6 +228,24 @@ def test_pages_that_forget_a_query_while_they_list_it_are_asked_again(
     forgetful(monkeypatch, times=3)
     found = counted(tmp_path)
     assert (found.source, found.written) == (4, 4)
+
+
+def test_a_server_may_forget_the_stages_that_it_did_not_have_to_run(counted, tmp_path, monkeypatch):
+    """As it does with its first ones beyond `spark.ui.retainedStages`."""
+    ask, forgotten = connect_metrics.StatusPages.ask, []
+
+    def answer(pages: Any, path: str) -> Any:
+        found = ask(pages, path)
+        if path.startswith("/stages/") and {run["status"] for run in found} == {"SKIPPED"}:
+            forgotten.append(path)
+            raise HTTPError(path, 404, "unknown stage", Message(), None)
+        return found
+
+    monkeypatch.setattr(connect_metrics.StatusPages, "ask", answer)
+    found = counted(
+        tmp_path, "SELECT id % 2 AS k, count(*) AS n FROM range(9) GROUP BY 1 ORDER BY n"
+    )
+    assert (found.source, found.written, len(forgotten) > 0) == (9, 2, True)
 
 
 def test_a_count_that_cannot_be_asked_is_unknown_and_fails_nothing(counted, tmp_path, monkeypatch):

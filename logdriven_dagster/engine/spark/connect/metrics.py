@@ -13,7 +13,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from logdriven_dagster.config.secrets import redact, remember
@@ -46,6 +48,7 @@ _PATIENCE_SECONDS = 20.0
 _POLL_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 0.5
 _ALL = 10_000
+_NOT_RUN = "SKIPPED"
 _TELLING = ("CollectMetrics", "Exchange")
 """Nodes whose descriptions matter to the counts of scans below them."""
 
@@ -199,11 +202,23 @@ def _plan(pages: StatusPages, executions: Sequence[Json]) -> QueryPlan:
 
 
 def _runs(pages: StatusPages, executions: Sequence[Json]) -> Iterator[StageRun]:
-    """The runs of the stages of these executions."""
-    jobs = set().union(*map(_jobs, executions))
-    stages = {stage for job in jobs for stage in pages.ask(f"/jobs/{job}")["stageIds"]}
-    for stage in stages:
-        yield from map(StageRun.of, pages.ask(f"/stages/{stage}?details=false"))
+    """The runs of the stages of these executions.
+
+    A server that has more stages than it keeps forgets those first that it did not have to run.
+    """
+    jobs = [pages.ask(f"/jobs/{job}") for job in set().union(*map(_jobs, executions))]
+    not_run = sum(job["numSkippedStages"] for job in jobs)
+    for stage in {stage for job in jobs for stage in job["stageIds"]}:
+        try:
+            runs = pages.ask(f"/stages/{stage}?details=false")
+        except HTTPError as error:
+            if error.code != HTTPStatus.NOT_FOUND or not_run <= 0:
+                raise
+            runs = [{"status": _NOT_RUN}]
+        if {run["status"] for run in runs} == {_NOT_RUN}:
+            not_run -= 1
+        else:
+            yield from map(StageRun.of, runs)
 
 
 def _key(token: str) -> bytes:
