@@ -7,7 +7,7 @@ Source: Kylin, distributed job lock: one lock for each segment, its owner readab
 the owner is gone. The token is ours, since a lock alone cannot stop an owner that wakes up.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, cached_property
@@ -17,6 +17,7 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     Table,
+    Update,
     and_,
     bindparam,
     case,
@@ -69,8 +70,8 @@ class LeasedRows:
     key: ColumnElement[int]
     running: ColumnElement[bool]
     """The rows that somebody holds, by an index."""
-    renewed: Mapping[str, Any]
-    """What a heartbeat sets beside the lease."""
+    renewed: Collection[str]
+    """The columns that a heartbeat sets to the present moment, beside the lease."""
     ended: Callable[[Status, str], Mapping[str, Any]]
     """What is set in a row that somebody else ends, and why."""
     close_steps: Callable[[Connection, int, Status, str], None]
@@ -93,12 +94,24 @@ class LeasedRows:
     def _still_held(self) -> Select[tuple[int]]:
         return select(self.key).where(self._held)
 
+    @cached_property
+    def _setting(self) -> Callable[[frozenset[str], timedelta | None], Update]:
+        """Make the update of some moments and a lease once: it is sent with every window."""
+
+        @cache
+        def made(now: frozenset[str], lease: timedelta | None) -> Update:
+            moments = {name: utc_now() for name in sorted(now)}
+            fresh = {} if lease is None else fresh_lease(lease)
+            return update(self.log).where(self._held).values(**moments, **fresh)
+
+        return made
+
     def renew(self, conn: Connection, holders: Sequence[Leased]) -> None:
         """Move the expiry forward; AttemptLostError if a row was ended or taken over.
 
         A lease that ran out unnoticed is still ours as long as nobody has taken it.
         """
-        self.write(conn, holders, {**fresh_lease(holders[0].lease), **self.renewed})
+        self.write(conn, holders, {}, now=self.renewed, lease=holders[0].lease)
 
     def verify(self, conn: Connection, holders: Sequence[Leased]) -> None:
         """AttemptLostError if one of the rows is not ours any more; changes nothing."""
@@ -108,10 +121,21 @@ class LeasedRows:
         """Read the keys of those rows that are still ours."""
         return set(conn.execute(self._still_held, _holding(holders)).scalars())
 
-    def write(self, conn: Connection, holders: Sequence[Leased], values: Mapping[str, Any]) -> None:
-        """Set the same values in all of the rows, or raise AttemptLostError."""
-        written = update(self.log).where(self._held).values(**values)
-        if conn.execute(written, _holding(holders)).rowcount != len(holders):
+    def write(
+        self,
+        conn: Connection,
+        holders: Sequence[Leased],
+        values: Mapping[str, Any],
+        *,
+        now: Collection[str] = (),
+        lease: timedelta | None = None,
+    ) -> None:
+        """Set the same values in all of the rows, or raise AttemptLostError.
+
+        The columns `now` become the present moment; the leases begin anew, if one is given.
+        """
+        written = self._setting(frozenset(now), lease)
+        if conn.execute(written, {**values, **_holding(holders)}).rowcount != len(holders):
             self._refuse_lost(conn, holders, self.still_held(conn, holders))
 
     def lost(self, conn: Connection, holder: Leased) -> AttemptLostError:

@@ -1,12 +1,11 @@
 """Claiming windows: their new latest rows of `job_log`, which are their leases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import and_, func, literal, select, true, update
+from sqlalchemy import update
 from sqlalchemy.engine import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
@@ -14,13 +13,12 @@ from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError
 from logdriven_dagster.model.attempts import Attempt, Claim, OnRunning, Owner, Status, Trigger
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes, leases, steps
+from logdriven_dagster.runlog.attempts.earlier import EarlierAttempts, earlier_attempts
 from logdriven_dagster.runlog.attempts.inheritance import looked_at, resumable
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.attempts.rows import insert_rows, numbered, schedule_id
-from logdriven_dagster.runlog.leases import fresh_lease, is_expired, next_token
+from logdriven_dagster.runlog.leases import next_token
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
-from logdriven_dagster.runlog.sql.chunks import chunks
-from logdriven_dagster.runlog.sql.clock import utc_now
 
 _WITHOUT_REMAINS = (Status.SUCCESS.value, Status.SKIPPED.value, Status.DISCARDED.value)
 _KEPT = (Status.RUNNING.value, Status.SUCCESS.value, Status.SKIPPED.value)
@@ -42,20 +40,6 @@ class _NextAttempt:
         return {"fencing_token": self.token, **numbered(self.number)}
 
 
-@dataclass(frozen=True, slots=True)
-class _EarlierAttempts:
-    """The earlier attempts at some windows, by `job_schedule_id`."""
-
-    now: datetime
-    latest: Mapping[str, Row[Any]]
-    """The latest rows; `expired` says that one is RUNNING without a lease."""
-    archived: Mapping[str, tuple[int, int]]
-    """The greatest attempt numbers and tokens of archived attempts."""
-
-    def of(self, request: Claim) -> Row[Any] | None:
-        return self.latest.get(schedule_id(request))
-
-
 def claim(
     conn: Connection, requests: Sequence[Claim], first: Status = Status.READY
 ) -> list[Attempt]:
@@ -70,8 +54,8 @@ def claim(
     replaces it), AlreadyDoneError if the latest one succeeded and the trigger is PENDING. Of two
     claims at the same instant the unique index of `(job_schedule_id, latest)` lets one through.
     """
-    _refuse_overlapping(conn, requests)
-    past = _past(conn, requests)
+    past = earlier_attempts(conn, requests)
+    _refuse_overlapping(conn, requests[0], past)
     requests = _joined(requests, past)
     replaced = [_make_way(conn, each, past.of(each)) for each in requests]
     turns = [_turn(conn, each, past) for each in requests]
@@ -88,7 +72,7 @@ def claim(
     try:
         for request, turn in zip(requests, turns, strict=True):
             _demote(conn, request, past.of(request), turn.standing)
-        jobs = insert_rows(conn, requests, Status.RUNNING, fields, **fresh_lease(requests[0].lease))
+        jobs = insert_rows(conn, requests, Status.RUNNING, fields, requests[0].lease)
     except IntegrityError:
         raise _just_started(requests[0]) from None
     steps.add(conn, jobs, requests[0].steps, first)
@@ -108,7 +92,7 @@ def skip(
     """
     if not requests:
         return []
-    past = _past(conn, requests)
+    past = earlier_attempts(conn, requests)
     chosen = [request for request in requests if _may_be_passed_over(conn, request, past)]
     for request in chosen:
         _demote(conn, request, past.of(request), None)
@@ -129,7 +113,7 @@ def skip(
     return [request.window for request in chosen]
 
 
-def _may_be_passed_over(conn: Connection, request: Claim, past: _EarlierAttempts) -> bool:
+def _may_be_passed_over(conn: Connection, request: Claim, past: EarlierAttempts) -> bool:
     previous = past.of(request)
     if previous is None:
         return True
@@ -143,33 +127,7 @@ def _may_be_passed_over(conn: Connection, request: Claim, past: _EarlierAttempts
     return standing is None
 
 
-def _past(conn: Connection, requests: Sequence[Claim]) -> _EarlierAttempts:
-    latest: dict[str, Row[Any]] = {}
-    rows: list[Row[Any]] = []
-    log = job_log_archive
-    for part in chunks([schedule_id(request) for request in requests]):
-        newest = (job_log.c.job_schedule_id.in_(part)) & (job_log.c.latest == 1)
-        for row in conn.execute(select(job_log, is_expired(job_log)).where(newest)):
-            latest[row.job_schedule_id] = row
-        old = (
-            select(
-                log.c.job_schedule_id.label("window"),
-                func.max(log.c.attempt_number).label("number"),
-                func.max(log.c.fencing_token).label("token"),
-            )
-            .where(log.c.job_schedule_id.in_(part))
-            .group_by(log.c.job_schedule_id)
-            .subquery()
-        )
-        # With the moment in any case, also where nothing is archived.
-        one = select(literal(1).label("one")).subquery()
-        asked = select(utc_now().label("now"), old).select_from(one.outerjoin(old, true()))
-        rows += conn.execute(asked).all()
-    archived = {row.window: (row.number, row.token or 0) for row in rows if row.window}
-    return _EarlierAttempts(rows[0].now, latest, archived)
-
-
-def _joined(requests: Sequence[Claim], past: _EarlierAttempts) -> list[Claim]:
+def _joined(requests: Sequence[Claim], past: EarlierAttempts) -> list[Claim]:
     """The first request, with those behind it up to the first that must run by itself."""
 
     def begins_anew(request: Claim) -> bool:
@@ -202,27 +160,19 @@ def _make_way(conn: Connection, request: Claim, previous: Row[Any] | None) -> Ow
     return None
 
 
-def _refuse_overlapping(conn: Connection, requests: Sequence[Claim]) -> None:
+def _refuse_overlapping(conn: Connection, first: Claim, past: EarlierAttempts) -> None:
     """Windows of a changed period may overlap: they do not run side by side.
 
     Source: Kylin, where a merge and a build over one range met in production. On servers, two such
     claims within the same milliseconds do not see each other; windows of one period always do.
     """
-    first, last, mine = requests[0], requests[-1], set(map(schedule_id, requests))
-    overlapping = and_(
-        job_log.c.job_name == first.table,
-        job_log.c.window_start < int(last.window.end.timestamp()),
-        job_log.c.window_end > int(first.window.start.timestamp()),
-    )
-    for row in ATTEMPTS.found(conn, overlapping):
-        if row.job_schedule_id in mine:
-            continue
+    for row in past.overlapping:
         if not (row.expired and ATTEMPTS.take_over(conn, row, first.owner)):
             what = f"job {row.job_id} of {row.owner} is running {row.job_schedule_id}"
             raise AlreadyRunningError(f"{first.table} {first.window} overlaps with what {what}")
 
 
-def _turn(conn: Connection, request: Claim, past: _EarlierAttempts) -> _NextAttempt:
+def _turn(conn: Connection, request: Claim, past: EarlierAttempts) -> _NextAttempt:
     """The number, token and failures of the next attempt at a window, and what stands of it."""
     previous = past.of(request)
     number, token = past.archived.get(schedule_id(request), (0, 0))

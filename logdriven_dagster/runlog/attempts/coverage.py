@@ -8,7 +8,7 @@ running again, or that somebody has set to FAILURE, is taken out when they are r
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import delete, insert, select, union_all, update
+from sqlalchemy import bindparam, delete, insert, select, union_all, update
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.attempts import Status
@@ -39,6 +39,23 @@ _FINISHED = union_all(
     _UNCOVERED.where(among(unindexed(job_log.c.job_name))),
 )
 
+_OF_STATUS = (log_range.c.job_name == bindparam("name")) & (log_range.c.status == bindparam("was"))
+_LENGTHENED = (
+    update(log_range)
+    .where(_OF_STATUS, log_range.c.window_end == bindparam("start"))
+    .values(window_end=bindparam("end"))
+)
+"""The range that a window adjoins, with that window."""
+_CONTAINING = (
+    select(log_range.c.range_id)
+    .where(
+        _OF_STATUS,
+        log_range.c.window_start <= bindparam("start"),
+        log_range.c.window_end >= bindparam("end"),
+    )
+    .limit(1)
+)
+
 
 def cover(conn: Connection, table: str, status: Status, window: TimeWindow) -> None:
     """Add a window to the ranges of a table.
@@ -47,14 +64,10 @@ def cover(conn: Connection, table: str, status: Status, window: TimeWindow) -> N
     same moment may leave ranges that touch or overlap, which means the same.
     """
     start, end = int(window.start.timestamp()), int(window.end.timestamp())
-    mine = (log_range.c.job_name == table) & (log_range.c.status == status.value)
-    adjoining = update(log_range).where(mine, log_range.c.window_end == start)
-    if conn.execute(adjoining.values(window_end=end)).rowcount:
+    added = {"name": table, "was": status.value, "start": start, "end": end}
+    if conn.execute(_LENGTHENED, added).rowcount:
         return
-    within = select(log_range.c.range_id).where(
-        mine, log_range.c.window_start <= start, log_range.c.window_end >= end
-    )
-    if conn.execute(within.limit(1)).first() is None:
+    if conn.execute(_CONTAINING, added).first() is None:
         values = {"window_start": start, "window_end": end}
         conn.execute(insert(log_range).values(job_name=table, status=status.value, **values))
 

@@ -1,7 +1,6 @@
 """How attempts end: their rows, their steps and what their windows cover, in one transaction."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sqlalchemy.engine import Connection
 
@@ -17,7 +16,6 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes, steps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.attempts.steps import StepKey
-from logdriven_dagster.runlog.sql.clock import utc_now
 from logdriven_dagster.runlog.sql.texts import stored
 
 _UNENDED = (Status.RUNNING.value, Status.FAILURE.value)
@@ -34,7 +32,7 @@ def succeed(
     AttemptLostError if one of them is not ours any more, or another of their steps is not through.
     """
     empty = attempts[0].window.is_empty
-    ATTEMPTS.write(conn, attempts, _columns(outcome) | {"covered": int(not empty)})
+    _write_end(conn, attempts, outcome, covered=int(not empty))
     known = steps.of_jobs(conn, [attempt.job_id for attempt in attempts])
     for key, row in known.items():
         if row.status in _UNENDED and key not in ended_steps:
@@ -57,7 +55,7 @@ def fail(
     AttemptLostError if one of them is not ours any more.
     """
     jobs = [attempt.job_id for attempt in attempts]
-    ATTEMPTS.write(conn, attempts, _columns(outcome) | {"covered": None})
+    _write_end(conn, attempts, outcome, covered=None)
     steps.close(conn, jobs, outcome.status, blamed=blamed)
     for attempt in attempts:
         if attempt.standing is not None and outcome.published_nothing:
@@ -65,15 +63,16 @@ def fail(
     steps.forget_staged(conn, jobs)
 
 
-def _columns(outcome: AttemptOutcome) -> dict[str, Any]:
-    """The columns of attempts that ended so."""
+def _write_end(
+    conn: Connection, attempts: Sequence[Attempt], outcome: AttemptOutcome, covered: int | None
+) -> None:
     files = outcome.current_file
-    return {
+    ended = {
         "status": outcome.status.value,
-        "job_end_time": utc_now(),
-        "last_update_time": utc_now(),
         "application_id": outcome.application_id,
         "current_file": None if files is None else stored(files, CURRENT_FILE_LENGTH),
         "error_count": outcome.error_count,
         "lease_expires_at": None,  # released; what somebody else ends keeps its expiry
+        "covered": covered,
     }
+    ATTEMPTS.write(conn, attempts, ended, now=("job_end_time", "last_update_time"))

@@ -26,7 +26,7 @@ ATTEMPTS = LeasedRows(
     log=job_log,
     key=job_log.c.job_id,
     running=(job_log.c.status == Status.RUNNING.value) & (job_log.c.latest == 1),
-    renewed={"last_update_time": utc_now()},
+    renewed=("last_update_time",),
     ended=_ended,
     close_steps=lambda conn, job_id, status, why: steps.close(conn, [job_id], status, why),
 )

@@ -8,7 +8,6 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
-from logdriven_dagster.runlog.leases import fresh_lease
 
 
 def bound(conn: Connection, attempt: Attempt, window: Slice, *, has_more: bool) -> Attempt:
@@ -35,4 +34,4 @@ def note_change(conn: Connection, attempts: Sequence[Attempt]) -> None:
 
     Whoever finds one that was killed knows by that whether what was before still stands.
     """
-    ATTEMPTS.write(conn, attempts, {"standing": None, **fresh_lease(attempts[0].lease)})
+    ATTEMPTS.write(conn, attempts, {"standing": None}, lease=attempts[0].lease)

@@ -2,15 +2,23 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import cache
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import Insert, bindparam, insert, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Attempt, Claim, Status
+from logdriven_dagster.runlog.leases import fresh_lease
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
+
+_OF_WINDOWS = select(job_log.c.job_schedule_id, job_log.c.job_id).where(
+    job_log.c.job_schedule_id.in_(bindparam("windows", expanding=True)), job_log.c.latest == 1
+)
+"""The latest attempts at windows."""
 
 
 def schedule_id(of: Claim | Attempt) -> str:
@@ -23,18 +31,18 @@ def insert_rows(
     requests: Sequence[Claim],
     status: Status,
     each: Sequence[Mapping[str, Any]],
-    **values: Any,
+    lease: timedelta | None = None,
 ) -> list[int]:
     """Log attempts with this status; their jobs, in order.
 
-    `each` has the values by which a row differs from its claim, `values` what all have, which may
-    be expressions of the database.
+    `each` has the values by which a row differs from its claim. The leases of all begin now, if
+    one is given.
     """
     rows = [
         {**_columns(r), "status": status.value, **own}
         for r, own in zip(requests, each, strict=True)
     ]
-    result = conn.execute(insert(job_log).values(**_times(status), **values), rows)
+    result = conn.execute(_beginning(status, lease), rows)
     if len(rows) == 1:
         key = result.inserted_primary_key
         assert key is not None
@@ -42,10 +50,8 @@ def insert_rows(
     mine = [schedule_id(request) for request in requests]
     jobs: dict[str, int] = {}
     for part in chunks(mine):
-        found = select(job_log.c.job_schedule_id, job_log.c.job_id).where(
-            job_log.c.job_schedule_id.in_(part), job_log.c.latest == 1
-        )
-        jobs |= {row.job_schedule_id: row.job_id for row in conn.execute(found)}
+        found = conn.execute(_OF_WINDOWS, {"windows": part})
+        jobs |= {row.job_schedule_id: row.job_id for row in found}
     return [jobs[each] for each in mine]
 
 
@@ -81,10 +87,11 @@ def numbered(attempt_number: int) -> dict[str, int | None]:
     return {"attempt_number": attempt_number, "again": 1 if attempt_number > 1 else None}
 
 
-def _times(status: Status) -> dict[str, Any]:
-    return {
-        "job_start_time": utc_now(),
-        "job_end_time": None if status is Status.RUNNING else utc_now(),
-        "create_time": utc_now(),
-        "last_update_time": utc_now(),
-    }
+@cache
+def _beginning(status: Status, lease: timedelta | None) -> Insert:
+    """Make the insert of rows with their moments, by the database's clock."""
+    names = {"job_start_time", "job_end_time", "create_time", "last_update_time"}
+    if status is Status.RUNNING:
+        names.remove("job_end_time")
+    moments = {name: utc_now() for name in sorted(names)}
+    return insert(job_log).values(**moments, **({} if lease is None else fresh_lease(lease)))

@@ -33,12 +33,28 @@ _OF_JOBS = _DOING.where(step_log.c.job_id.in_(bindparam("jobs", expanding=True))
     step_log.c.start_time
 )
 _RUNNING = Status.RUNNING.value
+_STAGED = (
+    update(step_log).where(_EACH, step_log.c.status == _RUNNING).values(staged=bindparam("state"))
+)
+_ENDED = (
+    update(step_log).where(_EACH, step_log.c.status == bindparam("was")).values(end_time=utc_now())
+)
+"""The end of a step, guarded by the status that was read."""
 _ERROR_LENGTH = 5000
 """Source: Sharp ETL, error texts are cut to 5,000 characters."""
 _COUNTS = tuple(field.name for field in fields(Counts))
 """Each is a column of `step_log`, with `_count` behind its name."""
 _OUTPUT_LENGTH = 16_000
 """MariaDB's TEXT holds 65,535 bytes, four for a character."""
+_FRESH: dict[str, Any] = {
+    **{f"{name}_count": None for name in _COUNTS},
+    "start_time": utc_now(),
+    "end_time": utc_now(),
+    "duration": 0,
+    "output": "",
+}
+"""What a step has that has just begun."""
+_ADDED = insert(step_log).values(**_FRESH)
 
 
 def add(
@@ -50,7 +66,7 @@ def add(
         for job_id in jobs
         for n, step_id in enumerate(step_ids)
     ]
-    conn.execute(insert(step_log).values(**_fresh()), rows)
+    conn.execute(_ADDED, rows)
 
 
 def add_skipped(
@@ -59,7 +75,7 @@ def add_skipped(
     """Log the steps of windows that were passed over on purpose, and why."""
     skipped = {"status": Status.SKIPPED.value, "output": stored(reason, _OUTPUT_LENGTH)}
     rows = [{"job_id": job_id, "step_id": step_id} for job_id in jobs for step_id in step_ids]
-    conn.execute(insert(step_log).values(**_fresh() | skipped), rows)
+    conn.execute(insert(step_log).values(**_FRESH | skipped), rows)
 
 
 def start(conn: Connection, jobs: Sequence[int], step_id: str) -> None:
@@ -67,7 +83,7 @@ def start(conn: Connection, jobs: Sequence[int], step_id: str) -> None:
 
     AttemptLostError if it has ended in one of them.
     """
-    begun = _fresh() | {"status": Status.RUNNING.value, "error": None}
+    begun = _FRESH | {"status": Status.RUNNING.value, "error": None}
     mine = step_log.c.job_id.in_(jobs) & (step_log.c.step_id == step_id)
     moved = update(step_log).where(mine, _may_become(Status.RUNNING)).values(**begun)
     if conn.execute(moved).rowcount != len(jobs):
@@ -81,8 +97,7 @@ def stage(conn: Connection, states: Mapping[StepKey, str]) -> None:
     """
     rows = [{"job": job, "step": step, "state": state} for (job, step), state in states.items()]
     if rows:
-        staged = update(step_log).where(_EACH, step_log.c.status == _RUNNING)
-        _prove(conn, staged.values(staged=bindparam("state")), rows)
+        _prove(conn, _STAGED, rows)
 
 
 def of_jobs(conn: Connection, jobs: Sequence[int]) -> dict[StepKey, Row[Any]]:
@@ -182,8 +197,7 @@ def _end(
         for row in [known[job, step]]
     ]
     if rows:
-        ended = update(step_log).where(_EACH, step_log.c.status == bindparam("was"))
-        _prove(conn, ended.values(end_time=utc_now()), rows)
+        _prove(conn, _ENDED, rows)
 
 
 def _prove(conn: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -214,16 +228,6 @@ def _columns(outcome: StepOutcome) -> dict[str, Any]:
         "error": None if outcome.error is None else stored(outcome.error, _ERROR_LENGTH),
         "source_type": outcome.source_type,
         "target_type": outcome.target_type,
-    }
-
-
-def _fresh() -> dict[str, Any]:
-    return {
-        **{f"{name}_count": None for name in _COUNTS},
-        "start_time": utc_now(),
-        "end_time": utc_now(),
-        "duration": 0,
-        "output": "",
     }
 
 

@@ -10,9 +10,10 @@ one transaction.
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Row, and_, or_, select, update
+from sqlalchemy import Row, Select, and_, bindparam, or_, select, update
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.definitions import (
@@ -145,19 +146,32 @@ def settings(
 ) -> dict[str, Mapping[str, Any]]:
     """Name → the settings in force, and the `version`; of all definitions by default."""
     latest, _ = DEFINITIONS[kind]
-    columns = [latest.c[name] for name in sorted(OPERATIONAL[kind])]
-    query = select(latest.c.name, latest.c.version, *columns)
     if names is None:
         project_code = code_of(project, Kind.PROJECT, project)
-        found = conn.execute(query.where(latest.c.project_code == project_code)).all()
+        of_project = _settings_in_force(kind).where(latest.c.project_code == project_code)
+        found = conn.execute(of_project).all()
     else:
         codes = [code_of(project, kind, name) for name in names]
         found = [
             row
             for part in chunks(codes)
-            for row in conn.execute(query.where(latest.c.code.in_(part)))
+            for row in conn.execute(_settings_of(kind), {"codes": part})
         ]
     return {row.name: dict(row._mapping) for row in found}
+
+
+@cache
+def _settings_in_force(kind: Kind) -> Select[Any]:
+    latest, _ = DEFINITIONS[kind]
+    columns = [latest.c[name] for name in sorted(OPERATIONAL[kind])]
+    return select(latest.c.name, latest.c.version, *columns)
+
+
+@cache
+def _settings_of(kind: Kind) -> Select[Any]:
+    """The settings in force of some definitions, which are asked for with every window."""
+    latest, _ = DEFINITIONS[kind]
+    return _settings_in_force(kind).where(latest.c.code.in_(bindparam("codes", expanding=True)))
 
 
 def content_of(conn: Connection, kind: Kind, code: str, version: int) -> dict[str, Any] | None:

@@ -91,8 +91,14 @@ def finish(
 
     Steps that were running end with it; those whose turn had not come stay READY.
     """
-    ended = _ended(status, error) | {"lease_expires_at": None}
-    RUNS.write(conn, [run], {**ended, "blocked": "\n".join(blocked) or None})
+    ended = {
+        "status": status.value,
+        "running": None,
+        "error": _cut(error),
+        "lease_expires_at": None,
+        "blocked": "\n".join(blocked) or None,
+    }
+    RUNS.write(conn, [run], ended, now=("end_time",))
     if status is not Status.SUCCESS:
         _close_steps(conn, run.job_run_id, status, error)
 
@@ -180,7 +186,7 @@ RUNS = LeasedRows(
     log=job_run,
     key=job_run.c.job_run_id,
     running=job_run.c.running == 1,
-    renewed={},
+    renewed=(),
     ended=_ended,
     close_steps=_close_steps,
 )

@@ -26,6 +26,7 @@ from logdriven_dagster.runlog.schema.observations import (
 )
 from logdriven_dagster.runlog.sql.chunks import chunks
 
+_RAN = insert(lineage_run)
 _LONGEST = 512
 """Characters of a node's name; a digest tells longer ones apart."""
 
@@ -95,7 +96,7 @@ def add_runs(conn: Connection, job_ids: Iterable[int], query_ids: Sequence[int])
     """Log that each of these attempts has run all of these queries."""
     rows = [{"job_id": job, "query_id": query} for job in job_ids for query in query_ids]
     if rows:
-        conn.execute(insert(lineage_run), rows)
+        conn.execute(_RAN, rows)
 
 
 def known_columns(

@@ -1,0 +1,89 @@
+"""What the log says before a claim: the attempts before it, and those beside it.
+
+Every window asks, so that the statements are made once, with parameters.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, func, literal, select, true, union_all
+from sqlalchemy.engine import Connection, Row
+
+from logdriven_dagster.model.attempts import Claim
+from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
+from logdriven_dagster.runlog.attempts.rows import schedule_id
+from logdriven_dagster.runlog.leases import is_expired
+from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
+from logdriven_dagster.runlog.sql.chunks import chunks
+from logdriven_dagster.runlog.sql.clock import utc_now
+
+_ROWS = select(job_log, is_expired(job_log))
+_LATEST_OR_RUNNING = union_all(
+    _ROWS.where(
+        job_log.c.job_schedule_id.in_(bindparam("windows", expanding=True)), job_log.c.latest == 1
+    ),
+    _ROWS.where(
+        ATTEMPTS.running,
+        job_log.c.job_name == bindparam("name"),
+        job_log.c.window_start < bindparam("end"),
+        job_log.c.window_end > bindparam("start"),
+        job_log.c.job_schedule_id.not_in(bindparam("windows", expanding=True)),
+    ),
+)
+"""The latest attempts at windows of a table, and those that run at others within their range."""
+_OLD = (
+    select(
+        job_log_archive.c.job_schedule_id.label("window"),
+        func.max(job_log_archive.c.attempt_number).label("number"),
+        func.max(job_log_archive.c.fencing_token).label("token"),
+    )
+    .where(job_log_archive.c.job_schedule_id.in_(bindparam("windows", expanding=True)))
+    .group_by(job_log_archive.c.job_schedule_id)
+    .subquery()
+)
+_ARCHIVED = select(utc_now().label("now"), _OLD).select_from(
+    select(literal(1).label("one")).subquery().outerjoin(_OLD, true())
+)
+"""The present moment in any case, with what is archived of windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierAttempts:
+    """The earlier attempts at some windows, by `job_schedule_id`."""
+
+    now: datetime
+    latest: Mapping[str, Row[Any]]
+    """The latest rows; `expired` says that one is RUNNING without a lease."""
+    overlapping: Sequence[Row[Any]]
+    """Those that run at other windows of the table, which overlap these."""
+    archived: Mapping[str, tuple[int, int]]
+    """The greatest attempt numbers and tokens of archived attempts."""
+
+    def of(self, request: Claim) -> Row[Any] | None:
+        return self.latest.get(schedule_id(request))
+
+
+def earlier_attempts(conn: Connection, requests: Sequence[Claim]) -> EarlierAttempts:
+    """Read what the attempts before say of these windows, and what runs beside them."""
+    mine = {schedule_id(request) for request in requests}
+    span = {
+        "name": requests[0].table,
+        "start": min(int(request.window.start.timestamp()) for request in requests),
+        "end": max(int(request.window.end.timestamp()) for request in requests),
+    }
+    found: dict[str, Row[Any]] = {}
+    rows: list[Row[Any]] = []
+    for part in chunks(sorted(mine)):
+        asked = {"windows": part}
+        found |= {
+            row.job_schedule_id: row for row in conn.execute(_LATEST_OR_RUNNING, span | asked)
+        }
+        rows += conn.execute(_ARCHIVED, asked).all()
+    return EarlierAttempts(
+        rows[0].now,
+        {name: row for name, row in found.items() if name in mine},
+        [row for name, row in found.items() if name not in mine],
+        {row.window: (row.number, row.token or 0) for row in rows if row.window},
+    )
