@@ -19,6 +19,7 @@ PROBES = {
     "N": "benchmarks.probes.object_store",
     "O": "benchmarks.probes.telling",
     "P": "benchmarks.probes.many_tables",
+    "Q": "benchmarks.probes.event_log",
 }
 
 

@@ -121,7 +121,7 @@ def measure(database: str, folder: Path, day: Day) -> Measured:
     """Run the whole day."""
     folder.mkdir(parents=True)
     with ExitStack() as stack:
-        log, home = stack.enter_context(_databases(database, folder))
+        log, home = stack.enter_context(databases(database, folder))
         make_project(folder / "project", day, log)
         found = Measured()
         register(folder / "project")
@@ -202,7 +202,7 @@ def _workers(project: Path, day: Day) -> Iterator[list["subprocess.Popen[str]"]]
 
 
 @contextmanager
-def _databases(database: str, folder: Path) -> Iterator[tuple[str, Path]]:
+def databases(database: str, folder: Path) -> Iterator[tuple[str, Path]]:
     """The URL of a new run log, and the folder of a Dagster instance beside it."""
     home = folder / "dagster"
     home.mkdir()

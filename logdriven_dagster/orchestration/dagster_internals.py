@@ -4,9 +4,11 @@ ARCHITECTURE.md ("Private APIs") says why there is no public way, and which test
 changes a name.
 """
 
-from typing import Any
+import logging
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
-from dagster import DagsterInstance
+from dagster import AssetExecutionContext, DagsterInstance, OpExecutionContext
 from dagster._core.definitions.source_asset import (
     SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION,
 )
@@ -19,12 +21,14 @@ from dagster._core.events import (
 from dagster._core.execution.api import create_execution_plan
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.launcher.base import WorkerStatus
+from dagster._core.log_manager import DagsterLogHandler
 from dagster._core.snap import snapshot_from_execution_plan
 from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecordStatus,
 )
 from dagster._core.storage.event_log.schema import (
     AssetCheckExecutionsTable,
+    SqlEventLogStorageTable,
 )
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.tags import PARTITION_NAME_TAG
@@ -40,13 +44,33 @@ __all__ = [
     "AssetObservationData",
     "EngineEventData",
     "SqlEventLogStorage",
+    "SqlEventLogStorageTable",
+    "StepContext",
     "StepMaterializationData",
     "WorkerStatus",
     "create_execution_plan",
     "execute_run",
     "execute_run_request",
+    "has_listeners",
     "snapshot_from_execution_plan",
+    "storing_handler",
 ]
+
+StepContext: TypeAlias = AssetExecutionContext | OpExecutionContext
+
+
+def storing_handler(context: StepContext) -> logging.Handler | None:
+    """The handler that stores what a step logs, events among it, in the instance's event log."""
+    kind = type(context.instance.get_event_log_handler())
+    of_dagster = [each for each in context.log.handlers if isinstance(each, DagsterLogHandler)]
+    storing = [each for one in of_dagster for each in one._handlers if type(each) is kind]  # noqa: SLF001
+    return storing[0] if len(storing) == 1 else None
+
+
+def has_listeners(instance: DagsterInstance, run_ids: Iterable[str]) -> bool:
+    """Whether anybody in this process is told of each event of some runs."""
+    listeners = instance._subscribers  # noqa: SLF001
+    return any(listeners.get(run_id) for run_id in run_ids)
 
 
 def execute_run_request(instance: DagsterInstance, origin: Any, run_id: str) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dagster import DagsterRunStatus, RunsFilter
 
 from logdriven_dagster.errors import DependencyError, EarlierWindowError
-from logdriven_dagster.orchestration.events.reporting import StepContext
+from logdriven_dagster.orchestration.dagster_internals import StepContext
 
 _AT_WORK = [
     DagsterRunStatus.NOT_STARTED,

@@ -20,8 +20,9 @@ from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import OpenWindow
 from logdriven_dagster.orchestration.assets.partitions import table_partitions
 from logdriven_dagster.orchestration.clock import data_clock
+from logdriven_dagster.orchestration.dagster_internals import StepContext
 from logdriven_dagster.orchestration.events.records import forget_planned_checks, report_planned
-from logdriven_dagster.orchestration.events.reporting import Reporter, StepContext
+from logdriven_dagster.orchestration.events.reporting import Reporter
 from logdriven_dagster.orchestration.events.skipped_tables import downstream
 from logdriven_dagster.orchestration.location import Location
 

@@ -5,6 +5,7 @@ that failed elsewhere is the record of a run: with its job, start and end, but w
 its own, because whoever listens for failures, or starts failed runs again, must not act on it.
 """
 
+import logging
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,7 @@ from dagster import (
     DagsterEventType,
     DagsterInstance,
     DagsterRun,
+    EventLogEntry,
     JobDefinition,
 )
 
@@ -40,17 +42,24 @@ from logdriven_dagster.orchestration.dagster_internals import (
 _PLANNED = AssetCheckExecutionRecordStatus.PLANNED.value
 
 
-def report_past(
-    instance: DagsterInstance,
+def past_entry(
     event: AssetMaterialization | AssetObservation | AssetCheckEvaluation,
     moment: datetime,
     run: DagsterRun | None = None,
-) -> None:
-    """Report what was written, observed or checked as of a moment that is over, by a run."""
+) -> EventLogEntry:
+    """Say what was written, observed or checked as of a moment that is over, by a run."""
     job_name, run_id = _identity(run)
     kind, data = _kind_and_data(event)
     stored = DagsterEvent(kind.value, job_name, event_specific_data=data)
-    instance.report_dagster_event(stored, run_id, timestamp=moment.timestamp())
+    return EventLogEntry(
+        error_info=None,
+        level=logging.INFO,
+        user_message="",
+        run_id=run_id,
+        timestamp=moment.timestamp(),
+        job_name=job_name,
+        dagster_event=stored,
+    )
 
 
 def _kind_and_data(

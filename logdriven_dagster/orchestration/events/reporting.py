@@ -4,15 +4,9 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
-from dagster import (
-    AssetExecutionContext,
-    AssetKey,
-    AssetMaterialization,
-    Failure,
-    OpExecutionContext,
-)
+from dagster import AssetKey, AssetMaterialization, Failure
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
@@ -44,11 +38,11 @@ from logdriven_dagster.orchestration.assets.whole_tables import (
     lineage_shown,
     table_shown,
 )
+from logdriven_dagster.orchestration.dagster_internals import StepContext
+from logdriven_dagster.orchestration.events.bulk import EventBatch
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
-
-StepContext: TypeAlias = AssetExecutionContext | OpExecutionContext
 
 _WHAT_TO_DO = (
     "What to do: mend the cause, then materialize again or use `logdriven run`; until then later "
@@ -78,9 +72,13 @@ class Reporter:
         self.project = self.location.project
         self._looks = Looks(self.project)
         self._in_pass = False
+        self._pass: set[int] = set()
+        self._unended: dict[int, set[int]] = {}
+        """Job id → those of its pass whose windows have not ended yet."""
+        self._batch = EventBatch(self.context.instance)
 
     def report(self, event: WindowEvent) -> None:
-        """Tell Dagster about one event."""
+        """Tell Dagster about one event; about what succeeds when the last one of a pass ends."""
         match event:
             case WindowStarted(attempt=attempt, behind=behind):
                 self._started(attempt, behind)
@@ -88,10 +86,13 @@ class Reporter:
                 self.running.pop(attempt.job_id, None)
                 self.succeeded.append(event)
                 self._materialized(event)
-            case WindowFailed():
+                self._ended(attempt)
+            case WindowFailed(attempt=attempt):
                 self._failed(event)
-            case WindowLost() | WindowSetBack():
+                self._ended(attempt)
+            case WindowLost(attempt=attempt) | WindowSetBack(attempt=attempt):
                 self._given_up(event)
+                self._ended(attempt)
             case WindowRefused(reason=AlreadyDoneError() | AlreadyRunningError()):
                 self.context.log.info(redact(str(event.reason)))
             case WindowRefused():
@@ -109,6 +110,11 @@ class Reporter:
         begins_pass, in_pass = behind > 0 and not self._in_pass, behind > 0 or self._in_pass
         self._in_pass = behind > 0
         if begins_pass:
+            self._pass = set()
+        if in_pass:
+            self._pass.add(attempt.job_id)
+            self._unended[attempt.job_id] = self._pass
+        if begins_pass:
             log.info("%s, with %d windows behind it in one pass", title, behind)
         elif not in_pass:
             log.info("%s", title)
@@ -119,6 +125,13 @@ class Reporter:
             self.running[attempt.job_id] = planned
         if attempt.replaced is not None:
             self._terminate(attempt.replaced)
+
+    def _ended(self, attempt: Attempt) -> None:
+        """Write what is to be told of a pass as soon as none of its windows is awaited."""
+        of_pass = self._unended.pop(attempt.job_id, set())
+        of_pass.discard(attempt.job_id)
+        if not of_pass:
+            self._batch.write()
 
     def _failed(self, event: WindowFailed) -> None:
         self.running.pop(event.attempt.job_id, None)
@@ -134,9 +147,15 @@ class Reporter:
     def follow(self, events: Iterator[WindowEvent]) -> None:
         """Report all events; stopped on the way, the runner learns of it and logs the attempt."""
         assert isinstance(events, Generator)
-        with closing(events):
+        with self.following(events):
             for event in events:
                 self.report(event)
+
+    @contextmanager
+    def following(self, events: Generator[Any]) -> Iterator[None]:
+        """Around events that are reported: at their end, however it comes, all of them are told."""
+        with closing(events), self._batch.complete():
+            yield
 
     @property
     def has_work(self) -> bool:
@@ -208,9 +227,8 @@ class Reporter:
         if partition := self._partition(attempt.table, attempt.window):
             key = self.location.key(attempt.table)
             self.tried.add((key, partition))
-            self.context.log_event(
-                AssetMaterialization(key, partition=partition, metadata=metadata)
-            )
+            made = AssetMaterialization(key, partition=partition, metadata=metadata)
+            self._batch.log(self.context, made)
             self._checked(event, partition)
 
     def _of_whole_table(self, event: WindowSucceeded, table: TableConfig) -> dict[str, Any]:
@@ -226,7 +244,7 @@ class Reporter:
             return
         found = CheckFindings.of(event)
         for shown in evaluations(self.project, config, found, self.location.key(table), partition):
-            self.context.log_event(shown)  # type: ignore[arg-type]  # takes them too
+            self._batch.log(self.context, shown)
 
     def _partition(self, table: str, window: TimeWindow) -> str | None:
         """The partition key, known to the instance; None for a window without a partition."""

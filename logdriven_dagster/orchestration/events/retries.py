@@ -6,7 +6,7 @@ refresh if it is finished. Whoever re-executes *from failure* means the rest.
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
-from logdriven_dagster.orchestration.events.reporting import StepContext
+from logdriven_dagster.orchestration.dagster_internals import StepContext
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed.mirror import begun_in
 from logdriven_dagster.runlog.sql.windows import window_of

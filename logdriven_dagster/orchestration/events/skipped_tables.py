@@ -13,7 +13,8 @@ from dagster import AssetKey, DagsterEventType, Failure
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import LogdrivenError
-from logdriven_dagster.orchestration.events.reporting import Reporter, StepContext
+from logdriven_dagster.orchestration.dagster_internals import StepContext
+from logdriven_dagster.orchestration.events.reporting import Reporter
 
 Run: TypeAlias = Callable[[TableConfig, Reporter], None]
 """Runs this run's partitions of a table; raises at the first that is refused or fails."""

@@ -5,7 +5,6 @@ a graph; every step is told in the op's events and in its metadata.
 """
 
 from collections.abc import Generator, Mapping
-from contextlib import closing
 from typing import Any
 
 from dagster import (
@@ -162,7 +161,7 @@ def _follow(context: OpExecutionContext, reporter: Reporter, events: Generator[J
     """Tell Dagster what happens; Failure if the run ended as one."""
     steps: list[StepEnded] = []
     ended: JobEnded | None = None
-    with closing(events):
+    with reporter.following(events):
         for event in events:
             match event:
                 case StepEnded():

@@ -42,10 +42,11 @@ from logdriven_dagster.orchestration.assets.partitions import table_partitions
 from logdriven_dagster.orchestration.assets.stories import story_of, story_shown
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.assets.whole_tables import table_shown
+from logdriven_dagster.orchestration.events.bulk import EventBatch
 from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.events.records import (
+    past_entry,
     report_failed,
-    report_past,
     report_planned,
 )
 from logdriven_dagster.orchestration.events.unreported import BrokenRuns
@@ -99,15 +100,17 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
             begun = begun_in(conn, broken.ids)
         now = datetime.now(project.zone)
         freshness.report(context.instance, runner.watch_freshness(now), now)
-        window = _Shown(context.instance, location, job, run_log, rows)
-        shown = sum(window.unreported(row, broken) for row in begun)
         looked_at = 0
         until = time.monotonic() + _LONGEST_TICK
-        for row in rows:
-            shown += window.of(row)
-            looked_at += 1
-            if time.monotonic() > until:
-                break
+        batch = EventBatch(context.instance)
+        with batch.complete():
+            window = _Shown(batch, location, job, run_log, rows)
+            shown = sum(window.unreported(row, broken) for row in begun)
+            for row in rows:
+                shown += window.of(row)
+                looked_at += 1
+                if time.monotonic() > until:
+                    break
         if new_tables:  # behind those that were run: Dagster lists partitions as they come
             add_first_partitions(context.instance, runner, now, new_tables)
             new_tables.clear()
@@ -126,15 +129,16 @@ class _Shown:
 
     def __init__(
         self,
-        instance: DagsterInstance,
+        batch: EventBatch,
         location: Location,
         job: JobDefinition,
         run_log: RunLog,
         rows: Sequence[dict[str, Any]],
     ) -> None:
-        self._instance, self._location, self._job = instance, location, job
+        self._batch, self._instance = batch, batch.instance
+        self._location, self._job = location, job
         self._run_log = run_log
-        self._own = _own_runs(instance, rows)
+        self._own = _own_runs(self._instance, rows)
         done = [row for row in rows if row["status"] == Status.SUCCESS.value]
         self._newest = set({row["job_name"]: row["job_id"] for row in done}.values())
         """Report what the whole table holds with the newest window of each."""
@@ -203,7 +207,7 @@ class _Shown:
             metadata |= table_shown(self._location, table, self._run_log, window)
         key = self._location.key(table.table)
         event = AssetMaterialization(key, partition=partition, metadata=metadata)
-        report_past(self._instance, event, moment_of(row["job_end_time"]), run)
+        self._batch.add(past_entry(event, moment_of(row["job_end_time"]), run))
 
     def _observed(
         self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
@@ -211,16 +215,18 @@ class _Shown:
         """A refresh failed: the partition is as it was, and says so."""
         key = self._location.key(table.table)
         if row["dagster_run_id"] in self._own:  # it died, and meant to materialize it
+            self._batch.write()  # what was told before stays before
             report_planned(self._instance, key, partition, None)
         message = f"its refresh failed; what was published before stands: {_end_text(row)}"
         event = AssetObservation(
             key, partition=partition, description=message, metadata=_identity(row, window)
         )
-        report_past(self._instance, event, moment_of(row["job_end_time"]))
+        self._batch.add(past_entry(event, moment_of(row["job_end_time"])))
 
     def _failed(
         self, table: TableConfig, window: TimeWindow, partition: str, row: dict[str, Any]
     ) -> None:
+        self._batch.write()  # of a partition the event that came last decides
         report_failed(
             self._instance,
             self._job,
@@ -254,7 +260,7 @@ class _Shown:
         found = CheckFindings(row["job_id"], reports, checks)
         key = self._location.key(table.table)
         for shown in evaluations(self._location.project, table, found, key, partition):
-            report_past(self._instance, shown, moment_of(row["job_end_time"]))
+            self._batch.add(past_entry(shown, moment_of(row["job_end_time"])))
 
 
 def _own_runs(instance: DagsterInstance, rows: Sequence[dict[str, Any]]) -> set[str]:

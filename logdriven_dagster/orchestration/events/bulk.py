@@ -1,0 +1,208 @@
+"""Events of many windows in Dagster's event log, written together where its storage is known.
+
+A single event costs Dagster connections and commits of its own, which is more than all that is
+reported of a window beside it. SQLite and PostgreSQL, as Dagster has them, are written here in bulk
+by the pieces that their own single writes are made of. Any other storage, and one that is derived
+from them, is written event by event through the instance.
+
+What fails changes nothing before it is tried again event by event; what fails even then raises, and
+the windows are found by the mirror (`unreported`). Thus the events stand in SQLite's index, which
+shows partitions, before they stand in the log of their run, by which the mirror decides.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from copy import copy
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from dagster import (
+    AssetCheckEvaluation,
+    AssetMaterialization,
+    DagsterEventType,
+    DagsterInstance,
+    EventLogEntry,
+)
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from logdriven_dagster.orchestration.dagster_internals import (
+    SqlEventLogStorage,
+    SqlEventLogStorageTable,
+    StepContext,
+    has_listeners,
+    storing_handler,
+)
+
+_MOST = 100
+"""Events that are written together: others wait for the database as long."""
+
+Stored: TypeAlias = tuple[EventLogEntry, int]
+"""An event, and the number that it has in the log."""
+
+
+class EventBatch:
+    """Materializations, observations and evaluated checks that are written together, in order.
+
+    They are written when there are many, and when `write` is called.
+    """
+
+    def __init__(self, instance: DagsterInstance) -> None:
+        self.instance = instance
+        self._entries: list[EventLogEntry] = []
+
+    @contextmanager
+    def complete(self) -> Iterator[None]:
+        """Around what adds events: at its end, however it comes, all of them are written."""
+        try:
+            yield
+        finally:
+            self.write()
+
+    def add(self, entry: EventLogEntry) -> None:
+        """Take an event; it may be written only later."""
+        self._entries.append(entry)
+        if len(self._entries) >= _MOST:
+            self.write()
+
+    def handle_new_event(self, event: EventLogEntry, **_batch: object) -> None:
+        """Take an event where Dagster's own log handler believes that this is an instance."""
+        self.add(event)
+
+    def log(self, context: StepContext, event: AssetMaterialization | AssetCheckEvaluation) -> None:
+        """Log an event of a step as `log_event` does, but for its place in the event log.
+
+        Its line goes to the console and to loggers of others at once.
+        """
+        handler = storing_handler(context)
+        if handler is None:
+            context.log_event(event)  # type: ignore[arg-type]  # takes evaluations too
+            return
+        held = _Held(type(handler)(self))
+        handler.addFilter(held)
+        try:
+            context.log_event(event)  # type: ignore[arg-type]
+        finally:
+            handler.removeFilter(held)
+
+    def write(self) -> None:
+        """Write the events that were taken."""
+        entries, self._entries = self._entries, []
+        if entries:
+            _write(self.instance, entries)
+
+
+class _Held(logging.Filter):
+    """Gives what this thread logs to another handler than the one that it filters."""
+
+    def __init__(self, handler: logging.Handler) -> None:
+        super().__init__()
+        self._handler, self._thread = handler, threading.get_ident()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.thread != self._thread:
+            return True
+        self._handler.emit(record)
+        return False
+
+
+def _write(instance: DagsterInstance, entries: Sequence[EventLogEntry]) -> None:
+    storage = instance.event_log_storage
+    in_bulk = _WRITERS.get(f"{type(storage).__module__}.{type(storage).__name__}")
+    alone = len(entries) == 1 or type(instance) is not DagsterInstance
+    if in_bulk is None or alone or has_listeners(instance, {each.run_id for each in entries}):
+        _write_singly(instance, entries)
+        return
+    try:
+        stored = in_bulk(storage, entries)
+    except Exception as error:
+        if isinstance(error, DBAPIError) and error.connection_invalidated:
+            raise  # whether it was committed nobody knows
+        _write_singly(instance, entries)
+        return
+    stored()
+
+
+def _write_singly(instance: DagsterInstance, entries: Sequence[EventLogEntry]) -> None:
+    for entry in entries:
+        instance.handle_new_event(entry)
+
+
+def _to_sqlite(storage: SqlEventLogStorage, entries: Sequence[EventLogEntry]) -> Callable[[], None]:
+    """Write the index of all runs in a transaction; what is returned writes the runs' own logs."""
+    with storage.index_transaction() as conn:
+        inserted = [conn.execute(storage.prepare_insert_event(each)) for each in entries]
+        ids = [each.inserted_primary_key[0] for each in inserted]
+        _note(_through(storage, conn), list(zip(entries, ids, strict=True)))
+
+    def write_runs() -> None:
+        for run_id, of_run in groupby(entries, lambda each: each.run_id):
+            with storage.run_connection(run_id) as conn:
+                conn.execute(storage.prepare_insert_event_batch(list(of_run)))
+
+    return write_runs
+
+
+def _to_postgres(
+    storage: SqlEventLogStorage, entries: Sequence[EventLogEntry]
+) -> Callable[[], None]:
+    """Insert the events by one statement; what is returned notes them beside the log.
+
+    The statement is a transaction of its own: who reads the log by the number of the last event
+    would otherwise pass over ours, which have lower ones, while others' are committed.
+    """
+    insert = storage.prepare_insert_event_batch(entries)
+    with storage.index_connection() as conn:
+        ids = sorted(conn.execute(insert.returning(SqlEventLogStorageTable.c.id)).scalars())
+    stored = list(zip(entries, ids, strict=True))
+
+    def note() -> None:
+        try:
+            with storage.index_transaction() as conn:
+                _note(_through(storage, conn), stored)
+        except Exception:  # noqa: BLE001 - each by itself, as after a single write
+            _note(storage, stored)
+
+    return note
+
+
+def _note(storage: SqlEventLogStorage, stored: Sequence[Stored]) -> None:
+    """Note events in the tables of tags, of assets and of checks.
+
+    An asset's row has what the last event of each kind says.
+    """
+    kind = DagsterEventType.ASSET_CHECK_EVALUATION
+    of_assets = [(each, n) for each, n in stored if each.dagster_event_type is not kind]
+    storage.store_asset_event_tags([each for each, _ in of_assets], [n for _, n in of_assets])
+    last = {_asset_and_kind(each): n for each, n in of_assets}
+    for each, n in of_assets:
+        if last[_asset_and_kind(each)] == n:
+            storage.store_asset_event(each, n)
+    for each, n in stored:
+        if each.dagster_event_type is kind:
+            storage.store_asset_check_event(each, n)
+
+
+def _asset_and_kind(entry: EventLogEntry) -> object:
+    return entry.get_dagster_event().asset_key, entry.dagster_event_type
+
+
+def _through(storage: SqlEventLogStorage, conn: Connection) -> SqlEventLogStorage:
+    """Copy a storage so that it writes its index through a connection that is open already."""
+    view: Any = copy(storage)
+    view.index_connection = lambda: nullcontext(conn)
+    return view  # type: ignore[no-any-return]
+
+
+_WRITERS: Mapping[
+    str, Callable[[SqlEventLogStorage, Sequence[EventLogEntry]], Callable[[], None]]
+] = MappingProxyType(
+    {
+        "dagster._core.storage.event_log.sqlite.sqlite_event_log.SqliteEventLogStorage": _to_sqlite,
+        "dagster_postgres.event_log.event_log.PostgresEventLogStorage": _to_postgres,
+    }
+)
+"""By the class of a storage; one derived from it may keep events in another way."""
