@@ -81,7 +81,8 @@ class EventBatch:
         if handler is None:
             context.log_event(event)  # type: ignore[arg-type]  # takes evaluations too
             return
-        held = _Held(type(handler)(self))
+        storing: Any = type(handler)
+        held = _Held(storing(self))
         handler.addFilter(held)
         try:
             context.log_event(event)  # type: ignore[arg-type]
@@ -110,7 +111,7 @@ class _Held(logging.Filter):
 
 
 def _write(instance: DagsterInstance, entries: Sequence[EventLogEntry]) -> None:
-    storage = instance.event_log_storage
+    storage: Any = instance.event_log_storage
     in_bulk = _WRITERS.get(f"{type(storage).__module__}.{type(storage).__name__}")
     alone = len(entries) == 1 or type(instance) is not DagsterInstance
     if in_bulk is None or alone or has_listeners(instance, {each.run_id for each in entries}):
@@ -134,7 +135,7 @@ def _write_singly(instance: DagsterInstance, entries: Sequence[EventLogEntry]) -
 def _to_sqlite(storage: SqlEventLogStorage, entries: Sequence[EventLogEntry]) -> Callable[[], None]:
     """Write the index of all runs in a transaction; what is returned writes the runs' own logs."""
     with storage.index_transaction() as conn:
-        inserted = [conn.execute(storage.prepare_insert_event(each)) for each in entries]
+        inserted: list[Any] = [conn.execute(storage.prepare_insert_event(e)) for e in entries]
         ids = [each.inserted_primary_key[0] for each in inserted]
         _note(_through(storage, conn), list(zip(entries, ids, strict=True)))
 

@@ -51,7 +51,7 @@ def past_entry(
     job_name, run_id = _identity(run)
     kind, data = _kind_and_data(event)
     stored = DagsterEvent(kind.value, job_name, event_specific_data=data)
-    return EventLogEntry(
+    return EventLogEntry(  # type: ignore[no-untyped-call]
         error_info=None,
         level=logging.INFO,
         user_message="",
