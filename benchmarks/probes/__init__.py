@@ -20,6 +20,7 @@ PROBES = {
     "O": "benchmarks.probes.telling",
     "P": "benchmarks.probes.many_tables",
     "Q": "benchmarks.probes.event_log",
+    "S": "benchmarks.probes.connecting",
 }
 
 
