@@ -97,6 +97,16 @@ def parse_query(sql: str, dialect: str | None = "spark"):  # type: ignore[no-unt
     raise UnreadableSqlError(several if trees else "the query is empty")
 
 
+def is_query(sql: str) -> bool:
+    """Whether a statement is certainly a query, which changes nothing."""
+    from sqlglot import exp
+
+    try:
+        return isinstance(parse_query(sql), exp.Query)
+    except UnreadableSqlError:
+        return False
+
+
 def _unreadable(details, sql: str) -> UnreadableSqlError:  # type: ignore[no-untyped-def]
     """What a parser complains about, in plain words and with the text as it was written."""
     line, end = int(details.get("line") or 1), int(details.get("col") or 1)

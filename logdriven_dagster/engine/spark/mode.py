@@ -85,6 +85,13 @@ class SparkMode(Protocol):
         """Return a session over the same application, with views and settings of its own."""
         ...
 
+    def clone(self, spark: "SparkSession", settings: Mapping[str, str]) -> "SparkSession | None":
+        """Return a session with these settings that shares the code which Spark compiles.
+
+        It is for work that adds no code of its own. None where sessions share it anyway, or cannot.
+        """
+        ...
+
     def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
         """Set what can be set on a running session; static settings stay as they are."""
         ...

@@ -107,16 +107,19 @@ def _signals_as_they_were() -> Iterator[None]:
 
 @contextmanager
 def fresh_session(
-    spark: "SparkSession", project: Project, *, few_rows: bool = False
+    spark: "SparkSession", project: Project, *, few_rows: bool = False, brings_code: bool = True
 ) -> "Iterator[SparkSession]":
     """A session over the same application, with views and settings of its own, while needed.
 
-    `few_rows`: see `session_settings`.
+    `few_rows`: see `session_settings`. `brings_code` says that the work may add code of its own to
+    the session, such as Python functions that add files, which no other session may see.
     """
-    mode = mode_of(spark)
-    session = mode.new_session(spark)
+    mode, settings = mode_of(spark), session_settings(project, few_rows=few_rows)
+    cloned = None if brings_code else mode.clone(spark, settings)
+    session = mode.new_session(spark) if cloned is None else cloned
     try:
-        mode.configure(session, session_settings(project, few_rows=few_rows))
+        if cloned is None:
+            mode.configure(session, settings)
         yield session
     finally:
         with suppress(Exception):  # with the application gone, it is gone, too

@@ -62,7 +62,9 @@ def stage_files(
     a window has got.
     """
     several = len(runs) > 1
-    schema = frame.drop(WINDOW_INDEX, PARTITION).schema
+    # Over Connect each new frame asks the server for its columns.
+    own = [name for name in (WINDOW_INDEX, PARTITION) if name in frame.columns]
+    schema = (frame.drop(*own) if own else frame).schema
     whole = whole_run(runs).at(runs[0].step_id + STRETCH) if several else runs[0]
     folder = staging_folder(parent, whole.job_id, whole.step_id)
     folders = [folder_in_stretch(folder, run.job_id) for run in runs] if several else [folder]

@@ -7,7 +7,9 @@ from functools import cached_property, reduce
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.config.models.quality import rules_of
 from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError, parse_query, replace_tables
 from logdriven_dagster.engine.arrow.types import arrow_schema
@@ -71,13 +73,14 @@ class Engine:
         if that is an earlier version. Views are gone afterwards. What is staged stays: `discard`
         removes it, when the log holds how the attempts ended.
         """
-        table, alone = runs[0].table, len(runs) == 1
+        table, alone, own = runs[0].table, len(runs) == 1, project or self._project
         few_rows = alone and self._few_rows.get(table, False)
+        code = _brings_code(own, own.table(table))
         with (
-            fresh_session(self._spark, self._project, few_rows=few_rows) as spark,
+            fresh_session(self._spark, self._project, few_rows=few_rows, brings_code=code) as spark,
             self._listing(spark, table, runs[0].job_id),
         ):
-            context = self._context(spark, project or self._project)
+            context = self._context(spark, own)
             session = WindowSession(context, runs, self._read)
             yield session
             if alone:
@@ -155,6 +158,13 @@ class Engine:
     @cached_property
     def _catalog(self) -> Any:
         return open_catalog(self._project)
+
+
+def _brings_code(project: Project, table: TableConfig) -> bool:
+    """Whether a table's steps or rules call Python functions, which may add anything to Spark."""
+    known = project.config.quality_rules
+    rules = [rule for step in table.steps if step.quality for rule in rules_of(step.quality, known)]
+    return any(step.python for step in table.steps) or any(rule.kind == "python" for rule in rules)
 
 
 def _queried(spark: "SparkSession", table: str, frame: "DataFrame", sql: str) -> "DataFrame":

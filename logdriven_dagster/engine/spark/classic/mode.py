@@ -39,6 +39,14 @@ class ClassicMode:
     def new_session(self, spark: "SparkSession") -> "SparkSession":
         return spark.newSession()
 
+    def clone(
+        self,
+        spark: "SparkSession",  # noqa: ARG002 - as SparkMode has it
+        settings: Mapping[str, str],  # noqa: ARG002
+    ) -> "SparkSession | None":
+        """None: all sessions of a JVM of ours share its code."""
+        return None
+
     def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
         for name, value in settings.items():
             if name not in _MODIFIABLE:

@@ -22,6 +22,16 @@ def user(spark: "SparkSession") -> str | None:
     return name
 
 
+def share_compression(known: "SparkSession", session: "SparkSession") -> None:
+    """Let a session send plans as another one does, instead of asking the server how to.
+
+    Before Spark 4.1 nobody asks.
+    """
+    if ask := getattr(_client(known), "_get_plan_compression_threshold_and_algorithm", None):
+        client = _client(session)
+        client._plan_compression_threshold, client._plan_compression_algorithm = ask()
+
+
 def forget_at_exit(spark: "SparkSession") -> None:
     """Take back that the session's client cleans up at exit: it would live until then."""
     client = _client(spark)

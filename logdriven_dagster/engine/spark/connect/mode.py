@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.sql.references import is_query
 from logdriven_dagster.engine.spark.connect import internals
 from logdriven_dagster.engine.spark.connect.metrics import (
     SERVER_ZONE,
@@ -66,6 +67,17 @@ class ConnectMode:
         session_type: Any = type(spark)
         return patient(session_type(channel, userId=internals.user(spark)))
 
+    def clone(self, spark: "SparkSession", settings: Mapping[str, str]) -> "SparkSession | None":
+        from logdriven_dagster.engine.spark.connect.clones import clone
+
+        def made(given: Mapping[str, str]) -> "SparkSession":
+            session = self.new_session(spark)
+            self.configure(session, given)
+            return session
+
+        cloned = clone(spark, settings, made)
+        return None if cloned is None else patient(cloned)
+
     def configure(self, session: "SparkSession", settings: Mapping[str, str]) -> None:
         """Set all in one request; `connect` has warned of what a running server does not take."""
         from pyspark.sql.connect.proto import ConfigRequest, KeyValue
@@ -111,10 +123,18 @@ class ConnectMode:
         values: Mapping[str, Any],
         frames: "Mapping[str, DataFrame]",
     ) -> "DataFrame":
-        from logdriven_dagster.engine.spark.connect.queries import watched_query
+        """Return the result; the server hears of a query with whatever is asked of it first.
+
+        PySpark would have the server analyze it before, since it may be a command.
+        """
+        from logdriven_dagster.engine.spark.connect.queries import query_over, watched_query
 
         watched = watched_query(spark, sql, values, frames)
-        return spark.sql(sql, args=dict(values)) if watched is None else watched
+        if watched is not None:
+            return watched
+        if is_query(sql):
+            return query_over(spark, sql, values, {})
+        return spark.sql(sql, args=dict(values))
 
     def observed(self, observation: "Observation") -> Mapping[str, Any]:
         return observation.get

@@ -62,6 +62,14 @@ class SailMode(ConnectMode):
     def new_session(self, spark: "SparkSession") -> "SparkSession":
         return impatient(super().new_session(spark))
 
+    def clone(
+        self,
+        spark: "SparkSession",  # noqa: ARG002 - as SparkMode has it
+        settings: Mapping[str, str],  # noqa: ARG002
+    ) -> "SparkSession | None":
+        """None: Sail compiles no code."""
+        return None
+
     def application_id(self, spark: "SparkSession") -> str:
         """Return engine, version and process: Sail has no names for applications."""
         return str(internals.channel_builder(spark).server_name)
