@@ -18,5 +18,13 @@ SELECT CAST(ordered_at AS DATE) AS day, coalesce(country, '??') AS country, prod
 FROM {source} WHERE {filter}
 GROUP BY CAST(ordered_at AS DATE), coalesce(country, '??'), product
 """
-TRANSFORMS = {"map": MAP, "aggregate": AGGREGATE}
+DIGEST = """
+SELECT CAST(ordered_at AS DATE) AS day, coalesce(country, '??') AS country, product,
+  count(*) AS orders, sum(amount) AS amount,
+  min(md5(md5(concat(CAST(order_id AS STRING), coalesce(note, ''))))) AS first_digest,
+  max(md5(md5(concat(coalesce(note, ''), CAST(order_id AS STRING))))) AS last_digest
+FROM {source} WHERE {filter}
+GROUP BY CAST(ordered_at AS DATE), coalesce(country, '??'), product
+"""
+TRANSFORMS = {"map": MAP, "aggregate": AGGREGATE, "digest": DIGEST}
 """Name → a query that Spark and DuckDB understand alike; exact, whatever the order of the rows."""

@@ -12,6 +12,7 @@ _PLAIN = ("plain-loop", "plain-pass")
 _FILES = ("plain-loop", "logdriven", "logdriven-iceberg", "logdriven-sail-iceberg")
 _DATABASES = ("plain-loop", "logdriven-jdbc", "logdriven-jdbc-batched")
 _ONE_PROCESS = ("logdriven", "logdriven-warm")
+_ONE_CORE_EACH = ("logdriven-one-core", "logdriven-one-worker", "logdriven-standalone")
 _TWO_WORKERS = ("logdriven-standalone", "logdriven-standalone-warm")
 
 
@@ -90,6 +91,11 @@ COURSES = (
         "map",
         (Stage("I", _zero, _days, _ONE_PROCESS + _TWO_WORKERS),),
     ),
+    Course(
+        lambda scale: scale.large,
+        "digest",
+        (Stage("Q", _zero, _days, _ONE_CORE_EACH),),
+    ),
 )
 
 TITLES = {
@@ -101,4 +107,5 @@ TITLES = {
     "F files": "Targets of files: {days} windows over {rows:,} rows",
     "F PostgreSQL": "Target PostgreSQL: {days} windows over {rows:,} rows",
     "I": "A standalone cluster of two workers with a core each, {days} windows, {rows:,} rows",
+    "Q": "Workers with a core each against one core: {days} windows of digests of {rows:,} rows",
 }

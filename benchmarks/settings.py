@@ -39,6 +39,8 @@ class Scale:
     """Targets other than files."""
     tiny: Shape
     """The cost of a window by itself."""
+    large: Shape
+    """Scenario Q."""
     timeout_seconds: int
     tables: int = 1000
     """How many hourly tables probe P has."""
@@ -56,6 +58,7 @@ SCALES = {
         Shape(5_000_000, 365),
         Shape(1_000_000, 10),
         Shape(365_000, 365),
+        Shape(20_000_000, 4),
         1800,
     ),
     "medium": Scale(
@@ -65,6 +68,7 @@ SCALES = {
         Shape(1_000_000, 120),
         Shape(200_000, 5),
         Shape(60_000, 60),
+        Shape(4_000_000, 4),
         1800,
     ),
     "quick": Scale(
@@ -74,6 +78,7 @@ SCALES = {
         Shape(60_000, 6),
         Shape(20_000, 2),
         Shape(20_000, 20),
+        Shape(60_000, 3),
         600,
         120,
         3,

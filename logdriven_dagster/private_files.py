@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_OURS_ALONE = 0o700
 
 
 def guard_umask() -> None:
@@ -35,10 +36,11 @@ def private_folder(parent: Path, name: str) -> Path:
     """
     for folder in (parent / name, parent / f"{name}-{os.getuid()}"):
         with suppress(FileExistsError):
-            folder.mkdir(mode=0o700, parents=True)
+            folder.mkdir(mode=_OURS_ALONE, parents=True)
         found = folder.lstat()
         if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
-            folder.chmod(0o700)
+            if stat.S_IMODE(found.st_mode) != _OURS_ALONE:  # it may be of a file system that is
+                folder.chmod(_OURS_ALONE)  # only read
             return folder
     raise PermissionError(f"{folder} belongs to another user")
 

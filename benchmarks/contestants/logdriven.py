@@ -198,6 +198,7 @@ _WINDOWWISE = Variant()
 _BATCHED = Variant(table=(("batch_size", "all"),))
 _WARM = Variant(spark=(("remote", "auto"),), warm=True)
 _SAIL = Variant(spark=(("engine", "sail"),), source=(("columns", COLUMNS),))
+_ONE_CORE = Variant(spark=(("master", "local[1]"),))
 _PARALLEL = Variant(table=(("ordered", False),), project=(("max_parallel", 2),))
 
 CONTESTANTS = {
@@ -213,6 +214,7 @@ CONTESTANTS = {
         "`logdriven run` on Sail, Iceberg", replace(_SAIL, target="iceberg")
     ),
     "logdriven-parallel": _contestant("`logdriven run`, two windows at once", _PARALLEL),
+    "logdriven-one-core": _contestant("`logdriven run`, one core", _ONE_CORE),
     "logdriven-iceberg": _contestant("`logdriven run`, Iceberg", Variant(target="iceberg")),
     "logdriven-jdbc": _contestant("`logdriven run`, PostgreSQL", Variant(target="jdbc")),
     "logdriven-jdbc-batched": _contestant(

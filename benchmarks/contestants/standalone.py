@@ -1,4 +1,4 @@
-"""`logdriven run` on a standalone cluster of two workers with a core each, on this machine."""
+"""`logdriven run` on a standalone cluster of workers with a core each, on this machine."""
 
 import os
 import signal
@@ -26,18 +26,18 @@ def _prepare(task: Task, more: tuple[tuple[str, str], ...]) -> None:
     logdriven.write_project(task, logdriven.Variant(spark=spark))
 
 
-def _start(task: Task) -> None:
+def _start(task: Task, workers: int = _WORKERS) -> None:
     folder = task.state / "cluster"
     port = (folder / "port").read_text()
     deploy = "org.apache.spark.deploy"
     here = ["--host", "127.0.0.1", "--webui-port", "0"]
     _spawn(folder / "master", [f"{deploy}.master.Master", *here, "--port", port])
     worker = [f"{deploy}.worker.Worker", *here, "--cores", "1", "--memory", "1536m"]
-    for number in range(_WORKERS):
+    for number in range(workers):
         _spawn(folder / f"worker-{number}", [*worker, f"spark://127.0.0.1:{port}"])
     deadline = time.monotonic() + _PATIENCE_SECONDS
     log = folder / "master.log"
-    while log.read_text(errors="replace").count("Registering worker") < _WORKERS:
+    while log.read_text(errors="replace").count("Registering worker") < workers:
         if time.monotonic() > deadline:
             raise UnavailableError(f"the cluster did not start: {log.read_text()[-1000:]}")
         time.sleep(0.2)
@@ -97,6 +97,9 @@ _COLD = Contestant(
 
 CONTESTANTS = {
     "logdriven-standalone": _COLD,
+    "logdriven-one-worker": replace(
+        _COLD, label="`logdriven run`, one standalone worker", before=partial(_start, workers=1)
+    ),
     "logdriven-standalone-warm": replace(
         _COLD,
         label="`logdriven run`, warm Spark Connect server on two standalone workers",

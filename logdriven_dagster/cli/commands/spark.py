@@ -1,5 +1,6 @@
 """`spark start`, `stop` and `status`: a warm server for all runs; `warm`: a fast start of Spark."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +19,13 @@ app = typer.Typer(
 
 AtOnceOption = Annotated[
     bool, typer.Option("--at-once", help="Do not wait for the Spark jobs of other runs; they fail.")
+]
+
+CopyOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Put a copy there, which the settings of other JVMs of Spark can name."
+    ),
 ]
 
 _MEGABYTE = 1_000_000
@@ -82,7 +90,7 @@ def status(project: ProjectOption = None, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def warm(project: ProjectOption = None) -> None:
+def warm(copy: CopyOption = None, project: ProjectOption = None) -> None:
     """Make the archive of Spark's classes now, with which every run of this user starts faster.
 
     A run that finds none has it made when it has ended, except where CI is set.
@@ -92,6 +100,8 @@ def warm(project: ProjectOption = None) -> None:
     from logdriven_dagster.engine.spark.classic.archives import training
 
     trained = training.train(loaded)
+    if copy is not None:
+        training.copy_archive(trained.file, copy)
     size = trained.file.stat().st_size // _MEGABYTE
     told = f"made in {trained.seconds:.0f} s" if trained.seconds else "there already"
     typer.echo(f"the archive of Spark's classes is {told}: {trained.file}, {size} MB")

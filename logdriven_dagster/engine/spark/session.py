@@ -49,11 +49,7 @@ def spark_session(project: Project) -> "SparkSession":
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = {
-        **with_archive(launch_settings(project)),
-        "spark.master": project.config.spark.master,
-        "spark.app.name": project.config.spark.app_name or project.name,
-    }
+    settings = with_archive(launch_settings(project))
     quieten()
     # PySpark's first call of Java would import this and pandas, while Java waits.
     Thread(target=import_module, args=("pyspark.testing",), daemon=True).start()

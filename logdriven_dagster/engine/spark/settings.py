@@ -50,7 +50,9 @@ code: each window has a new loop, that Java compiles anew. Measured on two cores
 
 def launch_settings(project: Project) -> dict[str, str]:
     """What a JVM has to be started with."""
-    return project_settings(project) | _java_options(project)
+    spark = project.config.spark
+    started = {"spark.master": spark.master, "spark.app.name": spark.app_name or project.name}
+    return project_settings(project) | _java_options(project) | started
 
 
 def project_settings(project: Project) -> dict[str, str]:

@@ -4,6 +4,7 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -19,10 +20,20 @@ from logdriven_dagster.errors import UsageError
 from tests.patience import PATIENCE
 
 OPTIONS, CLASS_PATH = "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"
+OF_EXECUTORS = "spark.executor.extraJavaOptions"
+A_CLUSTER = {"spark.master": "spark://127.0.0.1:7077", "spark.driver.host": "127.0.0.1"}
 A_RUN = """
 import json, sys
 from logdriven_dagster.engine.spark.classic.archives.training import with_archive
 print(json.dumps(with_archive(json.loads(sys.argv[1]))))
+"""
+
+A_RUN_WITH_AN_EXECUTOR = """
+import sys
+from logdriven_dagster.config import load_project
+from logdriven_dagster.engine.spark.session import spark_session
+spark = spark_session(load_project(sys.argv[1]))
+print(spark.range(9).repartition(2).count())
 """
 
 
@@ -113,6 +124,39 @@ def test_a_training_gets_neither_secrets_nor_options_that_write_files(java):
     assert archive(settings).settings == {OPTIONS: "-XX:+UseParallelGC"}
 
 
+@pytest.mark.parametrize(
+    "master", ["spark://127.0.0.1:7077", "spark://me:7077", "local-cluster[1,1,1024]"]
+)
+def test_executors_on_this_machine_use_the_archive_of_their_driver(java, master):
+    own = made(archive())
+    settings = A_CLUSTER | {"spark.master": master, OF_EXECUTORS: "-Da=b"}
+    used = own.settings_to_use(settings)[OF_EXECUTORS]
+    assert used == f"-XX:SharedArchiveFile={own.file} -Da=b"
+
+
+def test_executors_of_another_java_start_all_the_same(java, tmp_path):
+    (java / "release").write_text('JAVA_VERSION="25.0.1"')
+    options = made(archive()).settings_to_use(A_CLUSTER)[OF_EXECUTORS].split()
+    older = shutil.which("java", path="/usr/bin")
+    sparks_own = "-XX:+IgnoreUnrecognizedVMOptions"
+    subprocess.run([older or "java", sparks_own, *options, "-version"], check=True)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"spark.master": "local[2]"},
+        {"spark.driver.host": "10.0.0.1"},
+        {OF_EXECUTORS: "-Xshare:off"},
+        {OF_EXECUTORS: "-Da=b -XX:SharedArchiveFile=own.jsa"},
+    ],
+)
+def test_executors_elsewhere_or_with_options_of_archives_are_left_alone(java, other):
+    settings = A_CLUSTER | other
+    used = made(archive()).settings_to_use(settings)
+    assert used.get(OF_EXECUTORS) == settings.get(OF_EXECUTORS)
+
+
 @pytest.mark.parametrize("option", ["-Xshare:off", "-XX:SharedArchiveFile=own.jsa"])
 def test_a_project_whose_options_speak_of_archives_has_none_of_ours(java, option):
     assert archive_for({OPTIONS: f"-Da=b {option}"}) is None
@@ -178,22 +222,66 @@ def test_a_training_that_fails_says_why_and_leaves_nothing(java, cache, project)
     assert trainings(cache) == []
 
 
+def test_an_archive_is_made_where_the_secrets_of_a_project_are_not_known(java, project):
+    (project.root / "logdriven.yaml").write_text("""
+project: shop
+warehouse: s3://lake/shop
+storage: {s3.access-key-id: "${env:NOBODY_HAS_IT}"}
+spark: {config: {spark.authenticate.secret: "${env:NOBODY_HAS_IT}", spark.driver.memory: 2g}}
+""")
+    with pytest.raises(UsageError, match="made no archive"):  # which this Java never does
+        training.train(load_project(project.root))
+    assert archive_for({"spark.driver.memory": "2g"} | launch_settings(project)).log.exists()
+
+
+def test_a_copy_of_an_archive_lies_where_settings_can_name_it(java, tmp_path):
+    own = made(archive())
+    training.copy_archive(own.file, tmp_path / "spark.jsa")
+    assert (tmp_path / "spark.jsa").read_bytes() == own.file.read_bytes()
+    assert (tmp_path / "spark.jsa").stat().st_mode & 0o777 == 0o644
+    with pytest.raises(UsageError, match="cannot write"):
+        training.copy_archive(own.file, tmp_path / "nowhere" / "spark.jsa")
+
+
 def test_spark_warm_makes_an_archive_once_which_runs_then_use(cache, project):
     for n in range(9):
         cache.mkdir(mode=0o700, exist_ok=True)
         (cache / f"spark-4.0.0-java-17-{n}.jsa").touch(mode=0o600)
         os.utime(cache / f"spark-4.0.0-java-17-{n}.jsa", (n, n))
     words = [sys.executable, "-m", "logdriven_dagster.cli", "spark", "warm", "-p", project.root]
+    words += ["--copy", project.root / "copy"]
     both = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     told = sorted(each.communicate()[0] for each in both)
     assert [" made in " in line for line in told] == [True, False], told
     own = archive_for(launch_settings(project))
     assert own is not None
-    assert own.file.stat().st_mode & 0o777 == 0o600
+    assert own.file.stat().st_mode & 0o777 == 0o644  # a link to the copy
     assert len(list(cache.glob("*.jsa"))) + len(list(cache.glob("*.aot"))) == 5
+    assert (project.root / "copy").read_bytes() == own.file.read_bytes()
     assert trainings(cache) == []
+    _assert_executors_use(project)
     out, _ = run(launch_settings(project)).communicate(timeout=PATIENCE)
     (flag, *_) = json.loads(out)[OPTIONS].split()
     java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
     version = subprocess.run([java, flag, "-version"], capture_output=True, text=True, check=True)
     assert "warning" not in version.stderr
+
+
+def _assert_executors_use(project: Project) -> None:
+    log = project.root / "classes.log"
+    (project.root / "logdriven.yaml").write_text(f"""
+project: shop
+spark:
+  master: local-cluster[1,1,512]
+  config:
+    spark.executor.memory: 512m
+    spark.executor.extraJavaOptions: -Xlog:class+load:file={log}
+""")
+    words = [sys.executable, "-c", A_RUN_WITH_AN_EXECUTOR, project.root]
+    variables = {**os.environ, "SPARK_WORKER_DIR": str(project.root / "work")}
+    done = subprocess.run(words, env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["9"]
+    (loaded,) = (
+        line for line in log.read_text().splitlines() if " org.apache.spark.SparkEnv " in line
+    )
+    assert "shared objects file" in loaded

@@ -116,8 +116,6 @@ def _settings(
     return {
         **with_archive(launch_settings(project)),
         **SERVER_SETTINGS,
-        "spark.master": project.config.spark.master,
-        "spark.app.name": project.config.spark.app_name or project.name,
         _PORT: str(ports[0]),
         PAGES_PORT: str(ports[1]),
         PAGES_KEY: pages_key(token),

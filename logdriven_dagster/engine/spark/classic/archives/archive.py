@@ -2,7 +2,8 @@
 
 Java 25 keeps loaded classes and profiles of their methods in an "AOT cache", older ones classes
 alone ("class data sharing"). Archives lie below `$XDG_CACHE_HOME/logdriven`. No run makes one:
-`training` does.
+`training` does. The executors of a cluster on this machine use the archive of their driver, since
+Spark starts both with one class path.
 """
 
 import json
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from logdriven_dagster.engine.spark.classic.installation import pyspark_version
 from logdriven_dagster.engine.spark.classic.java import cache_folder
+from logdriven_dagster.engine.spark.mode import is_one_jvm
 from logdriven_dagster.private_files import is_ours
 
 _PROFILING_JAVA = 25
@@ -34,17 +36,22 @@ _QUIET = {
 """What Java would say, among the lines of a run, of an archive that does not fit after all."""
 
 _OPTIONS = "spark.driver.extraJavaOptions"
+_EXECUTORS_OPTIONS = "spark.executor.extraJavaOptions"
+_DRIVER_HOST = "spark.driver.host"
 _CLASS_PATH = "spark.driver.extraClassPath"
 _KEPT = (
     _CLASS_PATH,
     "spark.driver.bindAddress",
-    "spark.driver.host",
+    _DRIVER_HOST,
     "spark.driver.memory",
     "spark.scheduler.mode",
     "spark.sql.catalogImplementation",
     "spark.ui.enabled",
 )
 """Settings that a training takes over; none of them holds a secret."""
+DEPENDS_ON = (*_KEPT, _OPTIONS)
+"""All settings that say which archive a JVM has."""
+_LOOPBACK = re.compile(r"127\.[\d.]+|\[?::1\]?|localhost")
 _SHAPES_CLASSES = re.compile(r"-Xm[sx]|-XX:[+-]?(Use|ObjectAlignment|G1HeapRegion)|--|-Dlog4j2")
 """Options of a JVM that its archive depends on. Others may write files, or hold secrets."""
 _SPEAKS_OF_ARCHIVES = re.compile(r"-Xshare|-XX:\S*(Archive|AOT)")
@@ -77,17 +84,23 @@ class Archive:
         return False
 
     def settings_to_use(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """Return the settings of a JVM with this archive, which is now the one used last."""
+        """Return the settings of a JVM with this archive, which is now the one used last.
+
+        Executors on this machine have it, too. One that does not fit, because a worker has another
+        Java or Spark, changes nothing but a line in a file of the worker. Nothing hides that line:
+        an older Java would not start with the names of logs that a newer one has.
+        """
         if not self.can_be_used():
             return dict(settings)
         with suppress(OSError):
             os.utime(self.file)
-        options = (f"{_TO_USE[self.file.suffix]}={self.file}", *_QUIET[self.file.suffix])
-        return _with_options(settings, *options)
+        use = f"{_TO_USE[self.file.suffix]}={self.file}"
+        found = _with_options(settings, _OPTIONS, use, *_QUIET[self.file.suffix])
+        return _with_options(found, _EXECUTORS_OPTIONS, use) if _has_executors(found) else found
 
     def settings_to_make(self, draft: Path) -> dict[str, str]:
         """Return the settings of a JVM that writes an archive to `draft` when it ends."""
-        return _with_options(self.settings, f"{_TO_MAKE[self.file.suffix]}={draft}")
+        return _with_options(self.settings, _OPTIONS, f"{_TO_MAKE[self.file.suffix]}={draft}")
 
 
 def archive_for(settings: Mapping[str, str]) -> Archive | None:
@@ -152,6 +165,18 @@ def _java_home() -> Path:
     return Path(home) if home else Path(shutil.which("java") or "/").resolve().parent.parent
 
 
-def _with_options(settings: Mapping[str, str], *options: str) -> dict[str, str]:
+def _has_executors(settings: Mapping[str, str]) -> bool:
+    """Whether there are executors on this machine that may have the archive of their driver.
+
+    Nobody else reaches a driver that listens on the loopback interface. On another machine a file
+    of this name could be anybody's.
+    """
+    one_jvm = is_one_jvm(settings.get("spark.master", "local"))
+    here = _LOOPBACK.fullmatch(settings.get(_DRIVER_HOST, ""))
+    options = settings.get(_EXECUTORS_OPTIONS, "").split()
+    return bool(here) and not one_jvm and not any(map(_SPEAKS_OF_ARCHIVES.match, options))
+
+
+def _with_options(settings: Mapping[str, str], name: str, *options: str) -> dict[str, str]:
     """Those of the settings come later and win."""
-    return dict(settings) | {_OPTIONS: " ".join([*options, settings.get(_OPTIONS, "")]).strip()}
+    return dict(settings) | {name: " ".join([*options, settings.get(name, "")]).strip()}

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,6 +24,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine.spark.classic.archives import workload
 from logdriven_dagster.engine.spark.classic.archives.archive import (
+    DEPENDS_ON,
     Archive,
     archive_for,
     archives_in,
@@ -75,7 +76,7 @@ def train(project: Project) -> Trained:
     """
     refuse_client_alone()
     ensure_java()
-    archive = archive_for(launch_settings(project))
+    archive = archive_for(launch_settings(_without_secrets(project)))
     if archive is None:
         raise UsageError(
             "this Spark can have no archive of its classes: XDG_CACHE_HOME names no folder that we "
@@ -85,6 +86,31 @@ def train(project: Project) -> Trained:
     with _alone(archive.file.parent, _PATIENTLY):
         seconds = 0.0 if archive.can_be_used() else _train(archive)
     return Trained(archive.file, seconds)
+
+
+def copy_archive(archive: Path, place: Path) -> None:
+    """Put a copy where settings can name it, for whoever runs Spark there to read."""
+    draft = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        try:
+            os.link(archive, draft)  # an image has it once
+        except OSError:
+            shutil.copyfile(archive, draft)
+        draft.chmod(0o644)
+        draft.replace(place)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {place}: {error}") from error
+
+
+def _without_secrets(project: Project) -> Project:
+    """Leave out what no archive depends on, and what an image that is built does not know yet."""
+    spark = project.config.spark
+    kept = {name: value for name, value in spark.config.items() if name in DEPENDS_ON}
+    spark = spark.model_copy(update={"config": kept})
+    return replace(
+        project, config=project.config.model_copy(update={"spark": spark, "storage": {}})
+    )
 
 
 def _leave_behind(archive: Archive) -> None:
