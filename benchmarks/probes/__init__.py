@@ -21,6 +21,7 @@ PROBES = {
     "P": "benchmarks.probes.many_tables",
     "Q": "benchmarks.probes.event_log",
     "S": "benchmarks.probes.connecting",
+    "R": "benchmarks.probes.chain",
 }
 
 
