@@ -116,7 +116,7 @@ def _database(course: Course) -> Iterator[str | None]:
 
 
 def _write(results: Results, path: Path) -> None:
-    for name in ("sqlmesh", "dbt", "reader"):
+    for name in ("sqlmesh", "dbt", "dlt", "reader"):
         results.versions |= environments.versions(name)
     results.save(path)
     path.with_suffix(".md").write_text(markdown(results))

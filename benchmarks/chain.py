@@ -1,4 +1,4 @@
-"""Chains of three tables, and each of their tables alone in a project over the same rows as Parquet.
+"""Chains of three tables, and each table alone in a project over the same rows as Parquet.
 
 `python -m benchmarks.chain run NOW PROJECT…` catches up projects, one after the other in one
 session; `python -m benchmarks.chain rows SOURCE FOLDER DAYS` writes what they read, by plain Spark.
@@ -52,6 +52,9 @@ class Chain:
             return _LINES.format(orders=names["source"], group="size", more="")
         join = f"LEFT JOIN {names['products']} USING (product)"
         return _LINES.format(orders=names["source"], group="category", more=join)
+
+
+CHAINS = {"windows": Chain(with_products=False), "whole": Chain(with_products=True)}
 
 
 def write_chain(chain: Chain, folder: Path, rows: Path) -> None:
@@ -135,7 +138,7 @@ def make_rows(source: Path, folder: Path, days: int) -> None:
         sf.concat(sf.lit("PRODUCT "), number).alias("product"),
         sf.concat(sf.lit("category "), (sf.col("id") % 7).cast("string")).alias("category"),
     )
-    for name, chain in (("windows", Chain(False)), ("whole", Chain(True))):
+    for name, chain in CHAINS.items():
         frames = {"dim.products": products, "ods.orders": orders}
         for table, frame in _made(chain, spark, frames):
             frame.coalesce(1).write.parquet(str(folder / name / table))

@@ -1,8 +1,7 @@
 """Whether a contestant wrote the right rows: counts by the day, and a hash of every column.
 
-DuckDB computes what is right from the generated data and reads what was written; no contestant uses
-it. The hash is a sum over rows, so their order does not matter.
-
+DuckDB computes what is right from the generated data and reads what was written. The hash is a sum
+over rows, so their order does not matter.
 """
 
 import json

@@ -3,7 +3,7 @@
 Shapes of real life: few customers order most, products and countries are skewed, some values are
 missing, times have microseconds, and rows arrive up to some hours late, so that files and days do
 not coincide. The same seed gives the same rows. The expected results are computed by DuckDB, which
-no contestant uses.
+only dlt's contestants use.
 """
 
 import shutil

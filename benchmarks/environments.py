@@ -38,7 +38,7 @@ def versions(name: str) -> dict[str, str]:
     command = [_uv(), "pip", "freeze", "--python", str(folder / "bin" / "python")]
     frozen = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     installed = dict(line.split("==") for line in frozen.splitlines() if "==" in line)
-    wanted = ("dbt-core", "dbt-spark", "sqlmesh", "pyspark", "duckdb")
+    wanted = ("dbt-core", "dbt-spark", "sqlmesh", "pyspark", "dlt", "pyiceberg", "duckdb")
     return {package: installed[package] for package in wanted if package in installed}
 
 

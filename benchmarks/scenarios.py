@@ -9,6 +9,16 @@ from benchmarks.settings import Scale
 _OURS = ("dagster", "dagster-batched", "logdriven", "logdriven-batched")
 _OTHERS = ("sqlmesh-batch-1", "sqlmesh", "dbt")
 _PLAIN = ("plain-loop", "plain-pass")
+_PLAIN_ICEBERG = ("plain-iceberg-loop", "plain-iceberg-pass")
+_ICEBERG = (
+    *_PLAIN_ICEBERG,
+    "dlt-loop",
+    "dlt",
+    "dagster-iceberg",
+    "dagster-iceberg-batched",
+    "logdriven-iceberg",
+    "logdriven-iceberg-batched",
+)
 _FILES = ("plain-loop", "logdriven", "logdriven-iceberg", "logdriven-sail-iceberg")
 _DATABASES = ("plain-loop", "logdriven-jdbc", "logdriven-jdbc-batched")
 _ONE_PROCESS = ("logdriven", "logdriven-warm")
@@ -57,15 +67,17 @@ _CATCHING_UP = (
     "logdriven-sail",
 )
 _ALIKE = tuple(f"{name}-alike" for name in (*_PLAIN, *_OTHERS))
-_KNOWING = tuple(name for name in _CATCHING_UP if name not in _PLAIN)
+_KNOWING = tuple(
+    name for name in (*_CATCHING_UP, *_ICEBERG) if name not in (*_PLAIN, *_PLAIN_ICEBERG)
+)
 
 COURSES = (
     Course(
         lambda scale: scale.month,
         "map",
         (
-            Stage("A", _zero, _days, (*_CATCHING_UP, *_ALIKE)),
-            Stage("D", _days, _one_more, _CATCHING_UP),
+            Stage("A", _zero, _days, (*_CATCHING_UP, *_ALIKE, *_ICEBERG)),
+            Stage("D", _days, _one_more, (*_CATCHING_UP, *_ICEBERG)),
             Stage("E", _one_more, _one_more, _KNOWING),
         ),
     ),
@@ -73,7 +85,7 @@ COURSES = (
     Course(
         lambda scale: scale.year,
         "map",
-        (Stage("C", _zero, _days, (*_PLAIN, *_OTHERS, *_OURS, "logdriven-sail")),),
+        (Stage("C", _zero, _days, (*_PLAIN, *_OTHERS, *_OURS, "logdriven-sail", *_ICEBERG)),),
     ),
     Course(
         lambda scale: scale.small,

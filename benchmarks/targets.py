@@ -69,6 +69,15 @@ _CATCH_UP = (
     Target("1.3 × faster than dbt", "A", "dagster", ("dbt",), 1 / 1.3),
 )
 
+_ICEBERG_LOOP, _ICEBERG_PASS = ("plain-iceberg-loop",), ("plain-iceberg-pass",)
+_OF_ICEBERG = (
+    Target("Iceberg, batched ≤ 1.05 × plain", "A", "dagster-iceberg-batched", _ICEBERG_PASS, 1.05),
+    Target("Iceberg, by window ≤ the plain loop", "A", "dagster-iceberg", _ICEBERG_LOOP, 1.0),
+    Target("Iceberg, batched ≤ 1.05 × plain", "C", "dagster-iceberg-batched", _ICEBERG_PASS, 1.05),
+    Target("Iceberg, by window ≤ the plain loop", "C", "dagster-iceberg", _ICEBERG_LOOP, 1.0),
+    Target("Iceberg, one more day ≤ plain", "D", "logdriven-iceberg", _ICEBERG_LOOP, 1.0),
+)
+
 
 def _alike(target: Target) -> Target:
     """The same over contestants that have the JVM option of ours."""
@@ -83,6 +92,7 @@ TARGETS: tuple[Target | Limit, ...] = (
     Target("one more day, warm: 3 × faster than dbt", "D", "logdriven-warm", ("dbt",), 1 / 3),
     Target("one more day, cold: faster than SQLMesh", "D", "logdriven", _SQLMESH, 1.0),
     Target("one more day, cold: faster than dbt", "D", "logdriven", ("dbt",), 1.0),
+    *_OF_ICEBERG,
     Limit("nothing to do ≤ 1.5 s", ("E", "logdriven"), 1.5, "s"),
     Target("nothing to do: 4 × faster than SQLMesh", "E", "logdriven", _SQLMESH, 1 / 4),
     Target("nothing to do: 4 × faster than dbt", "E", "logdriven", ("dbt",), 1 / 4),
@@ -102,6 +112,8 @@ TARGETS: tuple[Target | Limit, ...] = (
     Limit("a window on S3, less its requests, ≤ 1.2 × the local one", ("N", "ratio"), 1.2, "×"),
     Limit("a window told to OpenLineage ≤ 5 ms", ("O", "openlineage_ms"), 5, "ms"),
     Limit("a window as spans of OpenTelemetry ≤ 5 ms", ("O", "opentelemetry_ms"), 5, "ms"),
+    Limit("a chain ≤ 1.2 × its pieces", ("R", "windows_ratio"), 1.2, "×"),
+    Limit("a chain with a small table ≤ 1.2 × its pieces", ("R", "whole_ratio"), 1.2, "×"),
     Limit("a window's log ≤ 5 ms, PostgreSQL, 4 workers", ("P", "window_ms"), 5, "ms"),
     Limit("a tick over many tables ≤ 1 s", ("P", "tick_ms"), 1000, "ms"),
     Limit("memory of a daemon ≤ 1 GB", ("P", "daemon_mb"), 1024, "MB"),

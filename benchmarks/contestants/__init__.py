@@ -1,6 +1,15 @@
 """Everybody who takes part, by name."""
 
-from benchmarks.contestants import alike, dbt, logdriven, plain, sqlmesh, standalone
+from benchmarks.contestants import (
+    alike,
+    dbt,
+    dlt,
+    logdriven,
+    plain,
+    plain_iceberg,
+    sqlmesh,
+    standalone,
+)
 from benchmarks.tasks import Contestant
 
 CONTESTANTS: dict[str, Contestant] = {
@@ -8,6 +17,8 @@ CONTESTANTS: dict[str, Contestant] = {
     **sqlmesh.CONTESTANTS,
     **dbt.CONTESTANTS,
     **alike.CONTESTANTS,
+    **plain_iceberg.CONTESTANTS,
+    **dlt.CONTESTANTS,
     **logdriven.CONTESTANTS,
     **standalone.CONTESTANTS,
 }

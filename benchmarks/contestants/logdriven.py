@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from benchmarks.data import COLUMNS, FIRST_DAY, midnight
+from benchmarks.iceberg_files import files_of
 from benchmarks.settings import SPARK, own_environment, own_python
 from benchmarks.tasks import Command, Contestant, Task, UnavailableError, Written, no_log
 
@@ -131,7 +132,9 @@ def written(task: Task, variant: Variant) -> Written:
 
     project = load_project(task.state)
     if target == "iceberg":
-        return Written(_iceberg_files(project))
+        from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
+
+        return Written(files_of(open_catalog(project).load_table(TABLE)))
     return Written(_pointed_files(Path(as_path(project.warehouse), *TABLE.split("."))))
 
 
@@ -143,14 +146,6 @@ def _pointed_files(folder: Path) -> tuple[Path, ...]:
             folder / "data" / each["folder"] / name for each in pointers for name in each["files"]
         )
     )
-
-
-def _iceberg_files(project: Any) -> tuple[Path, ...]:
-    from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
-
-    table = open_catalog(project).load_table(tuple(TABLE.split(".")))
-    tasks = table.scan().plan_files()
-    return tuple(sorted(Path(each.file.file_path.removeprefix("file://")) for each in tasks))
 
 
 def windows(task: Task) -> list[float]:
@@ -199,6 +194,8 @@ _BATCHED = Variant(table=(("batch_size", "all"),))
 _WARM = Variant(spark=(("remote", "auto"),), warm=True)
 _SAIL = Variant(spark=(("engine", "sail"),), source=(("columns", COLUMNS),))
 _ONE_CORE = Variant(spark=(("master", "local[1]"),))
+_ICEBERG = Variant(target="iceberg")
+_ICEBERG_BATCHED = replace(_BATCHED, target="iceberg")
 _PARALLEL = Variant(table=(("ordered", False),), project=(("max_parallel", 2),))
 
 CONTESTANTS = {
@@ -216,6 +213,16 @@ CONTESTANTS = {
     "logdriven-parallel": _contestant("`logdriven run`, two windows at once", _PARALLEL),
     "logdriven-one-core": _contestant("`logdriven run`, one core", _ONE_CORE),
     "logdriven-iceberg": _contestant("`logdriven run`, Iceberg", Variant(target="iceberg")),
+    "logdriven-iceberg": _contestant("`logdriven run`, Iceberg", _ICEBERG),
+    "logdriven-iceberg-batched": _contestant(
+        "`logdriven run`, Iceberg, batch_size all", _ICEBERG_BATCHED
+    ),
+    "dagster-iceberg": _contestant(
+        "logdriven by `dagster job execute`, Iceberg", _ICEBERG, _execute
+    ),
+    "dagster-iceberg-batched": _contestant(
+        "logdriven by `dagster job execute`, Iceberg, batch_size all", _ICEBERG_BATCHED, _execute
+    ),
     "logdriven-jdbc": _contestant("`logdriven run`, PostgreSQL", Variant(target="jdbc")),
     "logdriven-jdbc-batched": _contestant(
         "`logdriven run`, PostgreSQL, batch_size all", replace(_BATCHED, target="jdbc")

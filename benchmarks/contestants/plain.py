@@ -12,6 +12,7 @@ from benchmarks.tasks import Command, Contestant, Task, Written
 
 _PROGRAM = Path(__file__).resolve().parents[1] / "programs" / "plain.py"
 _TABLE = "plain_orders"
+CONDITION = "ordered_at >= TIMESTAMP '{start}' AND ordered_at < TIMESTAMP '{end}'"
 
 
 def _prepare(task: Task) -> None:
@@ -25,14 +26,18 @@ def _defaults(task: Task) -> dict[str, str]:
     return warehouse | {"spark.driver.extraClassPath": "/usr/share/java/postgresql.jar"}
 
 
-def _command(task: Task, way: str) -> Command:
+def bounds(task: Task, way: str) -> list[list[str]]:
+    """Pairs of times between which rows are read: those of each day in a `loop`, or of all days."""
     days = range(task.begin, task.end)
     pairs = [(n, n + 1) for n in days] if way == "loop" else [(task.begin, task.end)]
-    condition = "ordered_at >= TIMESTAMP '{start}' AND ordered_at < TIMESTAMP '{end}'"
+    return [[f"{midnight(n):%Y-%m-%d %H:%M:%S}" for n in pair] for pair in pairs]
+
+
+def _command(task: Task, way: str) -> Command:
     told = {
         "source": str(task.source),
-        "query": task.query("orders", condition),
-        "bounds": [[f"{midnight(n):%Y-%m-%d %H:%M:%S}" for n in pair] for pair in pairs],
+        "query": task.query("orders", CONDITION),
+        "bounds": bounds(task, way),
         "out": str(task.state / "out"),
         "url": _jdbc_url(task.database),
         "table": _TABLE,

@@ -15,13 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.chain import Chain, write_chain, write_pieces
+from benchmarks.chain import CHAINS, write_chain, write_pieces
 from benchmarks.data import midnight
 from benchmarks.process import Measured, adopt_orphans, run
 from benchmarks.settings import own_environment, own_python
 from benchmarks.tasks import Command
 
-_CHAINS = {"windows": Chain(with_products=False), "whole": Chain(with_products=True)}
 _SAID = {
     "windows": "each reads windows of the one before",
     "whole": "the second one also reads a small table as a whole",
@@ -35,7 +34,7 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
     _process(folder, "rows", str(source), str(folder / "rows"), str(days))
     found: dict[str, dict[str, list[Measured]]] = {}
     for number in range(rounds):
-        for name in _CHAINS:
+        for name in CHAINS:
             took = found.setdefault(name, {"chain": [], "pieces": []})
             for way in sorted(took, reverse=bool(number % 2)):
                 took[way].append(_timed(folder, name, way, days))
@@ -67,8 +66,8 @@ def _ratios(took: dict[str, list[Measured]], figure: str) -> list[float]:
 
 
 def _timed(folder: Path, name: str, way: str, days: int) -> Measured:
-    """Run one way in an empty folder and compare the last table's rows with those that are right."""
-    state, rows, chain = folder / "state", folder / "rows" / name, _CHAINS[name]
+    """Run one way in an empty folder, and end everything if the last table's rows are wrong."""
+    state, rows, chain = folder / "state", folder / "rows" / name, CHAINS[name]
     shutil.rmtree(state, ignore_errors=True)
     if way == "chain":
         write_chain(chain, state, rows)
