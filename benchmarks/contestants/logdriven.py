@@ -31,6 +31,8 @@ class Variant:
     """Fields of logdriven.yaml itself."""
     source: tuple[tuple[str, Any], ...] = ()
     """Fields of the source."""
+    step: tuple[tuple[str, Any], ...] = ()
+    """Fields of the step."""
     target: str = "parquet"
     warm: bool = False
     """Whether `logdriven spark start` has started a Spark Connect server before."""
@@ -59,6 +61,7 @@ def write_project(task: Task, variant: Variant) -> None:
         },
         "sql": task.query("source", "true"),
         "target": _target(variant),
+        **dict(variant.step),
     }
     table = {
         "table": TABLE,

@@ -9,6 +9,7 @@ from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW, KeyAnalysis
+from logdriven_dagster.config.sql.window_rules import refuse_mixing_rules
 from logdriven_dagster.config.sql.window_scopes import SHARED, NamedRows, TogetherError
 
 Counting: TypeAlias = Literal["results", "reads", "unknown"]
@@ -69,7 +70,6 @@ def _one_by_one(step: StepConfig) -> dict[str, object]:
         "loop_over": step.loop_over,
         "commit_before_read is executed window by window": step.commit_before_read,
         "never_empty and change_at_most compare window by window": step.compares_replaced,
-        "rules of quality are counted window by window": step.quality,
     }
 
 
@@ -91,6 +91,9 @@ class _Steps:
             try:
                 self._relations[step.step.lower()] = found = self._result(step)
                 self._refuse_misplaced(step, found)
+                if step.quality is not None:
+                    known = self._project.config.quality_rules
+                    refuse_mixing_rules(step.quality, known, found, self.keys)
             except (TogetherError, UnreadableSqlError) as error:
                 raise TogetherError(f"step {step.step}: {error}") from None
         for check in self._table.checks:

@@ -10,6 +10,7 @@ from logdriven_dagster.config.models.quality import ROWS, QualityConfig, Rule
 from logdriven_dagster.engine.quality.rules import CONDITIONS
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.views import Views
+from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class Flags:
     def of(self, frame: "DataFrame") -> "DataFrame":
         """The rows with one boolean column for each rule that a pass over them can tell.
 
-        A duplicate breaks no other rule: it is not there any more when they are looked at.
+        A duplicate breaks no other rule: it is not there any more when they are looked at. Rows of
+        different windows, told apart by WINDOW_INDEX, are not compared with each other.
         """
         from pyspark.sql import functions as sf
 
@@ -45,7 +47,7 @@ class Flags:
         frame = self._with_sql(frame.withColumns(columns) if columns else frame, first)
         for n, rule in enumerate(self.rules):
             if rule.kind == "unique":
-                frame = frame.withColumn(flag(n), _is_repeated(rule.columns, first))
+                frame = frame.withColumn(flag(n), _is_repeated(frame, rule.columns, first))
             if rule.kind == "references":
                 frame = self._with_reference(frame, n, rule, first)
         return frame
@@ -59,10 +61,13 @@ class Flags:
             column(name).desc_nulls_last() if newest_first else column(name).asc_nulls_last()
             for name, newest_first in self.quality.order
         ]
-        # Rows that are equally new: always the same one stays, whatever order they come in.
-        plain = [column(name) for name, kind in frame.dtypes if "map<" not in kind]
+        # Rows that are equally new: always the same one stays, whatever order they come in, and
+        # whatever windows run with its own.
+        types = {name: kind for name, kind in frame.dtypes if name != WINDOW_INDEX}
+        plain = [column(name) for name, kind in types.items() if "map<" not in kind]
         key = [column(name) for name in self.quality.id]
-        number = sf.row_number().over(Window.partitionBy(*key).orderBy(*order, sf.xxhash64(*plain)))
+        same = Window.partitionBy(*key, *windows_of(frame))
+        number = sf.row_number().over(same.orderBy(*order, sf.xxhash64(*plain)))
         return reduce(and_, [value.isNotNull() for value in key]) & (number > 1)
 
     def _with_sql(self, frame: "DataFrame", first: "Column") -> "DataFrame":
@@ -95,14 +100,19 @@ class Flags:
         return joined.withColumn(flag(n), missing & first).drop(key, found)
 
 
-def _is_repeated(columns: Sequence[str], first: "Column") -> "Column":
+def _is_repeated(frame: "DataFrame", columns: Sequence[str], first: "Column") -> "Column":
     """Whether several rows that are not duplicates have these values, none of them NULL."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
     values = [column(name) for name in columns]
-    number = sf.count_if(first).over(Window.partitionBy(*values))
+    number = sf.count_if(first).over(Window.partitionBy(*values, *windows_of(frame)))
     return reduce(and_, [value.isNotNull() for value in values]) & (number > 1) & first
+
+
+def windows_of(frame: "DataFrame") -> list[str]:
+    """Return the column that tells the windows of rows apart; none for rows of a single one."""
+    return [WINDOW_INDEX] if WINDOW_INDEX in frame.columns else []
 
 
 def flag(n: int) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.quality.inspector import Inspected, Inspector
 from logdriven_dagster.engine.targets.store import StagedRows, Store
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 class InspectedStore:
     """A store that divides the rows by the rules; see `Store`."""
 
-    takes_stretches: ClassVar[bool] = False
-    """Rules count the rows of one window."""
-
     keeper: Store
     rejects: Store | None
     inspector: Inspector
@@ -27,26 +24,35 @@ class InspectedStore:
     """What comes between the rules and the writer."""
     finished_rejects: "Callable[[DataFrame], DataFrame]"
 
-    def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
-        """Write the good rows, and the bad ones apart; the rows' report comes with them."""
-        (run,) = runs
-        with self.inspector.inspected(frame, run) as inspected:
-            (staged,) = self.keeper.stage(self.finished(inspected.good), runs)
-            try:
-                quality = inspected.report(staged.files, self.inspector.opened)
-                rejected = self._stage_rejected(inspected, run)
-            except BaseException:
-                self.keeper.discard([staged])
-                raise
-        if inspected.source_rows is not None:  # the source was read before, by a write of its own
-            staged = replace(staged, source_rows=inspected.source_rows, query=None)
-        return (replace(staged, quality=quality, rejected=rejected),)
+    @property
+    def takes_stretches(self) -> bool:
+        """Whether both targets take several windows at once."""
+        both = [self.keeper] if self.rejects is None else [self.keeper, self.rejects]
+        return all(each.takes_stretches for each in both)
 
-    def _stage_rejected(self, inspected: Inspected, run: WindowRun) -> StagedRows | None:
+    def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
+        """Write the good rows, and the bad ones apart; the rows' reports come with them."""
+        with self.inspector.inspected(frame, runs) as inspected:
+            staged = self.keeper.stage(self.finished(inspected.good), runs)
+            try:
+                reports = inspected.reports(staged, self.inspector.opened)
+                rejected = self._stage_rejected(inspected, runs)
+            except BaseException:
+                self.keeper.discard(staged)
+                raise
+        if inspected.kept is not None:
+            staged = _as_read(staged, inspected.kept)
+        return tuple(
+            replace(rows, quality=report, rejected=bad)
+            for rows, report, bad in zip(staged, reports, rejected, strict=True)
+        )
+
+    def _stage_rejected(
+        self, inspected: Inspected, runs: Sequence[WindowRun]
+    ) -> Sequence[StagedRows | None]:
         if self.rejects is None:
-            return None
-        (rejected,) = self.rejects.stage(self.finished_rejects(inspected.rejected), [run])
-        return rejected
+            return [None] * len(runs)
+        return self.rejects.stage(self.finished_rejects(inspected.rejected), runs)
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """Return the staged rows that keep the rules."""
@@ -83,6 +89,15 @@ class InspectedStore:
     def read(self, window: TimeWindow | None) -> "DataFrame":
         """Return the published rows that keep the rules."""
         return self.keeper.read(window)
+
+
+def _as_read(staged: Sequence[StagedRows], kept: StagedRows) -> tuple[StagedRows, ...]:
+    """Return rows with the counts of the query that read the source, and not of their own write.
+
+    What of it each of several windows has read, the query by itself does not tell.
+    """
+    read = kept.source_rows if len(staged) == 1 else None
+    return tuple(replace(rows, source_rows=read, query=kept.query) for rows in staged)
 
 
 def _rejected(staged: Sequence[StagedRows]) -> list[StagedRows]:

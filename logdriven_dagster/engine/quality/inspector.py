@@ -2,17 +2,18 @@
 
 One pass: each rule becomes a boolean column, one `observe` counts them and keeps the ids of the
 first rows, a filter lets the good rows on to the writer. What looks at the rows as a whole
-(queries, Python) or needs them twice (`keep_rejected`) has them staged as Parquet files first, so
-that the source is never read again. A Spark before 4.2 needs it too: no aggregate of it keeps the
-first ids of bad rows without holding all, and its servers may not tell what an `observe` found.
+(queries, Python), needs them twice (`keep_rejected`) or counts those of several windows has them
+staged as Parquet files first, so that the source is never read again. A Spark before 4.2 needs it
+too: no aggregate of it keeps the first ids of bad rows without holding all, and its servers may not
+tell what an `observe` found.
 Source: Sharp ETL, QualityCheck, which reads the source again for each rule.
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial, reduce
+from dataclasses import dataclass, replace
+from functools import reduce
 from hashlib import sha256
 from operator import and_, or_
 from pathlib import Path
@@ -20,15 +21,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from logdriven_dagster.config.models.quality import ROWS, QualityConfig, Rule
 from logdriven_dagster.engine.quality.first_ids import first_of_several, takes_first_of_several
-from logdriven_dagster.engine.quality.flags import Flags, column, flag, true_of
+from logdriven_dagster.engine.quality.flags import Flags, column, flag, true_of, windows_of
 from logdriven_dagster.engine.queries.transforms import arguments, load_transform
 from logdriven_dagster.engine.queries.views import Views
+from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.targets.staged_files import stage_files, staged_frame
+from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.quality import KEPT_IDS, QualityReport, RuleResult
-from logdriven_dagster.model.runs import WindowRun
+from logdriven_dagster.model.runs import WindowRun, whole_run
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,31 +54,36 @@ class Inspected:
     good: "DataFrame"
     rejected: "DataFrame"
     """Only to be written where the rows are staged: anything else reads the source again."""
-    found: Callable[[], Mapping[str, Any]]
-    """The counts and first ids of each rule."""
+    found: Callable[[], Mapping[int, Mapping[str, Any]]]
+    """The counts and first ids of each rule by windows; nothing of a window without rows."""
     rules: tuple[Rule, ...]
     quality: QualityConfig
-    source_rows: int | None = None
-    """What the staging of the rows counted; None where the good rows' own write does."""
+    kept: StagedRows | None = None
+    """The rows where they were staged before they are looked at."""
 
-    def report(self, good_files: Sequence[str], opened: Open) -> QualityReport:
-        """What was found; to be asked for after the good rows are written, not before."""
+    def reports(self, staged: Sequence[StagedRows], opened: Open) -> list[QualityReport]:
+        """What was found in each window, whose good rows are staged by now."""
         found = self.found()
+        return [self._report(found.get(n, {}), rows.files, opened) for n, rows in enumerate(staged)]
+
+    def _report(
+        self, found: Mapping[str, Any], good_files: Sequence[str], opened: Open
+    ) -> QualityReport:
         results = tuple(
             RuleResult(
                 rule.name,
                 rule.column,
                 rule.level,
                 rule.blocking,
-                found[f"count_{n}"],
+                found.get(f"count_{n}", 0),
                 tuple(json.loads(found.get(f"ids_{n}") or "[]")),
             )
             for n, rule in enumerate(self.rules)
         )
         wants_hash = self.quality.keep_rejected or self.quality.min_pass is not None
         return QualityReport(
-            found["checked"],
-            found["rejected"],
+            found.get("checked", 0),
+            found.get("rejected", 0),
             results,
             self.quality.min_pass,
             _hash(good_files, opened) if wants_hash and good_files else None,
@@ -98,37 +106,45 @@ class Inspector:
     """Where rows are staged that are needed more than once."""
 
     @contextmanager
-    def inspected(self, frame: "DataFrame", run: WindowRun) -> "Iterator[Inspected]":
-        """The rows of a step divided into good and bad ones, until all are written."""
+    def inspected(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> "Iterator[Inspected]":
+        """The rows of a step divided into good and bad ones, until all are written.
+
+        Rows of several windows carry WINDOW_INDEX, and so do the good and the bad ones.
+        """
         from pyspark.sql import Observation
 
-        self._refuse_unknown_columns(frame)
-        names, folders = frame.columns, list[str]()
+        names, folders = frame.drop(WINDOW_INDEX).columns, list[str]()
+        self._refuse_unknown_columns(names)
+        run = whole_run(runs)
         flagged = Flags(self.quality, self.rules, self.views).of(frame)
-        whole = any(rule.kind in _OF_ALL_ROWS for rule in self.rules)
-        if not (whole or self.quality.keep_rejected) and takes_first_of_several(frame.sparkSession):
+        if not self._needs_staging(len(runs)) and takes_first_of_several(frame.sparkSession):
             observation = Observation()
             observed = flagged.observe(observation, *self._counts(with_ids=True))
-            yield self._divided(observed, names, lambda: observation.get)
+            yield self._divided(observed, names, lambda: {0: observation.get})
             return
         try:
-            (staged,) = stage_files(flagged, self.staging, [run.at(f"{run.step_id}__rows")])
-            folders.append(staged.location)
-            flagged = staged_frame(frame.sparkSession, [staged])
+            (kept,) = stage_files(flagged, self.staging, [run.at(f"{run.step_id}__rows")])
+            folders.append(kept.location)
+            flagged = staged_frame(frame.sparkSession, [kept])
             flagged = self._flagged_as_a_whole(flagged, names, run, folders)
-            found = partial(self._found, flagged, run)
-            yield self._divided(flagged, names, found, staged.source_rows)
+            divided = self._divided(flagged, names, lambda: self._found(flagged, run))
+            yield replace(divided, kept=kept)
         finally:
             for folder in folders:
                 self.staging.storage.remove(folder)
 
-    def _refuse_unknown_columns(self, frame: "DataFrame") -> None:
-        there = {name.lower() for name in frame.columns}
+    def _needs_staging(self, windows: int) -> bool:
+        """Whether rows of so many windows are looked at more than once, or window by window."""
+        whole = any(rule.kind in _OF_ALL_ROWS for rule in self.rules)
+        return whole or self.quality.keep_rejected or windows > 1
+
+    def _refuse_unknown_columns(self, names: Sequence[str]) -> None:
+        there = {name.lower() for name in names}
         ordered = [name for name, _ in self.quality.order]
         wanted = [*self.quality.id, *ordered, *(c for rule in self.rules for c in rule.columns)]
         if missing := [name for name in dict.fromkeys(wanted) if name.lower() not in there]:
             problem = f"the result has no column {', '.join(missing)}; it has"
-            raise TerminalStepError(f"quality: {problem} {', '.join(frame.columns)}")
+            raise TerminalStepError(f"quality: {problem} {', '.join(names)}")
 
     def _flagged_as_a_whole(
         self, frame: "DataFrame", names: list[str], run: WindowRun, folders: list[str]
@@ -194,12 +210,11 @@ class Inspector:
         self,
         flagged: "DataFrame",
         names: list[str],
-        found: Callable[[], Mapping[str, Any]],
-        source_rows: int | None = None,
+        found: Callable[[], Mapping[int, Mapping[str, Any]]],
     ) -> Inspected:
         from pyspark.sql import functions as sf
 
-        bad, columns = self._is_bad(), [column(name) for name in names]
+        bad, columns = self._is_bad(), [column(name) for name in [*names, *windows_of(flagged)]]
         errors = [(flag(n), r.name) for n, r in enumerate(self.rules) if r.level == "error"]
         failed = sf.concat_ws(", ", *(sf.when(column(f), sf.lit(name)) for f, name in errors))
         return Inspected(
@@ -208,7 +223,6 @@ class Inspector:
             found,
             self.rules,
             self.quality,
-            source_rows,
         )
 
     def _is_bad(self) -> "Column":
@@ -217,34 +231,42 @@ class Inspector:
         errors = [column(flag(n)) for n, rule in enumerate(self.rules) if rule.level == "error"]
         return reduce(or_, errors, sf.lit(False))  # noqa: FBT003 - a literal
 
-    def _found(self, staged: "DataFrame", run: WindowRun) -> Mapping[str, Any]:
+    def _found(self, staged: "DataFrame", run: WindowRun) -> Mapping[int, Mapping[str, Any]]:
         """The counts of rows that are staged: a look at the columns of rules and ids."""
         apart = bool(self.quality.id) and not takes_first_of_several(staged.sparkSession)
-        totals = staged.agg(*self._counts(with_ids=not apart))
+        by = windows_of(staged)
+        totals = staged.groupBy(*by).agg(*self._counts(with_ids=not apart))
         rows = run_action(staged.sparkSession, f"{run.label}: rules", totals.collect)
-        found: dict[str, Any] = rows[0].asDict()
-        return {**found, **self._ids(staged, found, run)} if apart else found
+        found = {row[WINDOW_INDEX] if by else 0: row.asDict() for row in rows}
+        if apart:
+            for n, rule, ids in self._ids(staged, found, run):
+                found[n][f"ids_{rule}"] = ids
+        return found
 
     def _ids(
-        self, staged: "DataFrame", found: Mapping[str, Any], run: WindowRun
-    ) -> Mapping[str, str]:
-        """The first ids of each rule that rows break, by a query that sorts no more than these."""
+        self, staged: "DataFrame", found: Mapping[int, Mapping[str, Any]], run: WindowRun
+    ) -> Iterator[tuple[int, int, str]]:
+        """The first ids of each rule that rows break, by window and rule."""
+        from pyspark.sql import Window
         from pyspark.sql import functions as sf
 
-        key = sf.struct(*map(column, self.quality.id))
-        broken = [n for n in range(len(self.rules)) if found[f"count_{n}"]]
+        key = sf.struct(*map(column, self.quality.id)).alias("id")
+        by = windows_of(staged)
+        broken = [
+            n for n in range(len(self.rules)) if any(each[f"count_{n}"] for each in found.values())
+        ]
         each = [
-            staged.where(column(flag(n))).select(sf.lit(n).alias("rule"), key.alias("id"))
-            for n in broken
+            staged.where(column(flag(n))).select(sf.lit(n).alias("rule"), key, *by) for n in broken
         ]
         if not each:
-            return {}
-        first = [rows.orderBy("id").limit(KEPT_IDS) for rows in each]
-        texts = reduce(lambda one, other: one.unionAll(other), first).groupBy("rule")
+            return
+        bad = reduce(lambda one, other: one.unionAll(other), each)
+        place = sf.row_number().over(Window.partitionBy("rule", *by).orderBy("id"))
+        first = bad.withColumn("place", place).where(sf.col("place") <= KEPT_IDS)
         ids = sf.to_json(sf.array_sort(sf.collect_list("id")), _ALL_FIELDS)
-        asked = texts.agg(ids.alias("ids"))
-        rows = run_action(staged.sparkSession, f"{run.label}: ids of bad rows", asked.collect)
-        return {f"ids_{row['rule']}": row["ids"] for row in rows}
+        asked = first.groupBy("rule", *by).agg(ids.alias("ids"))
+        for row in run_action(staged.sparkSession, f"{run.label}: ids of bad rows", asked.collect):
+            yield row[WINDOW_INDEX] if by else 0, row["rule"], row["ids"]
 
     def _counts(self, *, with_ids: bool) -> "list[Column]":
         from pyspark.sql import functions as sf

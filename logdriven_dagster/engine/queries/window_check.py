@@ -50,20 +50,17 @@ def placed(
 ) -> "DataFrame":
     """Add what tells each row's window, and refuse rows that lie outside of all windows.
 
-    Rows of several windows, which adjoin each other, get the number of theirs as WINDOW_INDEX.
-    `chosen` says that no row can lie outside, by `chosen_by_source`.
+    Rows of several windows, which adjoin each other, get the number of theirs as WINDOW_INDEX,
+    unless they have it. `chosen` says that no row can lie outside, by `chosen_by_source`.
     """
     from pyspark.sql import functions as sf
 
     name, several = target.window_column, len(windows) > 1
     if name is not None and not (chosen and name in frame.columns):
-        whole = TimeWindow(windows[0].start, windows[-1].end) if several else windows[0]
-        frame = frame.withColumn(name, _within(frame, name, whole))
-    if several:
+        frame = frame.withColumn(name, _within(frame, name, windows))
+    if several and WINDOW_INDEX not in frame.columns:
         assert name is not None  # `config.sql.stretching` lets no other target come here
-        value = sf.col(quoted(name))
-        kind = frame.select(value).dtypes[0][1]
-        frame = frame.withColumn(WINDOW_INDEX, window_index(value, kind, windows))
+        frame = _with_number(frame, name, windows)
     if window_column(target) == WINDOW_START:
         starts = [instant(window.start) for window in windows]
         if several:
@@ -74,12 +71,35 @@ def placed(
     return frame
 
 
-def _within(frame: "DataFrame", name: str, window: TimeWindow) -> "Column":
-    """Return the column's values, with an error for one that lies outside the window."""
+def numbered(frame: "DataFrame", target: Target, windows: Sequence[TimeWindow]) -> "DataFrame":
+    """Add the number of its window to each row of several, as WINDOW_INDEX; no column changes.
+
+    A row that lies outside of all windows is an error.
+    """
+    name = target.window_column
+    if len(windows) == 1:
+        return frame
+    assert name is not None  # `config.sql.stretching` lets no other target come here
+    checked = frame.withColumn(WINDOW_INDEX, _within(frame, name, windows))
+    return _with_number(checked, WINDOW_INDEX, windows)
+
+
+def _with_number(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -> "DataFrame":
+    """Add WINDOW_INDEX, by the values of a column that lie in the windows."""
+    from pyspark.sql import functions as sf
+
+    value = sf.col(quoted(name))
+    kind = frame.select(value).dtypes[0][1]
+    return frame.withColumn(WINDOW_INDEX, window_index(value, kind, windows))
+
+
+def _within(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -> "Column":
+    """Return the column's values, with an error for one that lies outside the windows."""
     from pyspark.sql import functions as sf
 
     if name.lower() not in (column.lower() for column in frame.columns):
         raise TerminalStepError(f"the result has no column {name}, the window_column")
+    window = windows[0] if len(windows) == 1 else TimeWindow(windows[0].start, windows[-1].end)
     value = quoted(name)
     shown = f"coalesce(cast({value} AS STRING), 'NULL')"
     outside = f"concat('{plain(name)} = ', {shown}, ' lies outside the window {window}')"

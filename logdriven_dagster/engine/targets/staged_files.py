@@ -57,13 +57,15 @@ def stage_files(
 ) -> tuple[StagedRows, ...]:
     """Write the frame below `parent` in one query, count its rows, and check what is staged.
 
-    Rows of several windows carry WINDOW_INDEX, and what each of them has read is not known here.
+    Rows of several windows carry WINDOW_INDEX, by which they are divided, and what each of them has
+    read is not known here. Given a single run, it is a column like any other.
     No folder is left if anything fails, as with TransientStepError where nobody tells how many rows
     a window has got.
     """
     several = len(runs) > 1
     # Over Connect each new frame asks the server for its columns.
-    own = [name for name in (WINDOW_INDEX, PARTITION) if name in frame.columns]
+    ours = (PARTITION, WINDOW_INDEX) if several else (PARTITION,)
+    own = [name for name in ours if name in frame.columns]
     schema = (frame.drop(*own) if own else frame).schema
     whole = whole_run(runs).at(runs[0].step_id + STRETCH) if several else runs[0]
     folder = staging_folder(parent, whole.job_id, whole.step_id)

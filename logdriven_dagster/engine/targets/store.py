@@ -71,6 +71,11 @@ class StagedRows:
     pass, if this process saw it; no part of the state."""
 
     @property
+    def made(self) -> int | None:
+        """How many rows the step's query made: rules may have kept some of them out."""
+        return self.rows if self.quality is None else self.quality.checked
+
+    @property
     def were_few(self) -> bool:
         """Whether every part of the query put out less than FEW_ROWS, and that is known."""
         return self.query is not None and self.query.most is not None and self.query.most < FEW_ROWS

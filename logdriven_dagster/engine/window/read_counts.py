@@ -70,8 +70,8 @@ class ReadCounts:
             return staged if seen is None else self._by_observation(staged, seen)
         query = staged[0].query
         total = None if query is None else query.source
-        if self._counting == "results" and total == sum(each.rows or 0 for each in staged):
-            return tuple(replace(each, source_rows=each.rows) for each in staged)
+        if self._counting == "results" and total == sum(each.made or 0 for each in staged):
+            return tuple(replace(each, source_rows=each.made) for each in staged)
         found = [counts() for counts in self._counted]
         known = [each for each in found if each is not None]
         if not found or len(known) < len(found) or total is None:

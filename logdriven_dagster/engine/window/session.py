@@ -21,7 +21,7 @@ from logdriven_dagster.engine.quality.inspected_store import InspectedStore
 from logdriven_dagster.engine.quality.inspector import Inspector
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.queries.views import Views
-from logdriven_dagster.engine.queries.window_check import placed
+from logdriven_dagster.engine.queries.window_check import numbered, placed
 from logdriven_dagster.engine.sources.files.arrivals import refuse_changed
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import storage_of
@@ -204,7 +204,11 @@ class WindowSession:
     ) -> tuple[Staged, ...]:
         keeper, runs = self._store(step, target), self._at(step)
         frame = made.frame
-        ready = frame if step.quality else self._finished(frame, target, chosen=made.chosen)
+        ready = (
+            numbered(frame, target, self._windows)
+            if step.quality
+            else self._finished(frame, target, chosen=made.chosen)
+        )
         staged = self._reads.divided(keeper.stage(ready, runs), frame)
         malformed = self._results.malformed()
         self._keep(step, keeper, staged)
