@@ -62,6 +62,14 @@ def test_windows_of_one_pass_are_published_one_by_one_in_a_database(
     assert len(database.rows("ods.numbers")) == 21
 
 
+@pytest.mark.parametrize("size", ["1", "all"])
+def test_a_column_that_is_called_as_the_number_of_a_window_is_refused(numbers: World, size: str):
+    text = together().replace("CAST(n AS INT) AS n", "n AS _window_index")
+    numbers.write("tables/numbers.yaml", text.replace("batch_size: all", f"batch_size: {size}"))
+    *_, failed = [e for e in numbers.catch_up(now=NOW) if isinstance(e, WindowFailed)]
+    assert "the result has a column _window_index" in failed.error
+
+
 def test_windows_of_one_pass_share_one_commit(numbers: World):
     events = numbers.catch_up(now=NOW)
     published = [e.published[0].snapshot_id for e in events if isinstance(e, WindowSucceeded)]

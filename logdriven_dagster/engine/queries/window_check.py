@@ -71,6 +71,16 @@ def placed(
     return frame
 
 
+def refuse_own_name(frame: "DataFrame") -> None:
+    """TerminalStepError for a result with a column that is called as the number of a window is."""
+    for name in frame.columns:
+        if name.lower() == WINDOW_INDEX:
+            raise TerminalStepError(
+                f"the result has a column {name}, as windows that run together number their rows; "
+                "give it another name"
+            )
+
+
 def numbered(frame: "DataFrame", target: Target, windows: Sequence[TimeWindow]) -> "DataFrame":
     """Add the number of its window to each row of several, as WINDOW_INDEX; no column changes.
 

@@ -21,7 +21,7 @@ from logdriven_dagster.engine.quality.inspected_store import InspectedStore
 from logdriven_dagster.engine.quality.inspector import Inspector
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.queries.views import Views
-from logdriven_dagster.engine.queries.window_check import numbered, placed
+from logdriven_dagster.engine.queries.window_check import numbered, placed, refuse_own_name
 from logdriven_dagster.engine.sources.files.arrivals import refuse_changed
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import storage_of
@@ -204,6 +204,7 @@ class WindowSession:
     ) -> tuple[Staged, ...]:
         keeper, runs = self._store(step, target), self._at(step)
         frame = made.frame
+        refuse_own_name(frame)
         ready = (
             numbered(frame, target, self._windows)
             if step.quality

@@ -83,3 +83,10 @@ class KafkaTarget(Target):
     @property
     def replaces_rows(self) -> bool:
         return False
+
+    @property
+    def stretch_obstacle(self) -> str:
+        return (
+            "a topic takes no message back: each window is sent, and ended in the log, before the "
+            "next one is sent"
+        )
