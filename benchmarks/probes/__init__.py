@@ -22,12 +22,13 @@ PROBES = {
     "Q": "benchmarks.probes.event_log",
     "S": "benchmarks.probes.connecting",
     "R": "benchmarks.probes.chain",
+    "Q": "benchmarks.probes.rules",
 }
 
 
 def run(name: str, scale: Scale, rounds: int) -> dict[str, Any]:
     """Run a probe in a process of its own; what it found."""
-    shape = scale.small if name == "H" else scale.tiny
+    shape = {"H": scale.small, "Q": scale.month}.get(name, scale.tiny)
     source = data.make(shape, WORK / "data")
     folder = WORK / "state" / f"probe-{name}"
     shutil.rmtree(folder, ignore_errors=True)
