@@ -84,4 +84,4 @@ def null_runner(
     One window in `failing` fails when it is tried first; with 0, none does.
     """
     engine = cast("Engine", NullEngine(failing))
-    return Runner(project, run_log, lambda: engine, current_owner(dagster_run_id))
+    return Runner(project, run_log, lambda _: engine, current_owner(dagster_run_id))

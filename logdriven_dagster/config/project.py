@@ -31,6 +31,7 @@ from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.definitions import Kind, code_of
 
 PROJECT_FILE = "logdriven.yaml"
+REMOTE_VARIABLE = "LOGDRIVEN_SPARK_REMOTE"
 _IS_BRANCH = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
 """Dagster+ sets it to 1 where a branch is looked at before it is merged."""
 
@@ -89,6 +90,11 @@ class Project:
 
     def _local_warehouse(self, text: str) -> str:
         return location_of((self.root / local_folder(text)).resolve())
+
+    @property
+    def spark_remote(self) -> str:
+        """Where Spark runs, as `spark.remote` has it; `LOGDRIVEN_SPARK_REMOTE` wins over it."""
+        return os.environ.get(REMOTE_VARIABLE) or self.config.spark.remote
 
     @property
     def staging(self) -> str:

@@ -7,11 +7,11 @@ commands which only plan start quickly.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from logdriven_dagster.engine.spark.session import session_of_windows, spark_session
+    from logdriven_dagster.engine.spark.session import session_of, spark_session
     from logdriven_dagster.engine.window.engine import Engine
     from logdriven_dagster.engine.window.session import WindowSession
 
-__all__ = ["Engine", "WindowSession", "session_of_windows", "spark_session"]
+__all__ = ["Engine", "WindowSession", "session_of", "spark_session"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,10 +20,10 @@ def __getattr__(name: str) -> Any:
         from logdriven_dagster.engine.spark.session import spark_session
 
         return spark_session
-    if name == "session_of_windows":
-        from logdriven_dagster.engine.spark.session import session_of_windows
+    if name == "session_of":
+        from logdriven_dagster.engine.spark.session import session_of
 
-        return session_of_windows
+        return session_of
     if name == "Engine":
         from logdriven_dagster.engine.window.engine import Engine
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.derived.needs import SPARK
+from logdriven_dagster.config.models.project import EngineName
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.errors import UnmetNeedError, UsageError
@@ -21,16 +22,17 @@ if TYPE_CHECKING:
 
 
 def _started(
+    name: EngineName,
     project: Project,
     spark: "Callable[[], SparkSession] | None",
     recall: Callable[[str], list[SourceRows]],
 ) -> Engine:
     """The engine on its session; UnmetNeedError where this machine cannot start or reach Spark."""
-    from logdriven_dagster.engine import session_of_windows
+    from logdriven_dagster.engine import session_of
     from logdriven_dagster.engine.failures import step_error
 
     try:
-        return Engine(project, session_of_windows(project, spark), recall)
+        return Engine(project, session_of(name, project, spark), recall)
     except UsageError as error:
         raise UnmetNeedError(str(SPARK), redact(str(error))) from None
     except Exception as error:  # noqa: BLE001 - Java and PySpark raise whatever they like
@@ -44,7 +46,7 @@ def open_runner(
     spark: "Callable[[], SparkSession] | None" = None,
     run_log: RunLog | None = None,
 ) -> Runner:
-    """A runner with the project's run log and, at the first window, a Spark session.
+    """A runner with the project's run log and, at the first window that needs it, an engine.
 
     `spark` gives the session to use; by default the project's own is started or reused. `run_log`
     is the project's where it is open already. What a code location has read is registered first.
@@ -56,17 +58,17 @@ def open_runner(
     def recall(table: str) -> list[SourceRows]:
         return log.ask(lambda conn: audits.found(conn, [table]))
 
-    running: list[Engine] = []
+    running: dict[EngineName, Engine] = {}
 
-    def engine() -> Engine:
+    def engine(name: EngineName) -> Engine:
         from logdriven_dagster.engine.spark import dead_sessions as deaths
 
         with starting:  # windows side by side ask for the one that all share
-            if running and deaths.is_dead():
+            while running and deaths.is_dead():
                 running.clear()
                 deaths.forget()
-            if not running:
-                running.append(_started(project, spark, recall))
-            return running[0]
+            if name not in running:
+                running[name] = _started(name, project, spark, recall)
+            return running[name]
 
     return Runner(project, log, engine, current_owner(dagster_run_id))

@@ -1,11 +1,12 @@
 """Running windows: claim, chain, log. Sources: Sharp ETL, log-driven job; Kylin, scheduler."""
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.config.derived.relations import project_of_job
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import CatchUp, TableConfig
@@ -33,7 +34,7 @@ from logdriven_dagster.execution.window.claiming import (
     read_logs,
 )
 from logdriven_dagster.execution.window.orders import Order
-from logdriven_dagster.execution.window.passes import Passes
+from logdriven_dagster.execution.window.passes import Engines, Passes
 from logdriven_dagster.model.attempts import Owner, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import Staged
@@ -77,9 +78,7 @@ class Runner:
     as DISCARDED.
     """
 
-    def __init__(
-        self, project: Project, run_log: RunLog, engine: Callable[[], Engine], owner: Owner
-    ) -> None:
+    def __init__(self, project: Project, run_log: RunLog, engine: Engines, owner: Owner) -> None:
         self.project = project
         self.run_log = run_log
         self.owner = owner
@@ -88,7 +87,7 @@ class Runner:
     @property
     def engine(self) -> Engine:
         """The project's tables in Spark, which starts when this is asked for first."""
-        return self._engine()
+        return self._engine(self._choice.default)
 
     def plan(
         self,
@@ -277,12 +276,16 @@ class Runner:
         """Where all rows of a table's sources belong; see `auditing.audit`."""
         project = self.in_force()
         self.passes.needs.refuse_unmet(project.table(table))
-        return audit(project, self.run_log, self._engine, table, now)
+        return audit(project, self.run_log, lambda: self.engine, table, now)
 
     @cached_property
     def passes(self) -> Passes:
         """What claims and runs windows for this runner."""
-        return Passes(self.project, self.run_log, self._engine, self.owner)
+        return Passes(self.project, self.run_log, self._engine, self._choice, self.owner)
+
+    @cached_property
+    def _choice(self) -> EngineChoice:
+        return EngineChoice(self.project)
 
     @cached_property
     def outbox(self) -> Outbox:

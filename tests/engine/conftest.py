@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from logdriven_dagster.config import load_project
+from logdriven_dagster.config.project import REMOTE_VARIABLE
 from logdriven_dagster.engine import spark_session
-from logdriven_dagster.engine.spark.connecting import REMOTE_VARIABLE
 from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 from logdriven_dagster.engine.spark.settings import launch_settings
 from tests.engine.foreign import foreign_server

@@ -168,7 +168,7 @@ def world_of_jobs(log, tmp_path):
             path = tmp_path / name
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
-        return Runner(load_project(tmp_path), log, lambda: None, ME)
+        return Runner(load_project(tmp_path), log, lambda _: None, ME)
 
     return build
 

@@ -16,7 +16,7 @@ import yaml
 
 from logdriven_dagster import __version__
 from logdriven_dagster.config import Project, load_project
-from logdriven_dagster.engine.spark.connecting import REMOTE_VARIABLE
+from logdriven_dagster.config.project import REMOTE_VARIABLE
 from logdriven_dagster.engine.spark.server import lifecycle as spark_server
 from tests.engine.conftest import JAVA
 

@@ -69,17 +69,31 @@ def unproven(
     jobs: ValidConfigs[JobConfig],
 ) -> Iterator[ConfigError]:
     """Yield what a project that runs on Sail uses and that is not proven there."""
-    yield from _unproven_project(main, config)
+    yield from unproven_project(main, config)
     known: dict[str, Columns] = {}
     for name in running_order(tables.items):
         table, document = tables.items[name], tables.origins[name]
         folder, variables = document.path.parent, config.variables
         queries = {step.step: query_of(table, step, folder, variables) for step in table.steps}
-        yield from _Table(table, document, queries, known).unproven()
+        yield from unproven_table(table, document, queries, known)
 
     for name, job in jobs.items.items():
         if isinstance(job, MaintenanceJob):
             yield from _unproven_upkeep(job, jobs.origins[name])
+
+
+def unproven_table(
+    table: TableConfig,
+    document: Document,
+    queries: Mapping[str, str | None],
+    known: dict[str, Columns],
+) -> Iterator[ConfigError]:
+    """Yield what a table uses and that is not proven on Sail.
+
+    `queries` are those of its steps, `known` the columns of the tables before it, to which its
+    own are added.
+    """
+    return _Table(table, document, queries, known).unproven()
 
 
 def _unproven_upkeep(job: MaintenanceJob, document: Document) -> Iterator[ConfigError]:
@@ -93,7 +107,8 @@ def _unproven_upkeep(job: MaintenanceJob, document: Document) -> Iterator[Config
             yield _unproven(document, ("steps", n, "upkeep"), "compact_files")
 
 
-def _unproven_project(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
+def unproven_project(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
+    """Yield what keeps every table of a project from Sail."""
     spark = config.spark
     if str(config.timezone) not in ZONES:
         problem = f"times of {config.timezone} are not proven on Sail"

@@ -33,6 +33,8 @@ from logdriven_dagster.config.models.tables import (
 from logdriven_dagster.config.secrets import has_reference, names_secret
 from logdriven_dagster.model.attempts import OnRunning
 
+EngineName: TypeAlias = Literal["spark", "sail"]
+
 
 def _without_secrets(remote: str) -> str:
     given = dict(part.partition("=")[::2] for part in remote.split(";")[1:])
@@ -49,10 +51,11 @@ class SparkConfig(Model):
         description="where classic Spark runs: local[*] is this machine with all of its cores",
         examples=["local[4]", "spark://host:7077"],
     )
-    engine: Literal["spark", "sail"] = Field(
+    engine: EngineName | Literal["auto"] = Field(
         "spark",
         description="what runs the windows: Spark; or Sail, which starts in half a second and "
-        "needs no Java, and takes tables only that use nothing but what is proven there",
+        "needs no Java, and takes tables only that use nothing but what is proven there; auto: "
+        "those on Sail, the others on Spark",
     )
     remote: Annotated[str, AfterValidator(_without_secrets)] = Field(
         "classic",
@@ -76,6 +79,15 @@ class SparkConfig(Model):
         description="settings of Spark by their own names",
         examples=[{"spark.driver.memory": "4g"}],
     )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> "SparkConfig":
+        if self.engine == "auto" and self.remote != "classic":
+            raise ValueError(
+                f"engine: auto runs Spark and Sail on this machine, and remote: {self.remote} "
+                "names a server; remove one of them"
+            )
+        return self
 
 
 _NAMES = {

@@ -83,7 +83,7 @@ class ExactFrame:
 
     def converted(self, raw: "DataFrame | None" = None) -> "DataFrame":
         """The rows with their columns' own types; of `raw`, if these are the rows to convert."""
-        from pyspark.sql import functions as sf
+        from logdriven_dagster.engine.spark import functions as sf
 
         frame = self.raw if raw is None else raw
         changes = {
@@ -101,7 +101,7 @@ class ExactFrame:
         SQLite's texts are compared by their days, two more at either side for offsets and zones.
         Whatever is no text that begins with a digit stays, so that its conversion can refuse it.
         """
-        from pyspark.sql import functions as sf
+        from logdriven_dagster.engine.spark import functions as sf
 
         name = next((name for name in self.exact if name.lower() == column.lower()), None)
         if name is not None and (within := self.exact[name].within) is not None:

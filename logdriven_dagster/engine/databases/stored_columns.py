@@ -22,7 +22,7 @@ def stored(connection: Connection, frame: "DataFrame", *, copied: bool = False) 
     `copied`. SQLite's driver keeps only milliseconds of times; their own form, which databases hold
     already and keys are compared by, stays where it is exact.
     """
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     backend = connection.url.get_backend_name()
     if backend != "sqlite":
@@ -60,7 +60,7 @@ def _held(kind: str, v: str, backend: str) -> tuple[str, str, str] | None:
 
 def _without_lacking_days(frame: "DataFrame") -> "DataFrame":
     """The frame, with an error for days that drivers move: Java's calendar lacks ten of 1582."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     changes = {}
     for name, kind in frame.dtypes:
@@ -94,7 +94,7 @@ def _utc_text(v: str) -> str:
 
 def _survivors(field: "StructField", database: str, condition: str, fix: str) -> "Column":
     """Return the values that meet the condition; an error for the others."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     kind, v = field.dataType.simpleString(), quoted(field.name)
     text = f"column {plain(field.name)}: {database} cannot hold this {kind}; {fix}"

@@ -48,7 +48,7 @@ def fit_clocks(
     `known` are the types of columns that are there, by names in small letters; `created` is what
     becomes of a new column's type. A value that would come back as another one is an error.
     """
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     changes = {}
     for name, given in frame.dtypes:

@@ -54,8 +54,9 @@ def _with_partitions(
     spark: "SparkSession", snapshot: Snapshot, files: Sequence[DataFile], frame: "DataFrame"
 ) -> "DataFrame":
     """Add the columns whose values only the log has."""
-    from pyspark.sql import functions as sf
     from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+
+    from logdriven_dagster.engine.spark import functions as sf
 
     kinds = [snapshot.schema[name] for name in snapshot.partition_columns]
     values = [snapshot.bounds(field.name) for field in kinds]
@@ -72,7 +73,7 @@ def _with_partitions(
 
 def _without_deleted(spark: "SparkSession", snapshot: Snapshot, frame: "DataFrame") -> "DataFrame":
     """Leave out the rows that deletion vectors name, by their numbers in the files."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     vectors = snapshot.table.deletion_vectors() if lists_deletion_vectors(snapshot) else ()
     gone = [
@@ -90,7 +91,7 @@ def _without_deleted(spark: "SparkSession", snapshot: Snapshot, frame: "DataFram
 
 def _looked_up(frame: "DataFrame") -> "DataFrame":
     """Mark rows that are only compared with, so that nobody counts them as rows of a source."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     # Two observations of one query must not have one name.
     return frame.observe(f"{LOOKED_UP}_{uuid4().hex}", sf.count(sf.lit(1)))

@@ -42,7 +42,7 @@ class Columns:
 
     def of(self, field: "NestedField") -> "Column":
         """Return a column of the table."""
-        from pyspark.sql import functions as sf
+        from logdriven_dagster.engine.spark import functions as sf
 
         return sf.col(quoted(field.name)) if self.select is None else self.select[field.field_id]
 
@@ -75,8 +75,9 @@ def by_names(table: "Table") -> Columns:
 
 def by_ids(table: "Table") -> Columns:
     """Find columns by their field ids."""
-    from pyspark.sql import functions as sf
     from pyspark.sql.types import StructType
+
+    from logdriven_dagster.engine.spark import functions as sf
 
     fields = table.schema().fields
     read = [_identified(field, _default(field)) for field in fields]
@@ -197,7 +198,7 @@ def _first(
     parent: "Column | None" = None,
 ) -> "Column":
     """The column that a file has by one of these names."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     found = [sf.col(quoted(a)) if parent is None else parent.getField(a) for a in aliases]
     columns = [_renamed(column, kind, names) for column in found]
@@ -207,7 +208,8 @@ def _first(
 def _renamed(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "Column":
     """A value with the table's names of nested fields."""
     from pyiceberg import types as iceberg
-    from pyspark.sql import functions as sf
+
+    from logdriven_dagster.engine.spark import functions as sf
 
     if isinstance(kind, iceberg.StructType):
         parts = [

@@ -20,7 +20,7 @@ def bucket(hashed: "Column", number: int) -> "Column":
 
 def hash_of_long(value: "Column") -> "Column":
     """Hash a bigint, as Iceberg hashes all integers, days and moments."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     low = value.bitwiseAND(_WORD)
     high = sf.shiftrightunsigned(value, 32)
@@ -30,7 +30,7 @@ def hash_of_long(value: "Column") -> "Column":
 
 def hash_of_bytes(value: "Column") -> "Column":
     """Hash a binary, as Iceberg hashes texts in UTF-8, too."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     size, digits = sf.octet_length(value), sf.hex(value)
     whole = sf.shiftright(size, 2)
@@ -45,7 +45,7 @@ def hash_of_bytes(value: "Column") -> "Column":
 
 def _word(digits: "Column", first: "Column", most: int) -> "Column":
     """Up to four bytes from one place on as a number, whose least byte comes first."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     pairs = [sf.substring(digits, (first + n) * 2 + 1, sf.lit(2)) for n in reversed(range(most))]
     number = sf.conv(sf.concat(sf.lit("0"), *pairs), 16, 10)
@@ -54,14 +54,14 @@ def _word(digits: "Column", first: "Column", most: int) -> "Column":
 
 def _let(value: "Column", then: "Callable[[Column], Column]") -> "Column":
     """Compute a value once, whatever is made of it: Spark would copy it wherever it is named."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return sf.element_at(sf.transform(sf.array(value), then), 1)
 
 
 def _rounded(state: "Column", word: "Column") -> "Column":
     """The state of the hash after one more word."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     mixed = _let(_mixed(word), lambda each: each.bitwiseXOR(state))
     turned = _let(mixed, lambda each: _turned(each, 13))
@@ -73,7 +73,7 @@ def _mixed(word: "Column") -> "Column":
 
 
 def _finished(state: "Column", size: "Column") -> "Column":
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     first = _let(state.bitwiseXOR(size.cast("bigint")), lambda each: _folded(each, 16))
     second = _let(_times_once(first, 0x85EBCA6B), lambda each: _folded(each, 13))
@@ -82,14 +82,14 @@ def _finished(state: "Column", size: "Column") -> "Column":
 
 
 def _folded(word: "Column", by: int) -> "Column":
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return word.bitwiseXOR(sf.shiftright(word, by))
 
 
 def _turned(word: "Column", by: int) -> "Column":
     """Rotate 32 bits to the left."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     up = sf.shiftleft(word, by)
     return up.bitwiseOR(sf.shiftright(word, 32 - by)).bitwiseAND(_WORD)
@@ -101,7 +101,7 @@ def _times_once(word: "Column", factor: int) -> "Column":
 
 def _times(word: "Column", factor: int) -> "Column":
     """Multiply modulo 2 to the 32nd, where no part is too large for a bigint."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     low, high = factor & 0xFFFF, factor >> 16
     upper = sf.shiftleft((word * high).bitwiseAND(0xFFFF), 16)

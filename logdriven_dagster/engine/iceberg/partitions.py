@@ -33,7 +33,7 @@ def with_partition(frame: "DataFrame", table: "Table | None") -> "DataFrame":
 
     TerminalStepError for a partition that nobody can compute here.
     """
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     if table is None or all(field.name == WINDOW_START for field in table.spec().fields):
         return frame
@@ -56,7 +56,8 @@ def with_partition(frame: "DataFrame", table: "Table | None") -> "DataFrame":
 def _value(column: "Column", kind: str, field: "PartitionField") -> "Column | None":
     """The value of a partition field as an integer or a text; None: not known how."""
     from pyiceberg import transforms
-    from pyspark.sql import functions as sf
+
+    from logdriven_dagster.engine.spark import functions as sf
 
     match field.transform:
         case transforms.VoidTransform():
@@ -82,7 +83,7 @@ def _value(column: "Column", kind: str, field: "PartitionField") -> "Column | No
 
 
 def _identity(column: "Column", kind: str) -> "Column | None":
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     if kind in ("string", "boolean", *_INTEGERS) or kind.startswith("decimal"):
         return column
@@ -94,7 +95,7 @@ def _identity(column: "Column", kind: str) -> "Column | None":
 
 
 def _hashed(column: "Column", kind: str) -> "Column | None":
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     if kind in ("string", "binary"):
         return hash_of_bytes(column.cast("binary"))
@@ -106,7 +107,7 @@ def _hashed(column: "Column", kind: str) -> "Column | None":
 
 
 def _truncated(column: "Column", kind: str, width: int) -> "Column | None":
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     if kind in _INTEGERS:
         return column.cast("bigint") - sf.pmod(column.cast("bigint"), sf.lit(width))
@@ -122,7 +123,7 @@ def _truncated(column: "Column", kind: str, width: int) -> "Column | None":
 
 def _micros(column: "Column", kind: str) -> "Column":
     """Microseconds since 1970; of a time without a zone as if it were of UTC, whatever ours is."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     if kind == "timestamptz":
         return sf.unix_micros(column)
@@ -133,7 +134,7 @@ def _micros(column: "Column", kind: str) -> "Column":
 
 
 def _days(column: "Column", kind: str) -> "Column":
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     if kind == "date":
         return sf.unix_date(column).cast("bigint")
@@ -142,7 +143,7 @@ def _days(column: "Column", kind: str) -> "Column":
 
 def _whole(micros: "Column", unit: int) -> "Column":
     """How many whole units there are, rounded down; division by `/` would be inexact."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return sf.call_function("div", micros - sf.pmod(micros, sf.lit(unit)), sf.lit(unit))
 

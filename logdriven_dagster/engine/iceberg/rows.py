@@ -89,7 +89,7 @@ def _plain(
     frame: "DataFrame", columns: Columns, tasks: "Sequence[FileScanTask]", table: "Table"
 ) -> "tuple[DataFrame, list[Column]]":
     """The rows of files as they are, and what to select of them."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     _ = tasks
     frame = frame.withColumn(FILE, sf.col("_metadata.file_path"))
@@ -100,7 +100,7 @@ def _looked_up(
     frame: "DataFrame", columns: Columns, tasks: "Sequence[FileScanTask]", table: "Table"
 ) -> "tuple[DataFrame, list[Column]]":
     """The rows of files of which the table says more than they do, and what to select of them."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     spark = frame.sparkSession
     paths = {FILE: sf.col("_metadata.file_path"), _ROW: sf.col("_metadata.row_index")}
@@ -113,7 +113,7 @@ def _looked_up(
 
 def _there(column: "Column", kind: str) -> "Column":
     """What the table says of a row's file; a file that it does not name stops the query."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     problem = sf.concat(sf.lit("the Iceberg table does not name the file "), sf.col(FILE))
     return sf.coalesce(column, sf.raise_error(problem).cast(kind))
@@ -121,7 +121,7 @@ def _there(column: "Column", kind: str) -> "Column":
 
 def _completed(columns: Columns, table: "Table") -> "Iterator[Column]":
     """The table's columns; those that are not in a file have the values of its partition."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     partitioned = _partition_sources(table)
     for field in table.schema().fields:
@@ -136,7 +136,7 @@ def _completed(columns: Columns, table: "Table") -> "Iterator[Column]":
 
 def _known(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table") -> "DataFrame":
     """What the table says of files: their paths, and the values of columns that they lack."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     sources = _partition_sources(table)
     kinds = [f"_absent_{each} boolean, _value_{each} string" for each in sources]
@@ -179,8 +179,9 @@ def _absent(table: "Table", file: "DataFile") -> Iterator[tuple[int, str | None]
 def _deleted(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table") -> "DataFrame":
     """File and position of each row that another engine deleted."""
     from pyiceberg.manifest import FileFormat
-    from pyspark.sql import functions as sf
     from pyspark.sql.types import LongType, StringType, StructType
+
+    from logdriven_dagster.engine.spark import functions as sf
 
     schema = StructType().add("file_path", StringType()).add("pos", LongType())
     files = {file.file_path: file for task in tasks for file in task.delete_files}
@@ -200,7 +201,7 @@ def _deleted(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Tab
 
 def _uncounted(frame: "DataFrame") -> "DataFrame":
     """Rows that are only compared with: nobody counts them as rows of a source."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return frame.observe(f"{LOOKED_UP}_{next(_NUMBERS)}", sf.count(sf.lit(1)))
 

@@ -23,7 +23,7 @@ def takes_first_of_several(spark: "SparkSession") -> bool:
 
 def first_of_several(value: "Column", order: "Column", number: int) -> "Column":
     """An aggregate: the values of so many rows that come first, where `order` is not NULL."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     # By name, since the client of an older Spark knows of two arguments only.
     return sf.call_function("min_by", value, order, sf.lit(number))

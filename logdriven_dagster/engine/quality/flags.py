@@ -31,7 +31,7 @@ class Flags:
         A duplicate breaks no other rule: it is not there any more when they are looked at. Rows of
         different windows, told apart by WINDOW_INDEX, are not compared with each other.
         """
-        from pyspark.sql import functions as sf
+        from logdriven_dagster.engine.spark import functions as sf
 
         first: Column = sf.lit(True)  # noqa: FBT003 - a literal
         for n, rule in enumerate(self.rules):
@@ -55,7 +55,8 @@ class Flags:
     def _is_duplicate(self, frame: "DataFrame") -> "Column":
         """Whether a newer row has this row's id; rows with NULL in the id are not duplicates."""
         from pyspark.sql import Window
-        from pyspark.sql import functions as sf
+
+        from logdriven_dagster.engine.spark import functions as sf
 
         order = [
             column(name).desc_nulls_last() if newest_first else column(name).asc_nulls_last()
@@ -88,7 +89,7 @@ class Flags:
     def _with_reference(
         self, frame: "DataFrame", n: int, rule: Rule, first: "Column"
     ) -> "DataFrame":
-        from pyspark.sql import functions as sf
+        from logdriven_dagster.engine.spark import functions as sf
 
         assert rule.column is not None
         table, found, key = rule.parameters["table"], f"{flag(n)}_found", f"{flag(n)}_key"
@@ -103,7 +104,8 @@ class Flags:
 def _is_repeated(frame: "DataFrame", columns: Sequence[str], first: "Column") -> "Column":
     """Whether several rows that are not duplicates have these values, none of them NULL."""
     from pyspark.sql import Window
-    from pyspark.sql import functions as sf
+
+    from logdriven_dagster.engine.spark import functions as sf
 
     values = [column(name) for name in columns]
     number = sf.count_if(first).over(Window.partitionBy(*values, *windows_of(frame)))
@@ -122,13 +124,13 @@ def flag(n: int) -> str:
 
 def column(name: str) -> "Column":
     """Return a column by its name, whatever characters it has."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return sf.col(quoted(name))
 
 
 def true_of(condition: "Column") -> "Column":
     """Whether a condition is true, where it may be unknown."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return sf.coalesce(condition, sf.lit(False))  # noqa: FBT003 - a literal

@@ -191,7 +191,7 @@ class Inspector:
         self, frame: "DataFrame", n: int, ids: "DataFrame", run: WindowRun, folders: list[str]
     ) -> "DataFrame":
         """The rows whose id is among these, written down, since asked twice they may differ."""
-        from pyspark.sql import functions as sf
+        from logdriven_dagster.engine.spark import functions as sf
 
         there = {name.lower() for name in ids.columns}
         if missing := [name for name in self.quality.id if name.lower() not in there]:
@@ -212,7 +212,7 @@ class Inspector:
         names: list[str],
         found: Callable[[], Mapping[int, Mapping[str, Any]]],
     ) -> Inspected:
-        from pyspark.sql import functions as sf
+        from logdriven_dagster.engine.spark import functions as sf
 
         bad, columns = self._is_bad(), [column(name) for name in [*names, *windows_of(flagged)]]
         errors = [(flag(n), r.name) for n, r in enumerate(self.rules) if r.level == "error"]
@@ -226,7 +226,7 @@ class Inspector:
         )
 
     def _is_bad(self) -> "Column":
-        from pyspark.sql import functions as sf
+        from logdriven_dagster.engine.spark import functions as sf
 
         errors = [column(flag(n)) for n, rule in enumerate(self.rules) if rule.level == "error"]
         return reduce(or_, errors, sf.lit(False))  # noqa: FBT003 - a literal
@@ -248,7 +248,8 @@ class Inspector:
     ) -> Iterator[tuple[int, int, str]]:
         """The first ids of each rule that rows break, by window and rule."""
         from pyspark.sql import Window
-        from pyspark.sql import functions as sf
+
+        from logdriven_dagster.engine.spark import functions as sf
 
         key = sf.struct(*map(column, self.quality.id)).alias("id")
         by = windows_of(staged)
@@ -269,7 +270,7 @@ class Inspector:
             yield row[WINDOW_INDEX] if by else 0, row["rule"], row["ids"]
 
     def _counts(self, *, with_ids: bool) -> "list[Column]":
-        from pyspark.sql import functions as sf
+        from logdriven_dagster.engine.spark import functions as sf
 
         counts = [
             sf.count(sf.lit(1)).alias("checked"),

@@ -21,13 +21,13 @@ def _text(value: "Column") -> "Column":
 
 
 def _not_null_text(value: "Column", _: Parameters) -> "Column":
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return value.isNull() | (sf.lower(sf.trim(_text(value))) == "null")
 
 
 def _not_blank(value: "Column", _: Parameters) -> "Column":
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return value.isNull() | (sf.trim(_text(value)) == "")
 
@@ -40,7 +40,7 @@ def _in_range(value: "Column", given: Parameters) -> "Column":
 
 
 def _length(value: "Column") -> "Column":
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return sf.char_length(_text(value))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def instant(moment: datetime) -> "Column":
     """Return the moment as a literal of type TIMESTAMP."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return sf.expr(instant_text(moment))
 
@@ -27,7 +27,7 @@ def instant_text(moment: datetime) -> str:
 
 def literal(number: int) -> "Column":
     """Return a whole number of any length as a literal in Spark's SQL."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return sf.expr(f"{number}BD" if abs(number) >= 2**63 else f"{number}L")
 

@@ -61,7 +61,7 @@ def conform(
     `known` is the table's schema, or None before its first row. TerminalStepError if it cannot fit,
     or lacks a column of the table where that is not allowed.
     """
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     _refuse_duplicates(frame, table)
     if _fits(frame.schema, known):

@@ -53,7 +53,7 @@ def placed(
     Rows of several windows, which adjoin each other, get the number of theirs as WINDOW_INDEX,
     unless they have it. `chosen` says that no row can lie outside, by `chosen_by_source`.
     """
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     name, several = target.window_column, len(windows) > 1
     if name is not None and not (chosen and name in frame.columns):
@@ -96,7 +96,7 @@ def numbered(frame: "DataFrame", target: Target, windows: Sequence[TimeWindow]) 
 
 def _with_number(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -> "DataFrame":
     """Add WINDOW_INDEX, by the values of a column that lie in the windows."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     value = sf.col(quoted(name))
     kind = frame.select(value).dtypes[0][1]
@@ -105,7 +105,7 @@ def _with_number(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -
 
 def _within(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -> "Column":
     """Return the column's values, with an error for one that lies outside the windows."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     if name.lower() not in (column.lower() for column in frame.columns):
         raise TerminalStepError(f"the result has no column {name}, the window_column")

@@ -32,7 +32,7 @@ def window_index(value: "Column", kind: str, windows: Sequence[TimeWindow]) -> "
     `kind` is the value's type. The value lies in one of them; days and times without a zone are
     those of the session's zone, which is that of the windows.
     """
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     days = _days(windows)
     lengths = {window.end.timestamp() - window.start.timestamp() for window in windows}
@@ -59,7 +59,7 @@ def _days(windows: Sequence[TimeWindow]) -> list[int]:
 
 
 def _by_day(day: "Column", days: Sequence[int]) -> "Column":
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     if len(set(days)) == 1:
         return sf.call_function("div", day, sf.lit(days[0])).cast("int")
@@ -69,7 +69,7 @@ def _by_day(day: "Column", days: Sequence[int]) -> "Column":
 
 def _search(moment: "Column", windows: Sequence[TimeWindow], low: int, high: int) -> "Column":
     """Halving, so that a year of days is nine comparisons."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     if high - low == 1:
         return sf.lit(low)
@@ -103,7 +103,7 @@ def bins_by_window(
     frame: "DataFrame", column: str, windows: Sequence[TimeWindow], where: "Column | None" = None
 ) -> "Column":
     """An aggregate from which `counts_of_bins` tells the rows of each window, of those `where`."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     value = sf.col(f"`{column}`")
     index = window_index(value, frame.select(value).dtypes[0][1], windows)
@@ -115,7 +115,7 @@ def bins_of(index: "Column", number: int) -> "Column":
 
     A histogram with a bin for each of them is exact: what has one number shares a bin.
     """
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return sf.to_json(sf.histogram_numeric(index, sf.lit(number)))
 

@@ -72,7 +72,7 @@ def keys_in_database(
 
 def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | None, int | None]":
     """Return the least and the greatest key of any other source, which is read once for that."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     key = numeric(frame, str(source.key_column))
     row = frame.where(key > literal(low)).agg(sf.min(key), sf.max(key)).first()

@@ -106,7 +106,7 @@ def count_rows(
     done: Iterable[TimeWindow] | int | None = None,
 ) -> SourceRows:
     """Count all rows of a step's source; `done` are the ranges, or the last key, that were read."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     table, source = reading.table, step.source
     assert source is not None

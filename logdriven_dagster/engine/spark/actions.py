@@ -85,9 +85,7 @@ class Action(Generic[Result]):
 
     def run(self) -> Result:
         """Return the result of the work, or its exception."""
-        from pyspark import InheritableThread
-
-        thread = InheritableThread(target=self._body, daemon=True, session=self._spark)
+        thread = self._mode.thread(self._spark, self._body)
         finish(thread, lambda: self._mode.cancel(self._spark, self.mark))
         if self._error:
             raise self._error[0]

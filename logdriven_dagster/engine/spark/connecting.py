@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from logdriven_dagster.config.locations import as_path, is_remote, location_of
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.project import Project
+from logdriven_dagster.config.project import REMOTE_VARIABLE, Project
 from logdriven_dagster.config.secrets import redact, resolve
 from logdriven_dagster.engine.spark import dead_sessions
 from logdriven_dagster.engine.spark.classic import internals
@@ -21,12 +21,13 @@ from logdriven_dagster.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REMOTE_VARIABLE = "LOGDRIVEN_SPARK_REMOTE"
-
 _PORT = 15002
 _PATIENCE_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
+
+_of_sail: "dict[str, SparkSession]" = {}
+"""Sail's server of this process → the session on it."""
 
 
 def remote_url(project: Project) -> str | None:
@@ -35,7 +36,7 @@ def remote_url(project: Project) -> str | None:
     `LOGDRIVEN_SPARK_REMOTE` wins over the project. UsageError for a server of another machine that
     does not see the project's folders.
     """
-    wanted = os.environ.get(REMOTE_VARIABLE) or project.config.spark.remote
+    wanted = project.spark_remote
     if wanted == "classic":
         return None
     if wanted == "auto":
@@ -78,7 +79,7 @@ def _own_url(project: Project) -> str | None:
 
 def refuse_unseen_files(project: Project, table: TableConfig) -> None:
     """UsageError for a source in a folder of this host that a server on another one would read."""
-    wanted = os.environ.get(REMOTE_VARIABLE) or project.config.spark.remote
+    wanted = project.spark_remote
     host = urlsplit(wanted).hostname or ""
     seen = project.config.spark.shared_files or not wanted.startswith("sc://")
     if seen or _is_this_machine(host):
@@ -161,23 +162,22 @@ def _tell_what_stays(session: "SparkSession", project: Project) -> None:
 def connect_to_sail(project: Project) -> "SparkSession":
     """Return the process's session of Sail, on a server that is started if there is none.
 
+    PySpark is not told of it as the session of the process, which may have one of Spark, too.
     UsageError if none comes up or answers, or a package is missing.
     """
     from logdriven_dagster.engine.spark.connect.mode import require_packages
 
     require_packages()
-    if internals.has_context():
-        raise UsageError(
-            "this process works with a classic Spark session; only another one can use Sail"
-        )
     from pyspark.sql.connect.session import SparkSession
 
     from logdriven_dagster.engine.spark.connect.sail.mode import SailChannel, impatient
     from logdriven_dagster.engine.spark.connect.sail.server import server_of
 
     server = server_of(project)
-    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    made: Any = SparkSession.builder.channelBuilder(SailChannel(server)).getOrCreate()
+    made: Any = _of_sail.get(server.name)
+    if made is not None and not made.is_stopped:
+        return made  # type: ignore[no-any-return]
+    made = SparkSession(SailChannel(server))
     session = impatient(made)
     try:
         session.sql("SELECT 1 AS one").collect()
@@ -185,4 +185,6 @@ def connect_to_sail(project: Project) -> "SparkSession":
         raise UsageError(f"the server of Sail does not answer: {redact(str(error))}") from None
     atexit.register(session.stop)
     dead_sessions.served_by_others(session, lambda: server.lives)
+    _of_sail.clear()
+    _of_sail[server.name] = session
     return session

@@ -24,13 +24,11 @@ _PATIENCE_SECONDS = 5.0
 def cause_of_death(error: Exception) -> str | None:
     """Why the JVM is gone, if it is; one that does not answer may take a moment until it is."""
     process = _process()
-    if process is None:
-        return _loss_of_a_server(error)
     try:
-        code = process.wait(_PATIENCE_SECONDS if _is_silence(error) else 0)
+        code = process and process.wait(_PATIENCE_SECONDS if _is_silence(error) else 0)
     except TimeoutExpired:
-        return None
-    return _cause(code)
+        code = None
+    return _loss_of_a_server(error) if code is None else _cause(code)
 
 
 def is_dead() -> bool:

@@ -8,6 +8,7 @@ either, and asks `mode_of` for the few things that need to know.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from logdriven_dagster.config.project import Project
     from logdriven_dagster.engine.spark.query_plans import QueryPlan
+
+BY_PROCESS = "pyspark.sql.functions"
+"""Makes columns of the one kind that PySpark has chosen for a process."""
 
 _CONNECT = "pyspark.sql.connect."
 
@@ -72,6 +76,8 @@ class SparkMode(Protocol):
     """Whether values of files become others of the columns' types without loss, or fail."""
     takes_lists: bool
     """Whether a folder is read by the log of a streaming query in it; see `storage.file_lists`."""
+    functions: str
+    """The module of PySpark whose functions make columns for it."""
 
     def adopt(self, spark: "SparkSession", project: "Project") -> None:
         """Make a session fit for a project's work; UsageError where it cannot be."""
@@ -98,6 +104,10 @@ class SparkMode(Protocol):
 
     def release(self, session: "SparkSession") -> None:
         """End a session of `new_session`, not the application."""
+        ...
+
+    def thread(self, spark: "SparkSession", work: "Callable[[], None]") -> Thread:
+        """Return a thread for work in the session, not started yet."""
         ...
 
     def mark(self, spark: "SparkSession", mark: Mark) -> None:

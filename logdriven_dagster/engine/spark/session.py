@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from logdriven_dagster.config.models.project import EngineName
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.classic.archives.training import with_archive
 from logdriven_dagster.engine.spark.classic.installation import refuse_client_alone
@@ -19,10 +20,9 @@ from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
 from logdriven_dagster.engine.spark.classic.launching import started_session
 from logdriven_dagster.engine.spark.connecting import connect, connect_to_sail, remote_url
-from logdriven_dagster.engine.spark.mode import is_connect
+from logdriven_dagster.engine.spark.functions import functions_for
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import launch_settings, session_settings
-from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,8 +39,6 @@ def spark_session(project: Project) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     if active := SparkSession.getActiveSession():
-        if is_connect(active) and _is_sail(active):
-            raise UsageError("this process works with Sail; only another one can use Spark")
         return active
     if url := remote_url(project):
         quieten()
@@ -57,20 +55,14 @@ def spark_session(project: Project) -> "SparkSession":
         return started_session(settings)
 
 
-def session_of_windows(
-    project: Project, spark: "Callable[[], SparkSession] | None" = None
+def session_of(
+    engine: EngineName, project: Project, spark: "Callable[[], SparkSession] | None" = None
 ) -> "SparkSession":
-    """Return the session that windows run in: `spark` gives it, unless the project says Sail."""
-    if project.config.spark.engine == "sail":
+    """Return the process's session of an engine; `spark` gives that of Spark."""
+    if engine == "sail":
         quieten()
         return connect_to_sail(project)
     return spark() if spark is not None else spark_session(project)
-
-
-def _is_sail(active: "SparkSession") -> bool:
-    from logdriven_dagster.engine.spark.connect.sail.mode import is_sail
-
-    return is_sail(active)
 
 
 @contextmanager
@@ -116,7 +108,8 @@ def fresh_session(
     try:
         if cloned is None:
             mode.configure(session, settings)
-        yield session
+        with functions_for(session):
+            yield session
     finally:
         with suppress(Exception):  # with the application gone, it is gone, too
             mode.release(session)

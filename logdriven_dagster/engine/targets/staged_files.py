@@ -121,7 +121,8 @@ def _rows_told(
     That is left to footers where files have them.
     """
     from pyspark.sql import Observation
-    from pyspark.sql import functions as sf
+
+    from logdriven_dagster.engine.spark import functions as sf
 
     mode, several = mode_of(frame.sparkSession), number > 1
     if form in FOOTERS:
@@ -145,7 +146,7 @@ def _rows_told(
 
 def _by_job(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
     """Put the job of each row's window, by which Spark divides the rows, in its number's place."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     jobs = sf.lit([run.job_id for run in runs])
     return frame.withColumn(JOB, sf.element_at(jobs, sf.col(WINDOW_INDEX) + 1)).drop(WINDOW_INDEX)

@@ -114,7 +114,7 @@ def merge(
 
 def _hit(new: "DataFrame", table: KeyedFiles, key: tuple[str, ...], staged: StagedRows) -> Hit:
     """The files that hold a row whose key is among the new ones, and how many keys those are."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     spark, label = new.sparkSession, f"{staged.run.label}: match"
     candidates = table.with_keys(_key_ranges(new, table.schema, key, label))
@@ -142,7 +142,7 @@ def _key_ranges(
     new: "DataFrame", known: "StructType", key: tuple[str, ...], label: str
 ) -> KeyRanges:
     """Between the smallest and the largest new key, column by column."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     types = {field.name.lower(): field.dataType.simpleString() for field in new.schema.fields}
     spelled = {field.name.lower(): field for field in known.fields}
@@ -162,14 +162,14 @@ def _key_ranges(
 
 
 def _same_key(key: tuple[str, ...]) -> "Column":
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     return reduce(and_, (sf.col(f"old.`{name}`") == sf.col(f"new.`{name}`") for name in key))
 
 
 def _is_newer(window_start: str, staged: StagedRows) -> "Column":
     """Whether a newer window wrote a row; never of a row without a window."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     newer = sf.col(window_start) > instant(staged.run.window.start)
     return sf.coalesce(newer, sf.lit(False))  # noqa: FBT003 - a literal

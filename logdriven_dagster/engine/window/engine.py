@@ -184,8 +184,9 @@ def _queried(spark: "SparkSession", table: str, frame: "DataFrame", sql: str) ->
 
 
 def _in_arrow(field: "StructField") -> "Column":
-    from pyspark.sql import functions as sf
     from pyspark.sql.types import StructType
+
+    from logdriven_dagster.engine.spark import functions as sf
 
     column, kind = sf.col(quoted(field.name)), field.dataType.typeName()
     if arrow_schema(StructType([field])) is not None:

@@ -81,7 +81,7 @@ class ReadCounts:
         return _each(staged, by_window, total - sum(by_window))
 
     def _metric(self, rows: "DataFrame", column: str | None) -> "Column":
-        from pyspark.sql import functions as sf
+        from logdriven_dagster.engine.spark import functions as sf
 
         if column is None or not self._several:
             return sf.count(sf.lit(1)).alias(_ROWS)

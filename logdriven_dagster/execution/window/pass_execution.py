@@ -17,9 +17,13 @@ from logdriven_dagster.engine import Engine
 from logdriven_dagster.engine.spark.actions import watched_by
 from logdriven_dagster.errors import (
     AttemptLostError,
+    BadQualityError,
     LogdrivenError,
     RunLogError,
     SparkDiedError,
+    TerminalStepError,
+    TimeoutStepError,
+    TooMuchDataError,
     UnmetNeedError,
 )
 from logdriven_dagster.execution.events import (
@@ -42,6 +46,9 @@ from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Status, St
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog.attempts import steps
+
+VERDICTS = (BadQualityError, TimeoutStepError, TooMuchDataError)
+"""What is said of rows or time, which another engine would find again."""
 
 logger = logging.getLogger(__name__)
 
@@ -75,20 +82,24 @@ class PassExecution:
     def _is_single(self) -> bool:
         return len(self.attempts) == 1
 
-    def execute(self, engine: Callable[[], Engine]) -> list[WindowEvent]:
-        """Run the steps, with the retries of the table; return how each window ended."""
+    def execute(
+        self, engine: Callable[[], Engine], other: Callable[[], Engine] | None = None
+    ) -> list[WindowEvent]:
+        """Run the steps, with the retries of the table; return how each window ended.
+
+        What one engine cannot do is left to the other one, if there is another.
+        """
         try:
             if needs_discovery(self.chain.runs[0]):
                 self.tries.until_done(self._look)
                 if self._has_nothing_to_do():
                     return self._nothing_new()
             try:
-                self._run_in(engine())
-            except SparkDiedError as died:
-                if self.chain.touched or not self._is_single:
+                self._run(engine)
+            except TerminalStepError as error:
+                if other is None or not self._may_begin_anew or isinstance(error, VERDICTS):
                     raise
-                self._begin_anew(died)
-                self._run_in(engine())
+                self._leave_to(other, error)
         except (RunLogError, UnmetNeedError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a step raises is how it failed
@@ -107,6 +118,30 @@ class PassExecution:
             tell_interruption(self.attempts)
             log_interruption(self.attempts, step, application_id, f"interrupted: {why}")
 
+    @property
+    def _may_begin_anew(self) -> bool:
+        """Whether nobody has seen anything of it; several windows run one by one next."""
+        return self._is_single and not self.chain.touched
+
+    def _leave_to(self, other: Callable[[], Engine], error: TerminalStepError) -> None:
+        """Let another engine do the steps from the first on, and tell the log why."""
+        why = str(error).partition("\n")[0]
+        logger.warning("engine_changed: %s: %s", self.attempts[0], why)
+        self.chain.notes = f"{self.application_id} could not do it: {why}"
+        self._begin_anew()
+        self._run(other)
+
+    def _run(self, engine: Callable[[], Engine]) -> None:
+        """Run the chain, by a second Spark if the first one dies on the way."""
+        try:
+            self._run_in(engine())
+        except SparkDiedError as died:
+            if not self._may_begin_anew:
+                raise
+            logger.warning("spark_died: %s: %s", self.attempts[0], died)
+            self._begin_anew()
+            self._run_in(engine())
+
     def _run_in(self, engine: Engine) -> None:
         self.application_id = engine.application_id
         with (
@@ -115,9 +150,8 @@ class PassExecution:
         ):
             self.tries.until_done(self.chain.run)
 
-    def _begin_anew(self, died: SparkDiedError) -> None:
-        """Let another Spark do the steps from the first on: the views of the last one are gone."""
-        logger.warning("spark_died: %s: %s", self.attempts[0], died)
+    def _begin_anew(self) -> None:
+        """Let the next engine do the steps from the first on: the last one's views are gone."""
         self.chain.forget_staged()
         self.chain.fenced = False
         self.tries.begin_anew()

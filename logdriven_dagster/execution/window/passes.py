@@ -3,10 +3,13 @@
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TypeAlias
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.config.derived.processes import processes_of
+from logdriven_dagster.config.models.project import EngineName
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.sql.stretching import stretch_obstacle
 from logdriven_dagster.engine import Engine
@@ -43,6 +46,9 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 
+Engines: TypeAlias = Callable[[EngineName], Engine]
+"""Starts the engine of a name when it is asked for first."""
+
 MOST = 1000
 """The most windows of a pass: each has a row in the transactions of all."""
 
@@ -64,11 +70,16 @@ class Passes:
     """
 
     def __init__(
-        self, project: Project, run_log: RunLog, engine: Callable[[], Engine], owner: Owner
+        self,
+        project: Project,
+        run_log: RunLog,
+        engines: Engines,
+        choice: EngineChoice,
+        owner: Owner,
     ) -> None:
         self._project, self._run_log, self._owner = project, run_log, owner
-        self._engine = engine
-        self._engine_runs = False
+        self._engines, self._choice = engines, choice
+        self._started: set[EngineName] = set()
         self.needs = Needs(project)
         self._lineage = LineageRecorder(project, run_log)
         self._alone: set[tuple[str, str]] = set()
@@ -86,8 +97,9 @@ class Passes:
         orders = [replace(order, window=each.window) for each in self._in_one_pass(orders)]
         assert order.steps
         self.needs.refuse_unmet(order.table)
+        engine = self._engine_of(order)
         if not is_open_ended(order.window):
-            self._start_engine(order)
+            self._start(engine, order)
         began = time.monotonic()
         processes = self.processes_for(order)
         attempts = self._run_log.write(
@@ -96,7 +108,7 @@ class Passes:
         tell_begin(attempts)
         for window in order.passed_over:
             yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
-        for event in self._run_claimed(order, processes, attempts, began):
+        for event in self._run_claimed(order, engine, processes, attempts, began):
             self._note(event)
             yield event
 
@@ -120,23 +132,34 @@ class Passes:
             lambda conn: record_inapplicable(conn, order, windows, self._owner)
         )
 
-    def _start_engine(self, order: Order) -> None:
-        """Start Spark before anything is claimed, but not for what would be refused."""
-        if not (self._engine_runs or order.passed_over):
-            self._run_log.ask(lambda conn: refuse_unready(conn, order))
-        if self._engine_runs:
-            self._engine()
+    def _engine_of(self, order: Order) -> EngineName:
+        """Return the engine of a pass; frames that somebody else has made are Spark's."""
+        if order.made_outside:
+            return self._choice.default
+        return self._choice.of(order.table, order.project)
+
+    def _start(self, engine: EngineName, order: Order) -> None:
+        """Start the engine before anything is claimed, but not for what would be refused."""
+        if engine in self._started:
+            self._engines(engine)
             return
-        with part_span("start Spark", self._owner):
-            self._engine()
-        self._engine_runs = True
+        if not order.passed_over:
+            self._run_log.ask(lambda conn: refuse_unready(conn, order))
+        with part_span(f"start {engine.title()}", self._owner):
+            self._engines(engine)
+        self._started.add(engine)
 
     def _run_claimed(
-        self, order: Order, processes: Processes, attempts: Sequence[Attempt], began: float
+        self,
+        order: Order,
+        engine: EngineName,
+        processes: Processes,
+        attempts: Sequence[Attempt],
+        began: float,
     ) -> Generator[WindowEvent]:
         journal = Journal(self._run_log, processes, attempts, self.announcer(order.table))
         runs = [_window_run(order, attempt) for attempt in attempts]
-        discovery = SourceDiscovery(order.project, self._run_log, self._engine)
+        discovery = SourceDiscovery(order.project, self._run_log, partial(self._engines, engine))
         with (
             window_spans(attempts) as spans,
             HeldLease(self._run_log, ATTEMPTS, attempts, began).kept() as lease,
@@ -147,7 +170,7 @@ class Passes:
                     for behind, attempt in zip(range(len(attempts))[::-1], attempts, strict=True):
                         yield WindowStarted(attempt, behind)
                     with spans.current():
-                        outcomes = execution.execute(self._engine)
+                        outcomes = execution.execute(*self._tried(engine))
                     spans.end(outcomes, execution.application_id)
                     log_ends(outcomes, execution.application_id)
             except UnmetNeedError as unmet:
@@ -158,6 +181,12 @@ class Passes:
         ended = list(self._lineage.recorded(order, outcomes))
         tell_ends(ended)
         yield from ended
+
+    def _tried(self, engine: EngineName) -> list[Callable[[], Engine]]:
+        """Return the engines that may run a pass, the one that is to be tried first."""
+        chosen = engine != self._choice.default
+        names = (engine, self._choice.default) if chosen else (engine,)
+        return [partial(self._engines, name) for name in names]
 
     def announcer(self, table: TableConfig) -> Announcer:
         """Announce by the rules of today, also where an earlier version of a table runs."""

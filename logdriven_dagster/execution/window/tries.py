@@ -22,8 +22,8 @@ class Tries:
     check: Callable[[], None]
     """Raises when waiting is in vain."""
     failed: int = 0
-    deaths: int = 0
-    """How often Spark died on the way; that costs no retry."""
+    changes: int = 0
+    """How often another Spark, or another engine, went on; that costs no retry."""
 
     def until_done(self, work: Callable[[], T]) -> T:
         """Do some work, and retry it after a transient error and a pause."""
@@ -38,14 +38,14 @@ class Tries:
                 pause(self.table.retry_interval.total_seconds(), self._checks)
 
     def begin_anew(self) -> None:
-        """Count a death of Spark, which costs no retry, before another Spark goes on."""
-        self.deaths += 1
+        """Take the last failure from the retries, before another engine goes on."""
+        self.changes += 1
         self.journal.note_errors(self.failed)
 
     def _may_try_again(self, error: Exception) -> bool:
         if len(self.journal.attempts) > 1 or isinstance(error, SparkDiedError):
             return False
-        left = self.table.retries - (self.failed - self.deaths)
+        left = self.table.retries - (self.failed - self.changes)
         return isinstance(error, TransientStepError) and left >= 0
 
     def _checks(self) -> None:

@@ -19,10 +19,11 @@ from pyspark.sql.connect.session import SparkSession
 
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.config.derived.needs import Need
+from logdriven_dagster.config.project import REMOTE_VARIABLE
 from logdriven_dagster.engine.needs import refuse_missing
 from logdriven_dagster.engine.spark.connect import metrics as connect_metrics
 from logdriven_dagster.engine.spark.connect.mode import ConnectMode
-from logdriven_dagster.engine.spark.connecting import REMOTE_VARIABLE, remote_url
+from logdriven_dagster.engine.spark.connecting import remote_url
 from logdriven_dagster.engine.spark.metrics import QueryCounts, query_counts
 from logdriven_dagster.engine.spark.mode import Mark
 from logdriven_dagster.engine.spark.server import lifecycle as connect_server

@@ -70,7 +70,7 @@ def _problem(source: JsonSource, row: "Row") -> str:
 
 def _within(reading: Reading, source: JsonSource, found: "DataFrame", moment: str) -> "DataFrame":
     """Return the records of the window; a line with several is one of every window."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     columns = declared(source)
     assert columns is not None
@@ -83,7 +83,7 @@ def _within(reading: Reading, source: JsonSource, found: "DataFrame", moment: st
 
 def _odd_records(reading: Reading, source: JsonSource, columns: "StructType") -> "DataFrame":
     """The texts of records whose keys are not what they should be, with what is wrong."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     options = {**source.options, "wholetext": source.multiline}
     raw = TextSource(type="text", path=source.path, options=options)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.files import CsvSource
 from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.sources.files.plain_columns import plain_columns
 from logdriven_dagster.engine.sources.files.plain_files import plain_files, refuse_odd_texts
-from logdriven_dagster.engine.sources.files.records import MISFIT, columns_of_ddl
+from logdriven_dagster.engine.sources.files.records import MISFIT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,9 +32,9 @@ _NO_QUOTES = {"quote": "\x01", "escape": "\x02"}
 
 def read_plain_csv(spark: "SparkSession", source: CsvSource, location: str) -> "DataFrame":
     """Return the rows of the files; TerminalStepError for files of another form."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
-    fields = columns_of_ddl(str(source.columns)).fields
+    fields = plain_columns(source.columns).fields
     files = plain_files(location, "csv")
     refuse_odd_texts(files, source.sep.join(field.name for field in fields))
     texts = ", ".join(f"{quoted(field.name)} STRING" for field in fields)

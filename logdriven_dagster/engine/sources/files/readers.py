@@ -12,6 +12,7 @@ from logdriven_dagster.config.models.types.files import (
 )
 from logdriven_dagster.engine.queries.rendering import render_path
 from logdriven_dagster.engine.sources.files.malformed import Suspect
+from logdriven_dagster.engine.sources.files.plain_columns import plain_columns
 from logdriven_dagster.engine.sources.files.plain_csv import read_plain_csv
 from logdriven_dagster.engine.sources.files.plain_files import plain_files
 from logdriven_dagster.engine.sources.files.records import (
@@ -124,7 +125,7 @@ def _unconverted(reading: Reading, source: FileSource) -> "DataFrame":
     """
     reader = reading.spark.read.format(source.type).schema(str(source.columns))
     files = plain_files(known_as(reading, source).path, source.type)
-    refuse_other_columns(files, columns_of_ddl(str(source.columns)))
+    refuse_other_columns(files, plain_columns(source.columns))
     return reader.load([file.as_uri() for file in files])
 
 

@@ -109,7 +109,7 @@ def checked(frame: "DataFrame", source: RecordsSource, *, decodable: bool = Fals
 
     `decodable` says that every byte of the files is known to be text.
     """
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     columns = {
         doubt.name: sf.expr(
@@ -126,7 +126,8 @@ def tolerated(
 ) -> "tuple[DataFrame, Malformed]":
     """The rows with NULL for what cannot be read, or without such rows, and how many there were."""
     from pyspark.sql import Observation
-    from pyspark.sql import functions as sf
+
+    from logdriven_dagster.engine.spark import functions as sf
 
     found, names = doubts(frame, source), [name for name in frame.columns if name != CORRUPT]
     unfit = [f"{quoted(CORRUPT)} IS NOT NULL"] if CORRUPT in frame.columns else []

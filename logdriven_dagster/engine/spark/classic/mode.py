@@ -1,14 +1,15 @@
 """Classic sessions: Spark's JVM belongs to this process. See `mode.SparkMode`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.classic import internals
 from logdriven_dagster.engine.spark.classic.java_values import python_value
 from logdriven_dagster.engine.spark.classic.metrics import query_plan
-from logdriven_dagster.engine.spark.mode import CountedReads, Mark
+from logdriven_dagster.engine.spark.mode import BY_PROCESS, CountedReads, Mark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
@@ -27,6 +28,7 @@ class ClassicMode:
     tells_files = True
     converts_files = True
     takes_lists = True
+    functions = BY_PROCESS
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:  # noqa: ARG002 - as SparkMode has it
         """JDBC drivers take times without a zone to be in the JVM's, whatever the session says."""
@@ -57,6 +59,11 @@ class ClassicMode:
     def release(self, session: "SparkSession") -> None:
         """Drop its views; it goes with its last reference. `stop` would end the application."""
         internals.java_session(session).sessionState().catalog().clearTempTables()
+
+    def thread(self, spark: "SparkSession", work: Callable[[], None]) -> Thread:
+        from pyspark import InheritableThread
+
+        return InheritableThread(target=work, daemon=True, session=spark)
 
     def mark(self, spark: "SparkSession", mark: Mark) -> None:
         context = spark.sparkContext

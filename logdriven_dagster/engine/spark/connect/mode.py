@@ -2,9 +2,10 @@
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, tzinfo
 from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -17,7 +18,7 @@ from logdriven_dagster.engine.spark.connect.metrics import (
     query_plan,
     tells_plans,
 )
-from logdriven_dagster.engine.spark.mode import CountedReads, Mark
+from logdriven_dagster.engine.spark.mode import BY_PROCESS, CountedReads, Mark
 from logdriven_dagster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class ConnectMode:
     tells_files = True
     converts_files = True
     takes_lists = True
+    functions = BY_PROCESS
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:
         """UsageError for a foreign server that would misread the times of the databases."""
@@ -90,6 +92,11 @@ class ConnectMode:
     def release(self, session: "SparkSession") -> None:
         session.stop()
         internals.forget_at_exit(session)
+
+    def thread(self, spark: "SparkSession", work: Callable[[], None]) -> Thread:
+        from pyspark import InheritableThread
+
+        return InheritableThread(target=work, daemon=True, session=spark)
 
     def mark(self, spark: "SparkSession", mark: Mark) -> None:
         """Set the tag alone: each operation has a thread and a pool of its own on the server."""

@@ -25,7 +25,7 @@ class DeltaFiles:
         return self._snapshot.schema
 
     def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":
-        from pyspark.sql import functions as sf
+        from logdriven_dagster.engine.spark import functions as sf
 
         frame = read_files(spark, "parquet", sizes(self.named(files)), self.schema)
         return frame.withColumn(FILE, sf.col("_metadata.file_path"))

@@ -24,7 +24,7 @@ def storable(frame: "DataFrame", form: str) -> "DataFrame":
 
     TerminalStepError for a column none of whose values they can hold.
     """
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     changes = {}
     for field in frame.schema.fields:

@@ -29,7 +29,7 @@ def without(
     data: Folder,
 ) -> "tuple[list[DataFile], tuple[str, ...]]":
     """Return the files with rows that meet the condition, and new files with their other rows."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     label, found = staged.run.label, rows_of(spark, table, tasks, with_files=True)
     with_hits = found.where(condition).select(FILE).distinct()

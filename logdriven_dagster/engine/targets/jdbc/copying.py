@@ -33,7 +33,7 @@ def has_copy(url: "URL") -> bool:
 
 def copyable(frame: "DataFrame") -> "DataFrame":
     """The frame, in the form whose files `copy_in` takes."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     changes = {
         name: sf.expr(_FORMS[kind].format(v=quoted(name)))

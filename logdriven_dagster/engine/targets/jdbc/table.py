@@ -371,7 +371,7 @@ class JdbcTable:
 
 def _with_start_texts(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
     """Give the technical column, if the frame has it, the text of each row's window."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     if WINDOW_START not in frame.columns:
         return frame

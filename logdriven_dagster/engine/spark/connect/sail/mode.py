@@ -1,7 +1,8 @@
 """Sessions of Sail: those of Spark Connect, but for what its server does not have."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -53,6 +54,7 @@ class SailMode(ConnectMode):
     tells_files = False
     converts_files = False
     takes_lists = False
+    functions = "pyspark.sql.connect.functions"
 
     def adopt(self, spark: "SparkSession", project: Project) -> None:
         """Accept the session: what is wrong with a project was found when it was loaded."""
@@ -69,6 +71,11 @@ class SailMode(ConnectMode):
     ) -> "SparkSession | None":
         """None: Sail compiles no code."""
         return None
+
+    def thread(self, spark: "SparkSession", work: Callable[[], None]) -> Thread:
+        """Return one of its own: PySpark's would ask the JVM of the process, if there is one."""
+        _ = spark
+        return Thread(target=work, daemon=True)
 
     def application_id(self, spark: "SparkSession") -> str:
         """Return engine, version and process: Sail has no names for applications."""

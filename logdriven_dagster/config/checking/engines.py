@@ -1,0 +1,97 @@
+"""Which engine runs each table: what `spark.engine` names, or with `auto` what is proven."""
+
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.config.models.project import EngineName
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.project import PROJECT_FILE, REMOTE_VARIABLE, Project
+from logdriven_dagster.config.sql.proven import VERSION
+from logdriven_dagster.config.yaml.documents import Document
+from logdriven_dagster.errors import ConfigError
+
+if TYPE_CHECKING:
+    from logdriven_dagster.config.sql.proven_queries import Columns
+
+
+class EngineChoice:
+    """Which engine runs the windows of a project's tables, each judged when it is asked for."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._known: dict[str, Columns] = {}
+        self._reasons: dict[str, str | None] = {}
+        self._of_all: list[str] | None = None
+
+    @property
+    def default(self) -> EngineName:
+        """What reads for people and their programs, which no list is held to."""
+        return "sail" if self._project.config.spark.engine == "sail" else "spark"
+
+    def of(self, table: TableConfig, project: Project) -> EngineName:
+        """Return the engine of a table as it runs in a project: maybe an earlier version of it."""
+        if self._project.config.spark.engine != "auto":
+            return self.default
+        same = table == self._project.tables.get(table.table)
+        choice = self if same else EngineChoice(project.with_tables({table.table: table}))
+        return "sail" if choice.why_spark(table.table) is None else "spark"
+
+    def why_spark(self, name: str) -> str | None:
+        """Return the first reason why `auto` does not take Sail for a table; None if it does."""
+        if (reason := self._of_project()) is not None:
+            return reason
+        if name not in self._reasons:
+            # Upstreams first: the columns of a table follow from those that it reads.
+            for each in self._with_upstreams(name):
+                if each not in self._reasons:
+                    self._reasons[each] = self._judged(each)
+        return self._reasons[name]
+
+    def _of_project(self) -> str | None:
+        """Return what keeps all tables from Sail."""
+        if self._of_all is None:
+            from logdriven_dagster.config.checking.proven import unproven_project  # loads sqlglot
+
+            main = Document(self._project.root / PROJECT_FILE, {}, {})
+            found = unproven_project(main, self._project.config)
+            self._of_all = [*_lacking(self._project), *map(_reason, found)][:1]
+        return next(iter(self._of_all), None)
+
+    def _judged(self, name: str) -> str | None:
+        from logdriven_dagster.config.checking.proven import unproven_table  # loads sqlglot
+
+        project, table = self._project, self._project.tables[name]
+        if name not in project.files:
+            return "it is written by code outside of the project"
+        document = Document(project.files[name], {}, {})
+        queries = {step.step: project.step_sql(table, step) for step in table.steps}
+        found = unproven_table(table, document, queries, self._known)
+        return next(map(_reason, found), None)
+
+    def _with_upstreams(self, name: str) -> list[str]:
+        """Return a table and all that it reads, directly or by others, in running order."""
+        tables, needed, waiting = self._project.tables, {name}, [name]
+        while waiting:
+            read = {d.table for d in tables[waiting.pop()].managed_dependencies}
+            new = (read & tables.keys()) - needed
+            needed |= new
+            waiting += new
+        return [each for each in tables if each in needed]
+
+
+def _lacking(project: Project) -> Iterator[str]:
+    """What of this process's environment keeps it from Sail."""
+    if project.spark_remote != "classic":
+        yield f"{REMOTE_VARIABLE} names a server of Spark"
+    try:
+        found = version("pysail")
+    except PackageNotFoundError:
+        yield "the package pysail is not installed"
+        return
+    if found != VERSION:
+        yield f"pysail {found} is installed, and what runs on Sail is proven of {VERSION}"
+
+
+def _reason(error: ConfigError) -> str:
+    return f"{error.field}: {error.problem}"
