@@ -77,7 +77,7 @@ def validate(
             raise
         print_json({"valid": False, "errors": [_mistake_json(error) for error in invalid.errors]})
         raise typer.Exit(2) from None
-    missing = _missing_here(loaded)
+    missing, engines = _missing_here(loaded), _engines(loaded)
     places = _reached(loaded) if connect else {}
     if as_json:
         unseen_fields = (
@@ -85,7 +85,14 @@ def validate(
         )
         reached = {"places": places} if connect else {}
         print_json(
-            {"valid": True, "errors": [], "missing_here": missing, **reached, **unseen_fields}
+            {
+                "valid": True,
+                "errors": [],
+                "missing_here": missing,
+                **({"why_spark": engines} if engines else {}),
+                **reached,
+                **unseen_fields,
+            }
         )
         raise typer.Exit(2 if any(places.values()) else 0)
     for error in unseen:
@@ -97,6 +104,10 @@ def validate(
         _counted(len(loaded.jobs), "job"),
     ]
     print_line(f"Project {loaded.name} is valid: {', '.join(counted)}.")
+    if on_sail := [name for name, reason in engines.items() if reason is None]:
+        print_line(f"On Sail: {', '.join(on_sail)}.")
+    if on_spark := [f"{name} ({why})" for name, why in engines.items() if why is not None]:
+        print_line(f"On Spark: {'; '.join(on_spark)}.")
     for item in missing:
         print_line(
             f"Not on this machine: {item['need']}: {item['problem']}; needed by {item['by']}"
@@ -124,6 +135,16 @@ def _missing_here(project: "Project") -> list[dict[str, str]]:
         except UnmetNeedError as unmet:
             found.append({"need": unmet.need, "problem": unmet.problem, "by": ", ".join(names)})
     return found
+
+
+def _engines(project: "Project") -> dict[str, str | None]:
+    """Table → why it does not run on Sail, None if it does, where that is chosen for each."""
+    if project.config.spark.engine != "auto":
+        return {}
+    from logdriven_dagster.config.checking.engines import EngineChoice
+
+    choice = EngineChoice(project)
+    return {name: choice.why_spark(name) for name in project.tables}
 
 
 def _reached(project: "Project") -> dict[str, str | None]:

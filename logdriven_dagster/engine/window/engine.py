@@ -20,6 +20,7 @@ from logdriven_dagster.engine.sources.known_sources import KnownSources
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.sources.source_rows import Looks, Recall, count_rows
 from logdriven_dagster.engine.spark.actions import run_action
+from logdriven_dagster.engine.spark.functions import functions_for
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.session import fresh_session, quieten
 from logdriven_dagster.engine.storage.file_lists import listing_files
@@ -93,8 +94,9 @@ class Engine:
         session: "SparkSession | None" = None,
     ) -> "DataFrame":
         """Read the published rows of a configured table: all, or of the windows within `window`."""
-        with step_errors():
-            context = self._context(session or self._spark, self._project)
+        spark = session or self._spark
+        with step_errors(), functions_for(spark):
+            context = self._context(spark, self._project)
             return self._read(context, table, None if window is None else (window,))
 
     def look(
