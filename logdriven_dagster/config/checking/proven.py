@@ -5,7 +5,7 @@ Everything that is not on a list here, or in `config.sql.proven`, is refused bef
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from logdriven_dagster.config.checking.project import ValidConfigs
@@ -13,7 +13,7 @@ from logdriven_dagster.config.derived.running_order import running_order
 from logdriven_dagster.config.locations import is_remote
 from logdriven_dagster.config.models.jobs import JobConfig, MaintenanceJob
 from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.files import CsvSource
 from logdriven_dagster.config.models.types.sources import Source
@@ -141,6 +141,8 @@ class _Table:
     queries: Mapping[str, str | None]
     known: dict[str, Columns]
     """Table → its columns; this one's are added."""
+    made: dict[str, Columns] = field(default_factory=dict)
+    """Step → the columns that it writes."""
 
     def unproven(self) -> Iterator[ConfigError]:
         table, document = self.table, self.document
@@ -151,14 +153,23 @@ class _Table:
             yield _unproven(document, ("batch_size",), "several windows in one pass")
         if table.missing_columns != "refuse":
             yield _unproven(document, ("missing_columns",), "missing_columns: allow")
-        if table.checks:
-            yield _unproven(document, ("checks",), "a check's query")
         for n, step in enumerate(table.steps):
             place = ("steps", n)
             found = list(_unproven_fields(step, document, place))
             yield from found
             if not found:
                 yield from self._of_rows(step, place)
+        for n, check in enumerate(table.checks):
+            yield from self._of_check(check, ("checks", n, "sql"))
+
+    def _of_check(self, check: CheckConfig, place: Location) -> Iterator[ConfigError]:
+        """Yield what of a check's query over the steps' rows, and tables, is not proven."""
+        try:
+            safe_query(with_moments(check.sql), {**self.known, **self.made})
+        except UnprovenError as error:
+            yield _unproven(self.document, place, str(error))
+        except UnreadableSqlError as error:
+            yield self.document.error(place, f"cannot read this query: {error}")
 
     def _of_rows(self, step: StepConfig, place: Location) -> Iterator[ConfigError]:
         """Yield what of the types of a step and of its query is not proven."""
@@ -176,7 +187,7 @@ class _Table:
             where = (*place, "target", "window_column")
             assert step.target is not None
             _refuse_window_column(step.target.window_column, columns, "target")
-            self.known[self.table.table] = columns
+            self.known[self.table.table] = self.made[step.step] = columns
         except UnprovenError as error:
             yield _unproven(self.document, where, str(error))
         except UnreadableSqlError as error:

@@ -46,10 +46,11 @@ class SailReads:
         """Return the count of each source; None if nobody knows how many rows were written."""
         _ = frame
         refuse_gone(self._files)
-        if self._query is None or self._is_projection(*self._query):
+        query, self._query = self._query, None  # the next step may have none
+        if query is None or self._is_projection(*query):
             known = [rows for rows in written if rows is not None]
             return [{"rows": sum(known)}] if len(known) == len(written) else None
-        sql, frames = self._query
+        sql, frames = query
         counted = [name for name, read in frames.items() if id(read) in self._seen]
         uses = table_uses(sql, counted, lambda name: frames[name].columns)
         return [{"rows": self._count(frames[use.table], use.alias, use.condition)} for use in uses]
