@@ -17,8 +17,8 @@ from benchmarks.tasks import Task
 
 _ENGINE = "logdriven_dagster.engine"
 PARTS = {
-    "write": f"{_ENGINE}.spark.metrics:Action.run",
-    "source": f"{_ENGINE}.spark.metrics:query_counts",
+    "write": f"{_ENGINE}.spark.actions:Action.run",
+    "source": f"{_ENGINE}.spark.actions:query_counts",
     "target": f"{_ENGINE}.targets.staged_files:_files_in",
 }
 """What → the function whose time it is."""
@@ -31,8 +31,8 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
         watch.time(name, place)
     from logdriven_dagster.config import load_project
     from logdriven_dagster.engine import Engine, spark_session
-    from logdriven_dagster.engine.spark import metrics
-    from logdriven_dagster.engine.spark.metrics import QueryCounts
+    from logdriven_dagster.engine.spark import actions
+    from logdriven_dagster.engine.spark.actions import QueryCounts
     from logdriven_dagster.model.runs import WindowRun
 
     task = Task("map", source, folder, 0, days)
@@ -40,13 +40,13 @@ def main(source: Path, folder: Path, days: int, rounds: int) -> dict[str, Any]:
     project = load_project(folder)
     engine = Engine(project, spark_session(project))
     table = project.table("bench.orders")
-    counting = metrics.query_counts
+    counting = actions.query_counts
     shares: dict[str, list[float]] = {"source": [], "target": []}
     wholes: dict[str, list[float]] = {"with": [], "without": []}
     for number in range((rounds + 1) * days):
         window = table.grid.window(number % days)
         for way in sorted(wholes, reverse=bool(number % 2)):
-            metrics.query_counts = counting if way == "with" else lambda *_: QueryCounts(None, None)
+            actions.query_counts = counting if way == "with" else lambda *_: QueryCounts(None, None)
             run = WindowRun(number * 2 + (way == "with") + 1, table.table, window, 1, {}, {})
             watch.taken()
             with engine.window([run]) as session:

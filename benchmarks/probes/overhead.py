@@ -36,8 +36,8 @@ PARTS = {
     "names of the source's files": (f"{_ENGINE}.sources.files.readers:FilesReader.file_names",),
     "view and analysis of the query": (f"{_ENGINE}.queries.views:Views.query",),
     "one file or several": (f"{_ENGINE}.window.session:in_few_files",),
-    "Spark's write": (f"{_ENGINE}.spark.metrics:Action.run",),
-    "source and target counts from Spark's metrics": (f"{_ENGINE}.spark.metrics:query_counts",),
+    "Spark's write": (f"{_ENGINE}.spark.actions:Action.run",),
+    "source and target counts from Spark's metrics": (f"{_ENGINE}.spark.actions:query_counts",),
     "footers": (f"{_ENGINE}.targets.staged_files:_files_in",),
     "staged rows as a view": (
         f"{_ENGINE}.targets.files.table:WindowFiles.staged_frame",

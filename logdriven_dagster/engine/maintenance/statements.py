@@ -19,8 +19,7 @@ from logdriven_dagster.engine.databases.scripts import SHOWN, row_text, run_scri
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.data_values import Value
 from logdriven_dagster.engine.queries.rendering import PARAMETER, substitute
-from logdriven_dagster.engine.spark.actions import Action
-from logdriven_dagster.engine.spark.metrics import query_counts
+from logdriven_dagster.engine.spark.actions import Action, query_counts
 from logdriven_dagster.engine.spark.session import fresh_session
 from logdriven_dagster.engine.window.engine import Engine
 from logdriven_dagster.model.upkeep import Upkept

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX, bins_of, counts_of_bins
-from logdriven_dagster.engine.spark.actions import run_action
-from logdriven_dagster.engine.spark.metrics import QueryCounts, counted
+from logdriven_dagster.engine.spark.actions import QueryCounts, counted, run_action
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.spark_files import read_files

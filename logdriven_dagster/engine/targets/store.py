@@ -15,7 +15,7 @@ from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.sources.known_sources import KnownSources
 from logdriven_dagster.engine.sources.source_rows import Looks
-from logdriven_dagster.engine.spark.metrics import QueryCounts
+from logdriven_dagster.engine.spark.actions import QueryCounts
 from logdriven_dagster.engine.spark.settings import FEW_ROWS
 from logdriven_dagster.model.quality import QualityReport
 from logdriven_dagster.model.runs import Published, WindowRun

@@ -21,10 +21,10 @@ from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.config.derived.needs import Need
 from logdriven_dagster.config.project import REMOTE_VARIABLE
 from logdriven_dagster.engine.needs import refuse_missing
+from logdriven_dagster.engine.spark.actions import QueryCounts, query_counts
 from logdriven_dagster.engine.spark.connect import metrics as connect_metrics
 from logdriven_dagster.engine.spark.connect.mode import ConnectMode
 from logdriven_dagster.engine.spark.connecting import remote_url
-from logdriven_dagster.engine.spark.metrics import QueryCounts, query_counts
 from logdriven_dagster.engine.spark.mode import Mark
 from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 from logdriven_dagster.engine.spark.server import state as server_state

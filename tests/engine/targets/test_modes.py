@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.engine.spark.metrics import QueryCounts, counted
+from logdriven_dagster.engine.spark.actions import QueryCounts, counted
 from logdriven_dagster.engine.targets import staged_files
 from logdriven_dagster.engine.targets.iceberg import catalog as iceberg_catalog
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
