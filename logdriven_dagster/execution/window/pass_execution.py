@@ -47,7 +47,7 @@ from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog.attempts import steps
 
-VERDICTS = (BadQualityError, TimeoutStepError, TooMuchDataError)
+_VERDICTS = (BadQualityError, TimeoutStepError, TooMuchDataError)
 """What is said of rows or time, which another engine would find again."""
 
 logger = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class PassExecution:
             try:
                 self._run(engine)
             except TerminalStepError as error:
-                if other is None or not self._may_begin_anew or isinstance(error, VERDICTS):
+                if other is None or not self._may_begin_anew or isinstance(error, _VERDICTS):
                     raise
                 self._leave_to(other, error)
         except (RunLogError, UnmetNeedError):
