@@ -32,7 +32,10 @@ def test_what_is_proven_is_loaded(shop):
 OF_TABLES = {
     ("steps:", "batch_size: 5\n    steps:"): "batch_size: several windows in one pass",
     ("steps:", "missing_columns: allow\n    steps:"): "missing_columns: missing_columns: allow",
-    ("steps:", "checks: [{check: c, sql: SELECT 1 AS one}]\n    steps:"): "checks: a check's query",
+    (
+        "steps:",
+        "checks: [{check: c, sql: SELECT 1 AS one}]\n    steps:",
+    ): "checks[0].sql: SELECT without FROM",
     ("type: parquet", "type: orc"): "steps[0].source.type: a source of type orc",
     (
         "path: orders",
