@@ -66,6 +66,7 @@ _CATCHING_UP = (
     "logdriven-parallel",
     "logdriven-sail",
 )
+_ON_SAIL = ("logdriven-sail", "logdriven-sail-batched")
 _ALIKE = tuple(f"{name}-alike" for name in (*_PLAIN, *_OTHERS))
 _KNOWING = tuple(
     name for name in (*_CATCHING_UP, *_ICEBERG) if name not in (*_PLAIN, *_PLAIN_ICEBERG)
@@ -78,6 +79,8 @@ COURSES = (
         (
             Stage("A", _zero, _days, (*_CATCHING_UP, *_ALIKE, *_ICEBERG)),
             Stage("D", _days, _one_more, (*_CATCHING_UP, *_ICEBERG)),
+            Stage("A", _zero, _days, (*_CATCHING_UP, "logdriven-sail-batched", *_ALIKE)),
+            Stage("D", _days, _one_more, _CATCHING_UP),
             Stage("E", _one_more, _one_more, _KNOWING),
         ),
     ),
@@ -86,6 +89,7 @@ COURSES = (
         lambda scale: scale.year,
         "map",
         (Stage("C", _zero, _days, (*_PLAIN, *_OTHERS, *_OURS, "logdriven-sail", *_ICEBERG)),),
+        (Stage("C", _zero, _days, (*_PLAIN, *_OTHERS, *_OURS, *_ON_SAIL)),),
     ),
     Course(
         lambda scale: scale.small,

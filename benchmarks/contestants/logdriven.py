@@ -210,6 +210,9 @@ CONTESTANTS = {
     "logdriven-batched": _contestant("`logdriven run`, batch_size all", _BATCHED),
     "logdriven-warm": _contestant("`logdriven run`, warm Spark Connect server", _WARM),
     "logdriven-sail": _contestant("`logdriven run` on Sail", _SAIL),
+    "logdriven-sail-batched": _contestant(
+        "`logdriven run` on Sail, batch_size all", replace(_SAIL, table=_BATCHED.table)
+    ),
     "logdriven-sail-iceberg": _contestant(
         "`logdriven run` on Sail, Iceberg", replace(_SAIL, target="iceberg")
     ),

@@ -149,8 +149,6 @@ class _Table:
         if table.incremental_type != "time_window":
             what = f"incremental_type: {table.incremental_type}"
             yield _unproven(document, ("incremental_type",), what)
-        if table.batch_size != 1:
-            yield _unproven(document, ("batch_size",), "several windows in one pass")
         if table.missing_columns != "refuse":
             yield _unproven(document, ("missing_columns",), "missing_columns: allow")
         for n, step in enumerate(table.steps):

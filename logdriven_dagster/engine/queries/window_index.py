@@ -105,9 +105,16 @@ def bins_by_window(
     """An aggregate from which `counts_of_bins` tells the rows of each window, of those `where`."""
     from logdriven_dagster.engine.spark import functions as sf
 
-    value = sf.col(f"`{column}`")
-    index = window_index(value, frame.select(value).dtypes[0][1], windows)
+    index = index_by(frame, column, windows)
     return bins_of(index if where is None else sf.when(where, index), len(windows))
+
+
+def index_by(frame: "DataFrame", column: str, windows: Sequence[TimeWindow]) -> "Column":
+    """Return the number of the window that each row belongs to, by a column of the frame."""
+    from pyspark.sql import functions as sf
+
+    value = sf.col(f"`{column}`")
+    return window_index(value, frame.select(value).dtypes[0][1], windows)
 
 
 def bins_of(index: "Column", number: int) -> "Column":

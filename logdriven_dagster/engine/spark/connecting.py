@@ -166,14 +166,14 @@ def connect_to_sail(project: Project) -> "SparkSession":
     UsageError if none comes up or answers, or a package is missing.
     """
     from logdriven_dagster.engine.spark.connect.mode import require_packages
+    from logdriven_dagster.engine.spark.connect.sail.server import server_of
 
-    require_packages()
+    # PySpark's client takes as long to import as the server takes to start.
+    server = server_of(project, meanwhile=require_packages)
     from pyspark.sql.connect.session import SparkSession
 
     from logdriven_dagster.engine.spark.connect.sail.mode import SailChannel, impatient
-    from logdriven_dagster.engine.spark.connect.sail.server import server_of
 
-    server = server_of(project)
     made: Any = _of_sail.get(server.name)
     if made is not None and not made.is_stopped:
         return made  # type: ignore[no-any-return]

@@ -22,6 +22,9 @@ BY_PROCESS = "pyspark.sql.functions"
 
 _CONNECT = "pyspark.sql.connect."
 
+ROWS, WINDOWS = "rows", "windows"
+"""Under what `CountedReads.found` tells rows: of all windows together, or of each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -43,8 +46,17 @@ class Mark:
 class CountedReads(Protocol):
     """What counts the rows that queries read, where no plan of them tells it."""
 
-    def see(self, frame: "DataFrame", metric: "Callable[[DataFrame], Column]") -> "DataFrame":
-        """Return the frame, counted by whatever query reads it; `metric` says what to count."""
+    def see(
+        self,
+        frame: "DataFrame",
+        metric: "Callable[[DataFrame], Column]",
+        index: "Callable[[DataFrame], Column] | None",
+    ) -> "DataFrame":
+        """Return the frame, counted by whatever query reads it.
+
+        `metric` is an aggregate that says what to count, for engines that compute it on the way;
+        `index` tells the window of each row in a pass of several, None: all windows share them.
+        """
         ...
 
     def narrowed(
@@ -58,7 +70,8 @@ class CountedReads(Protocol):
     ) -> list[Mapping[str, Any]] | None:
         """What was counted of each source of a frame that has been written; None if not of all.
 
-        `written` are the rows of each window.
+        `written` are the rows of each window. It is what the metric has found, or under ROWS a
+        number for all windows, or under WINDOWS one for each of them.
         """
         ...
 
@@ -68,8 +81,8 @@ class SparkMode(Protocol):
 
     lists_files: bool
     """Whether a frame over files lists them when it is made, and not when it is asked something."""
-    divides_files: bool
-    """Whether rows are written into a folder for each value of a column."""
+    divides_by_texts: bool
+    """Whether rows are written into a folder for each text of a column, and not only number."""
     tells_files: bool
     """Whether a row of a file tells which one it is of."""
     converts_files: bool

@@ -80,9 +80,10 @@ def stage_files(
             "path has odd characters; use letters and digits, or spark.engine: spark"
         )
     by = [name for name in (JOB, PARTITION) if name in divided.columns]
-    if by and not mode_of(frame.sparkSession).divides_files:
+    if PARTITION in by and not mode_of(frame.sparkSession).divides_by_texts:
+        folder.remove()
         raise TerminalStepError(
-            f"{runs[0].table}: rows that are divided among folders are not proven on Sail; "
+            f"{runs[0].table}: rows of a table with partitions of its own are not proven on Sail; "
             "use spark.engine: spark"
         )
     writer = writer.partitionBy(*by) if by else writer
@@ -144,11 +145,16 @@ def _rows_told(
 
 
 def _by_job(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
-    """Put the job of each row's window, by which Spark divides the rows, in its number's place."""
+    """Put the job of each row's window, by which Spark divides the rows, in its number's place.
+
+    A row without one stops the query: Sail would write it beside those of any job.
+    """
     from logdriven_dagster.engine.spark import functions as sf
 
     jobs = sf.lit([run.job_id for run in runs])
-    return frame.withColumn(JOB, sf.element_at(jobs, sf.col(WINDOW_INDEX) + 1)).drop(WINDOW_INDEX)
+    job = sf.element_at(jobs, sf.col(WINDOW_INDEX) + 1)
+    problem = sf.raise_error(sf.lit("a row belongs to none of the windows")).cast("bigint")
+    return frame.withColumn(JOB, sf.coalesce(job.cast("bigint"), problem)).drop(WINDOW_INDEX)
 
 
 def _files_in(folder: Folder, form: str, rows: int | None) -> tuple[list[str], int | None]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.tables import TableConfig
@@ -12,15 +13,15 @@ from logdriven_dagster.engine.queries.window_index import (
     bins_by_window,
     count_by_window,
     counts_of_bins,
+    index_by,
 )
+from logdriven_dagster.engine.spark.mode import ROWS, WINDOWS
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-_ROWS = "rows"
 
 
 class ReadCounts:
@@ -45,7 +46,10 @@ class ReadCounts:
     def seen(self, column: str | None, frame: "DataFrame") -> "DataFrame":
         """Count on the way what a query reads window by window; `column` tells the windows."""
         if self._counter is not None:
-            return self._counter.see(frame, lambda rows: self._metric(rows, column))
+            index = None
+            if column is not None and self._several:
+                index = partial(index_by, column=column, windows=self._windows)
+            return self._counter.see(frame, lambda rows: self._metric(rows, column), index)
         if column is None or self._counting != "reads":
             return frame
         frame, counts = count_by_window(frame, column, self._windows)
@@ -84,7 +88,7 @@ class ReadCounts:
         from logdriven_dagster.engine.spark import functions as sf
 
         if column is None or not self._several:
-            return sf.count(sf.lit(1)).alias(_ROWS)
+            return sf.count(sf.lit(1)).alias(ROWS)
         return bins_by_window(rows, column, self._windows).alias(BINS)
 
     def _by_observation(
@@ -92,9 +96,10 @@ class ReadCounts:
     ) -> tuple[StagedRows, ...]:
         if self._several and self._counting == "unknown":
             return staged
-        bins = [counts_of_bins(each[BINS], len(staged)) for each in found if BINS in each]
-        by_window = [sum(each) for each in zip(*bins, strict=True)] or [0] * len(staged)
-        return _each(staged, by_window, sum(each.get(_ROWS, 0) for each in found))
+        divided = [counts_of_bins(each[BINS], len(staged)) for each in found if BINS in each]
+        divided += [each[WINDOWS] for each in found if WINDOWS in each]
+        by_window = [sum(each) for each in zip(*divided, strict=True)] or [0] * len(staged)
+        return _each(staged, by_window, sum(each.get(ROWS, 0) for each in found))
 
 
 def _each(

@@ -30,7 +30,6 @@ def test_what_is_proven_is_loaded(shop):
 
 
 OF_TABLES = {
-    ("steps:", "batch_size: 5\n    steps:"): "batch_size: several windows in one pass",
     ("steps:", "missing_columns: allow\n    steps:"): "missing_columns: missing_columns: allow",
     (
         "steps:",

@@ -24,7 +24,7 @@ class ClassicMode:
     """The mode of a classic session, which is reached through Py4J."""
 
     lists_files = True
-    divides_files = True
+    divides_by_texts = True
     tells_files = True
     converts_files = True
     takes_lists = True

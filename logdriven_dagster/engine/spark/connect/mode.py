@@ -41,7 +41,7 @@ class ConnectMode:
     """The mode of a Spark Connect session, which is reached through PySpark's Connect client."""
 
     lists_files = False
-    divides_files = True
+    divides_by_texts = True
     tells_files = True
     converts_files = True
     takes_lists = True

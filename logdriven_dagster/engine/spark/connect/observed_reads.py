@@ -33,8 +33,14 @@ class ObservedReads:
         """Identity of a counted frame → the frame itself, so that it stays; what it counts; how."""
         self._observations: dict[str, Observation] = {}
 
-    def see(self, frame: "DataFrame", metric: Metric) -> "DataFrame":
+    def see(
+        self,
+        frame: "DataFrame",
+        metric: Metric,
+        index: "Callable[[DataFrame], Column] | None",
+    ) -> "DataFrame":
         """Return the frame, counted by whatever query reads it."""
+        _ = index
         observed = self._observed(frame, metric)
         self._bare[id(observed)] = observed, frame, metric
         return observed

@@ -38,19 +38,24 @@ def is_sail(spark: "SparkSession") -> bool:
 
 
 def impatient(session: "SparkSession") -> "SparkSession":
-    """Let the client give up a server of this machine soon, and return the session."""
+    """Let the client give up a server of this machine soon, and return the session.
+
+    Nobody attaches to a query again whose connection to this machine broke; so none is kept for it,
+    which would have to be released by a request for each.
+    """
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     client: Any = session.client
     policy = DefaultPolicy(max_retries=_TRIES, max_backoff=_LONGEST_PAUSE_MILLISECONDS)
     client.set_retry_policies([policy])
+    client.disable_reattachable_execute()
     return session
 
 
 class SailMode(ConnectMode):
     """The mode of a session of Sail. What is not proven there is refused before it is asked."""
 
-    divides_files = False
+    divides_by_texts = False
     tells_files = False
     converts_files = False
     takes_lists = False

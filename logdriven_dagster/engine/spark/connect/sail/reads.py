@@ -6,14 +6,18 @@ tables deliver behind their own conditions, in queries that read no more columns
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from logdriven_dagster.config.sql.own_filters import table_uses
+from logdriven_dagster.config.sql.own_filters import TableUse, table_uses
 from logdriven_dagster.engine.spark.connect.sail.found_files import files_found, refuse_gone
 from logdriven_dagster.engine.spark.connect.sail.queries import columns_of, proven, sail_query
+from logdriven_dagster.engine.spark.mode import ROWS, WINDOWS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+Index: TypeAlias = "Callable[[DataFrame], Column]"
+"""What tells the number of the window that each row of a frame belongs to."""
 
 
 class SailReads:
@@ -21,14 +25,20 @@ class SailReads:
 
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
-        self._seen: dict[int, DataFrame] = {}
+        self._seen: dict[int, tuple[DataFrame, Index | None]] = {}
+        """Identity of a counted frame → the frame itself, so that it stays, and its windows."""
         self._files: set[Path] = set()
         self._query: tuple[str, Mapping[str, DataFrame]] | None = None
 
-    def see(self, frame: "DataFrame", metric: "Callable[[DataFrame], Column]") -> "DataFrame":
+    def see(
+        self,
+        frame: "DataFrame",
+        metric: "Callable[[DataFrame], Column]",
+        index: "Index | None",
+    ) -> "DataFrame":
         """Return the frame, whose rows count."""
         _ = metric
-        self._seen[id(frame)] = frame
+        self._seen[id(frame)] = frame, index
         self._files |= files_found(frame)
         return frame
 
@@ -49,18 +59,30 @@ class SailReads:
         query, self._query = self._query, None  # the next step may have none
         if query is None or self._is_projection(*query):
             known = [rows for rows in written if rows is not None]
-            return [{"rows": sum(known)}] if len(known) == len(written) else None
+            return [{WINDOWS: known}] if len(known) == len(written) else None
         sql, frames = query
         counted = [name for name, read in frames.items() if id(read) in self._seen]
         uses = table_uses(sql, counted, lambda name: frames[name].columns)
-        return [{"rows": self._count(frames[use.table], use.alias, use.condition)} for use in uses]
+        return [self._count(use, frames[use.table], len(written)) for use in uses]
 
     def _is_projection(self, sql: str, frames: "Mapping[str, DataFrame]") -> bool:
         return proven(
             sql, {name: columns_of(frame) for name, frame in frames.items()}
         ).is_projection
 
-    def _count(self, frame: "DataFrame", alias: str, condition: str) -> int:
-        sql = f"SELECT count(*) AS n FROM counted AS `{alias}` WHERE {condition or 'true'}"  # noqa: S608 - the user's SQL
-        row = sail_query(self._spark, sql, {"counted": frame}).first()
-        return 0 if row is None else int(row["n"])
+    def _count(self, use: TableUse, frame: "DataFrame", number: int) -> Mapping[str, Any]:
+        """Count the rows that one use of a table delivers, of each of so many windows."""
+        from pyspark.sql import functions as sf
+
+        behind = f"FROM counted AS `{use.alias}` WHERE {use.condition or 'true'}"
+        _, index = self._seen[id(frame)]
+        if index is None:
+            sql = f"SELECT count(*) AS n {behind}"
+            row = sail_query(self._spark, sql, {"counted": frame}).first()
+            return {ROWS: 0 if row is None else int(row["n"])}
+        delivered = sail_query(self._spark, f"SELECT * {behind}", {"counted": frame})
+        rows = (
+            delivered.groupBy(index(delivered).alias("window")).agg(sf.count(sf.lit(1))).collect()
+        )
+        found = {int(window): int(count) for window, count in rows}
+        return {WINDOWS: [found.get(window, 0) for window in range(number)]}

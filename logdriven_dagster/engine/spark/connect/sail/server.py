@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -58,16 +59,16 @@ class SailServer:
 _running: list[SailServer] = []
 
 
-def server_of(project: Project) -> SailServer:
+def server_of(project: Project, meanwhile: Callable[[], None] = lambda: None) -> SailServer:
     """Return this process's server, started if there is none or it has died.
 
-    UsageError if `pysail` is missing, or no server comes up.
+    While one starts, `meanwhile` is called. UsageError: `pysail` is missing, or no server comes up.
     """
     with _starting:
         if _running and not _running[0].lives:
             _running.clear()
         if not _running:
-            _running.append(_started(project))
+            _running.append(_started(project, meanwhile))
         return _running[0]
 
 
@@ -88,7 +89,7 @@ def _end(server: SailServer) -> None:
     process.stdout.close()
 
 
-def _started(project: Project) -> SailServer:
+def _started(project: Project, meanwhile: Callable[[], None]) -> SailServer:
     package = find_spec("pysail")
     if package is None or package.origin is None:
         raise UsageError(
@@ -107,6 +108,7 @@ def _started(project: Project) -> SailServer:
             start_new_session=True,
         )
         try:
+            meanwhile()
             version, port = _address(process, log)
         except BaseException:
             with suppress(OSError):
