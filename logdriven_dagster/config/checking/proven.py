@@ -4,7 +4,7 @@ Everything that is not on a list here, or in `config.sql.proven`, is refused bef
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,9 +17,9 @@ from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.files import CsvSource
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.config.models.types.targets import TableTarget, Target
 from logdriven_dagster.config.properties import query_of
-from logdriven_dagster.config.sql.proven import STORED
+from logdriven_dagster.config.sql.proven import COMPARED, STORED
 from logdriven_dagster.config.sql.proven_casts import UnprovenError, type_named
 from logdriven_dagster.config.sql.proven_queries import Columns, safe_query
 from logdriven_dagster.config.sql.references import UnreadableSqlError
@@ -33,11 +33,14 @@ SOURCES: Final[Mapping[str, frozenset[str]]] = {
 """Type of source → the fields that may be given."""
 
 TARGETS: Final[Mapping[str, frozenset[str]]] = {
-    "iceberg": frozenset({"type", "mode", "window_column", "name", "existing_rows"}),
+    "iceberg": frozenset({"type", "mode", "window_column", "name", "existing_rows", "key"}),
     "parquet": frozenset({"type", "mode", "window_column", "path", "existing_rows"}),
 }
 SEPARATORS: Final = (",", ";", "|", "\t")
-MODES: Final = ("append", "overwrite_window", "overwrite")
+MODES: Final = {
+    "iceberg": ("append", "overwrite_window", "overwrite", "upsert"),
+    "parquet": ("append", "overwrite_window", "overwrite"),
+}
 WINDOW_COLUMNS: Final = {"source": ("timestamp",), "target": ("timestamp", "date")}
 STEP: Final = frozenset(
     {"step", "source", "sql", "sql_file", "target", "max_rows", "on_empty", "can_recover"}
@@ -185,6 +188,9 @@ class _Table:
             where = (*place, "target", "window_column")
             assert step.target is not None
             _refuse_window_column(step.target.window_column, columns, "target")
+            if isinstance(step.target, TableTarget):
+                where = (*place, "target", "key")
+                _refuse_key(step.target.key, columns)
             self.known[self.table.table] = self.made[step.step] = columns
         except UnprovenError as error:
             yield _unproven(self.document, where, str(error))
@@ -206,7 +212,7 @@ def _unproven_fields(
         yield _unproven(document, place, "a step without a target")
     else:
         yield from _unproven_part(step.target, TARGETS, document, (*place, "target"))
-        if step.target.type in TARGETS and step.target.mode not in MODES:
+        if step.target.mode not in MODES.get(step.target.type, (step.target.mode,)):
             what = f"mode: {step.target.mode}"
             yield _unproven(document, (*place, "target", "mode"), what)
 
@@ -268,6 +274,14 @@ def _refuse_window_column(name: str | None, columns: Columns, kind: str) -> None
         raise UnprovenError(f"a window_column {name} that no column has in these letters")
     if found.kind not in WINDOW_COLUMNS[kind]:
         raise UnprovenError(f"a window_column of type {found}")
+
+
+def _refuse_key(key: Sequence[str], columns: Columns) -> None:
+    for name in key:
+        if name not in columns:
+            raise UnprovenError(f"a key {name} that no column has in these letters")
+        if columns[name].kind not in COMPARED:
+            raise UnprovenError(f"a key of type {columns[name]}")
 
 
 def _unproven(document: Document, place: Location, what: str) -> ConfigError:

@@ -17,7 +17,7 @@ from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
 from logdriven_dagster.engine.storage.locations import spark_path
 from logdriven_dagster.engine.storage.spark_files import FILE, read_files
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import TerminalStepError, TransientStepError
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -66,6 +66,8 @@ def _frames(
                 frame = read_files(spark, "parquet", _sizes(part), columns.schema)
                 if part is plain and columns.select is None and not with_files:
                     yield frame
+                elif part is plain and columns.select is None and not mode_of(spark).tells_files:
+                    yield from (_alone(spark, table, task, columns) for task in part)
                 else:
                     _refuse_unless_told(spark, table)
                     frame, select = read(frame, columns, part, table)
@@ -79,6 +81,22 @@ def _refuse_unless_told(spark: "SparkSession", table: "Table") -> None:
             f"{name_of_table(table)}: on Sail only files are read that hold rows of one window, "
             "that windows wrote and of which no rows were deleted; use spark.engine: spark"
         )
+
+
+def _alone(
+    spark: "SparkSession", table: "Table", task: "FileScanTask", columns: Columns
+) -> "DataFrame":
+    """The rows of one file and its name, where rows do not tell theirs.
+
+    TransientStepError for a file that is not there, which Sail would pass over.
+    """
+    from pyspark.sql import functions as sf
+
+    path = task.file.file_path
+    if not table.io.new_input(path).exists():
+        raise TransientStepError(f"{name_of_table(table)}: the file {path} is not there")
+    frame = read_files(spark, "parquet", [path], columns.schema)
+    return frame.withColumn(FILE, sf.lit(spark_path(path)))
 
 
 def _sizes(tasks: "Sequence[FileScanTask]") -> dict[str, int]:

@@ -71,8 +71,12 @@ OF_TABLES = {
     ("{type: iceberg}", "{type: csv}"): "steps[0].target.type: a target of type csv",
     (
         "{type: iceberg}",
-        "{type: iceberg, mode: upsert, key: [id]}",
-    ): "steps[0].target.key: key of a target of type iceberg",
+        "{type: iceberg, mode: upsert, key: [ID]}",
+    ): "steps[0].target.key: a key ID that no column has in these letters",
+    (
+        "name FROM source\n        target: {type: iceberg}",
+        "x FROM source\n        target: {type: iceberg, mode: upsert, key: [x]}",
+    ): "steps[0].target.key: a key of type double",
     (
         "{type: iceberg}",
         "{type: iceberg, window_column: day}",

@@ -40,6 +40,10 @@ JOINED = """
 SELECT e.day, e.name, e.revenue, s.n FROM ods.each e
 LEFT JOIN dwh.sums s ON s.name = e.name AND s.n < 100 WHERE e.revenue > 1
 """
+LATEST = """
+SELECT s.quantity, coalesce(s.name, '?') AS name, max(s.at) AS last, sum(s.amount) AS amount
+FROM source s WHERE s.quantity >= 0 GROUP BY s.quantity, coalesce(s.name, '?')
+"""
 AGAIN = "SELECT e.day, e.name, e.more FROM ods.each e WHERE e.more > 1"
 WEEKLY = "SELECT name, count(*) AS n, sum(more) AS more FROM files.each f GROUP BY name"
 READING: Mapping[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -48,7 +52,7 @@ READING: Mapping[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "dwh.three_days": (WEEKLY, {}, {"depends_on": ["files.each"], "period": "3 days"}),
 }
 """Tables that read others: query, fields of the target, and of the table."""
-TARGETS: Mapping[str, tuple[str, dict[str, str]]] = {
+TARGETS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "ods.each": (EACH, {"type": "iceberg", "window_column": "day"}),
     "ods.appended": (EACH, {"type": "iceberg", "mode": "append"}),
     "ods.whole": (EACH, {"type": "iceberg", "mode": "overwrite"}),
@@ -57,6 +61,7 @@ TARGETS: Mapping[str, tuple[str, dict[str, str]]] = {
     "dwh.days": (DAYS, {"type": "iceberg", "window_column": "day"}),
     "files.days": (DAYS, {"type": "parquet", "mode": "append", "window_column": "day"}),
     "files.quarters": ("SELECT * FROM source", {"type": "parquet", "window_column": "at"}),
+    "ods.latest": (LATEST, {"type": "iceberg", "mode": "upsert", "key": ["quantity", "name"]}),
     "files.each": (EACH, {"type": "parquet", "window_column": "day"}),
     "files.sums": (SUMS, {"type": "parquet", "mode": "append"}),
     "files.whole": (SUMS, {"type": "parquet", "mode": "overwrite"}),
@@ -94,6 +99,7 @@ def write(root: Path, engine: str, **fields: Any) -> None:
 
 COUNTS = """
 SELECT j.job_name, j.data_range_start, s.status, s.source_count, s.target_count, s.success_count,
+  s.inserted_count, s.updated_count,
   j.current_file, s.source_type, s.target_type
 FROM step_log s JOIN job_log j ON j.job_id = s.job_id ORDER BY j.job_name, j.data_range_start
 """
@@ -172,8 +178,9 @@ def test_the_log_says_which_engine_ran_each_attempt(worlds: tuple[Path, Path]) -
 def test_a_window_that_runs_again_leaves_the_same_rows(worlds: tuple[Path, Path]) -> None:
     sail, _ = worlds
     before = {table: published(sail, table) for table in TARGETS}
-    done = run_on_sail(sail, "refresh", "ods.each", "--from", "2024-01-02", "--to", "2024-01-03")
-    assert done.returncode == 0, done.stdout + done.stderr
+    for table in ("ods.each", "ods.latest"):
+        done = run_on_sail(sail, "refresh", table, "--from", "2024-01-02", "--to", "2024-01-03")
+        assert done.returncode == 0, done.stdout + done.stderr
     assert {table: published(sail, table) for table in TARGETS} == before
 
 
@@ -254,3 +261,22 @@ def test_a_row_outside_of_its_window_stops_it(tmp_path: Path) -> None:
     done = run_on_sail(tmp_path, "run", "--now", "2024-01-02", "ods.each")
     assert done.returncode != 0
     assert "lies outside the window" in done.stdout
+
+
+def test_a_file_of_a_larger_window_keeps_its_other_rows(tmp_path: Path) -> None:
+    write(tmp_path, "sail", period="3 days")
+    path = tmp_path / "tables/ods.each.yaml"
+    assert run_on_sail(tmp_path, "run", "--now", "2024-01-04", "ods.each").returncode == 0
+    before = published(tmp_path, "ods.each")
+    changed = path.read_text().replace("3 days", "1 day").replace("quantity + 1", "quantity + 2")
+    path.write_text(changed)
+    days = ("--from", "2024-01-02", "--to", "2024-01-03")
+    done = run_on_sail(tmp_path, "refresh", "ods.each", *days, "--now", "2024-01-04")
+    assert done.returncode == 0, done.stdout + done.stderr
+    expected = [
+        {**row, "more": row["more"] + 1}
+        if str(row["day"]) == "2024-01-02" and row["more"] is not None
+        else row
+        for row in before
+    ]
+    assert published(tmp_path, "ods.each") == sorted(expected, key=repr)
