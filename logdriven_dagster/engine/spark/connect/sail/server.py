@@ -127,10 +127,15 @@ def _started(project: Project, meanwhile: Callable[[], None]) -> SailServer:
 
 
 def _settings(project: Project) -> dict[str, str]:
-    """Return Sail's own settings: as many tasks as `spark.master` gives cores, and few words."""
+    """Return Sail's own settings: as many tasks as `spark.master` gives cores, and few words.
+
+    A task encodes a file by itself, as Spark's do: where a pass has hundreds of windows, which are
+    written side by side, more of them for each file take twice the memory and gain nothing.
+    """
     cores = project.config.spark.master.removeprefix("local[").removesuffix("]")
     tasks = {"SAIL_EXECUTION__DEFAULT_PARALLELISM": cores} if cores.isdigit() else {}
-    return {"RUST_LOG": "warn", **tasks}
+    files = {"SAIL_PARQUET__ALLOW_SINGLE_FILE_PARALLELISM": "false"}
+    return {"RUST_LOG": "warn", **files, **tasks}
 
 
 def _address(process: "subprocess.Popen[bytes]", log: IO[bytes]) -> tuple[str, int]:
