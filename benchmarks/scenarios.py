@@ -77,10 +77,8 @@ COURSES = (
         lambda scale: scale.month,
         "map",
         (
-            Stage("A", _zero, _days, (*_CATCHING_UP, *_ALIKE, *_ICEBERG)),
+            Stage("A", _zero, _days, (*_CATCHING_UP, "logdriven-sail-batched", *_ALIKE, *_ICEBERG)),
             Stage("D", _days, _one_more, (*_CATCHING_UP, *_ICEBERG)),
-            Stage("A", _zero, _days, (*_CATCHING_UP, "logdriven-sail-batched", *_ALIKE)),
-            Stage("D", _days, _one_more, _CATCHING_UP),
             Stage("E", _one_more, _one_more, _KNOWING),
         ),
     ),
@@ -88,8 +86,7 @@ COURSES = (
     Course(
         lambda scale: scale.year,
         "map",
-        (Stage("C", _zero, _days, (*_PLAIN, *_OTHERS, *_OURS, "logdriven-sail", *_ICEBERG)),),
-        (Stage("C", _zero, _days, (*_PLAIN, *_OTHERS, *_OURS, *_ON_SAIL)),),
+        (Stage("C", _zero, _days, (*_PLAIN, *_OTHERS, *_OURS, *_ON_SAIL, *_ICEBERG)),),
     ),
     Course(
         lambda scale: scale.small,
@@ -110,7 +107,7 @@ COURSES = (
     Course(
         lambda scale: scale.large,
         "digest",
-        (Stage("Q", _zero, _days, _ONE_CORE_EACH),),
+        (Stage("T", _zero, _days, _ONE_CORE_EACH),),
     ),
 )
 
@@ -123,5 +120,5 @@ TITLES = {
     "F files": "Targets of files: {days} windows over {rows:,} rows",
     "F PostgreSQL": "Target PostgreSQL: {days} windows over {rows:,} rows",
     "I": "A standalone cluster of two workers with a core each, {days} windows, {rows:,} rows",
-    "Q": "Workers with a core each against one core: {days} windows of digests of {rows:,} rows",
+    "T": "Workers with a core each against one core: {days} windows of digests of {rows:,} rows",
 }

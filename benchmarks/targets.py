@@ -124,7 +124,7 @@ TARGETS: tuple[Target | Limit, ...] = (
     Limit("a window by the mirror ≤ 3 ms, PostgreSQL", ("Q", "postgresql_mirror_ms"), 3, "ms"),
     Limit("a window ≤ 20 ms more on a server of ours", ("S", "own_more_ms"), 20, "ms"),
     Limit("a window ≤ 20 ms more on a server of others", ("S", "foreign_more_ms"), 20, "ms"),
-    Limit("rules: windows in one pass ≤ 0.8 × one by one", ("Q", "ratio"), 0.8, "×"),
+    Limit("rules: windows in one pass ≤ 0.8 × one by one", ("U", "ratio"), 0.8, "×"),
     Target("Sail, one more day ≤ 0.2 × plain", "D", "logdriven-sail", ("plain-loop",), 0.2),
     Target("Sail, 30 windows ≤ 0.2 × the plain loop", "A", "logdriven-sail", ("plain-loop",), 0.2),
     Target("Sail, 365 windows ≤ 0.15 × the loop", "C", "logdriven-sail", ("plain-loop",), 0.15),
@@ -150,7 +150,7 @@ TARGETS: tuple[Target | Limit, ...] = (
     ),
     Target(
         "a window of 5 M rows on two executors ≤ 1 / 1.7 of one core",
-        "Q",
+        "T",
         "logdriven-standalone",
         ("logdriven-one-core",),
         1 / 1.7,
@@ -158,7 +158,7 @@ TARGETS: tuple[Target | Limit, ...] = (
     ),
     Target(
         "the driver's work with two executors ≤ 1.1 × with one",
-        "Q",
+        "T",
         "logdriven-standalone",
         ("logdriven-one-worker",),
         1.1,

@@ -218,7 +218,6 @@ CONTESTANTS = {
     ),
     "logdriven-parallel": _contestant("`logdriven run`, two windows at once", _PARALLEL),
     "logdriven-one-core": _contestant("`logdriven run`, one core", _ONE_CORE),
-    "logdriven-iceberg": _contestant("`logdriven run`, Iceberg", Variant(target="iceberg")),
     "logdriven-iceberg": _contestant("`logdriven run`, Iceberg", _ICEBERG),
     "logdriven-iceberg-batched": _contestant(
         "`logdriven run`, Iceberg, batch_size all", _ICEBERG_BATCHED

@@ -20,15 +20,15 @@ PROBES = {
     "O": "benchmarks.probes.telling",
     "P": "benchmarks.probes.many_tables",
     "Q": "benchmarks.probes.event_log",
-    "S": "benchmarks.probes.connecting",
     "R": "benchmarks.probes.chain",
-    "Q": "benchmarks.probes.rules",
+    "S": "benchmarks.probes.connecting",
+    "U": "benchmarks.probes.rules",
 }
 
 
 def run(name: str, scale: Scale, rounds: int) -> dict[str, Any]:
     """Run a probe in a process of its own; what it found."""
-    shape = {"H": scale.small, "Q": scale.month}.get(name, scale.tiny)
+    shape = {"H": scale.small, "U": scale.month}.get(name, scale.tiny)
     source = data.make(shape, WORK / "data")
     folder = WORK / "state" / f"probe-{name}"
     shutil.rmtree(folder, ignore_errors=True)

@@ -90,7 +90,7 @@ def _alone(
 
     TransientStepError for a file that is not there, which Sail would pass over.
     """
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     path = task.file.file_path
     if not table.io.new_input(path).exists():

@@ -111,7 +111,7 @@ def bins_by_window(
 
 def index_by(frame: "DataFrame", column: str, windows: Sequence[TimeWindow]) -> "Column":
     """Return the number of the window that each row belongs to, by a column of the frame."""
-    from pyspark.sql import functions as sf
+    from logdriven_dagster.engine.spark import functions as sf
 
     value = sf.col(f"`{column}`")
     return window_index(value, frame.select(value).dtypes[0][1], windows)

@@ -18,7 +18,9 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.config.models.types.files import FileTarget
 from logdriven_dagster.engine.queries.window_check import placed
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.connecting import connect_to_sail
+from logdriven_dagster.engine.spark.functions import functions_for
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import session_settings
 from logdriven_dagster.engine.storage.locations import folder_at
@@ -29,8 +31,6 @@ from logdriven_dagster.model.windows import TimeWindow
 
 def divided(spark: Any, asked: dict[str, Any]) -> list[list[int]]:
     """The ids in the files of each window."""
-    from pyspark.sql import functions as sf
-
     bounds = [datetime.fromisoformat(text) for text in asked["bounds"]]
     windows = [TimeWindow(*pair) for pair in pairwise(bounds)]
     rows = spark.read.schema("id BIGINT, at TIMESTAMP, day DATE")
@@ -57,7 +57,8 @@ def main() -> None:
     mode_of(spark).configure(spark, session_settings(project))
     for line in sys.stdin:
         try:
-            answer: dict[str, Any] = {"ids": divided(spark, json.loads(line)), "error": None}
+            with functions_for(spark):
+                answer: dict[str, Any] = {"ids": divided(spark, json.loads(line)), "error": None}
         except Exception as error:  # noqa: BLE001 - whatever Sail says
             answer = {"ids": None, "error": str(error)}
         sys.stdout.write(json.dumps(answer) + "\n")

@@ -72,7 +72,7 @@ class SailReads:
 
     def _count(self, use: TableUse, frame: "DataFrame", number: int) -> Mapping[str, Any]:
         """Count the rows that one use of a table delivers, of each of so many windows."""
-        from pyspark.sql import functions as sf
+        from logdriven_dagster.engine.spark import functions as sf
 
         behind = f"FROM counted AS `{use.alias}` WHERE {use.condition or 'true'}"
         _, index = self._seen[id(frame)]
