@@ -72,8 +72,6 @@ class SailReads:
 
     def _count(self, use: TableUse, frame: "DataFrame", number: int) -> Mapping[str, Any]:
         """Count the rows that one use of a table delivers, of each of so many windows."""
-        from logdriven_dagster.engine.spark import functions as sf
-
         behind = f"FROM counted AS `{use.alias}` WHERE {use.condition or 'true'}"
         _, index = self._seen[id(frame)]
         if index is None:
@@ -81,8 +79,6 @@ class SailReads:
             row = sail_query(self._spark, sql, {"counted": frame}).first()
             return {ROWS: 0 if row is None else int(row["n"])}
         delivered = sail_query(self._spark, f"SELECT * {behind}", {"counted": frame})
-        rows = (
-            delivered.groupBy(index(delivered).alias("window")).agg(sf.count(sf.lit(1))).collect()
-        )
+        rows = delivered.groupBy(index(delivered).alias("window")).count().collect()
         found = {int(window): int(count) for window, count in rows}
         return {WINDOWS: [found.get(window, 0) for window in range(number)]}
