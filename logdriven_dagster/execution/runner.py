@@ -42,6 +42,7 @@ from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning import Freshness, Plan, plan
 from logdriven_dagster.planning.slices import next_slice
+from logdriven_dagster.processes import garbage_kept
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history import slices
 
@@ -96,15 +97,19 @@ class Runner:
         mode: CatchUp | None = None,
         backoff: timedelta | None = None,
         job: str | None = None,
+        *,
+        in_force: Project | None = None,
     ) -> Plan:
         """What the log leaves to do at `now`. Reads the log, changes nothing.
 
         Relations hold in a run of the `job` that they belong to; its tables are the default.
+        `in_force` is the project for whoever has asked for it already.
         """
-        project = self.in_force(job)
-        selected = project.select(tuple(tables or filter(None, (job,))))
-        logs = self._logs(project, selected)
-        return plan(project.tables, logs, now, selected, mode=mode, backoff=backoff)
+        with garbage_kept():
+            project = in_force or self.in_force(job)
+            selected = project.select(tuple(tables or filter(None, (job,))))
+            logs = self._logs(project, selected)
+            return plan(project.tables, logs, now, selected, mode=mode, backoff=backoff)
 
     def freshness(self, now: datetime) -> dict[str, Freshness]:
         """Table → how it stands against the clock, of those with `fresh`. Changes nothing."""

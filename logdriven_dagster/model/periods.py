@@ -1,7 +1,7 @@
 """Periods and the grid of windows they cut a timeline into."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from zoneinfo import ZoneInfo
@@ -85,6 +85,11 @@ class Grid:
     period: Period
     end: datetime | None = None
     """No window of the table ends later; arithmetic goes on all the same."""
+    origin_seconds: float = field(init=False, repr=False, compare=False)
+    """The origin in seconds of the epoch, which are dear to ask a time with a zone for."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "origin_seconds", self.origin.timestamp())
 
     @property
     def zone(self) -> ZoneInfo:
@@ -96,7 +101,7 @@ class Grid:
         """The start of window `n`, which is the end of window `n − 1`."""
         count = n * self.period.count
         if self.period.unit is Unit.MINUTE:
-            return in_zone(self.origin.timestamp() + 60 * count, self.zone)
+            return in_zone(self.origin_seconds + 60 * count, self.zone)
         clock = self.origin.replace(tzinfo=None)
         if self.period.unit is Unit.DAY:
             return on_clock(clock + timedelta(days=count), self.zone)
@@ -120,7 +125,7 @@ class Grid:
 
     def _estimate(self, moment: datetime) -> int:
         if self.period.unit is Unit.MINUTE:
-            return int((moment.timestamp() - self.origin.timestamp()) // (60 * self.period.count))
+            return int((moment.timestamp() - self.origin_seconds) // (60 * self.period.count))
         clock = moment.astimezone(self.zone)
         if self.period.unit is Unit.DAY:
             return (clock.date() - self.origin.date()).days // self.period.count
@@ -131,6 +136,6 @@ class Grid:
         """The smallest run of whole grid windows that holds `window`."""
         first, last = self.index(window.start), self.index(window.end)
         end = self.bound(last)
-        if end.timestamp() < window.end.timestamp():
+        if end.timestamp() < window.span[1]:
             end = self.bound(last + 1)
         return TimeWindow(self.bound(first), end)

@@ -33,8 +33,10 @@ from logdriven_dagster.orchestration.table_assets import (
     run_table,
 )
 from logdriven_dagster.private_files import guard_umask
+from logdriven_dagster.processes import garbage_kept
 
 
+@garbage_kept()
 def build_definitions(
     project: Project | Path | str,
     *,

@@ -112,9 +112,8 @@ class Agenda:
         if planned is None:
             return
         name = planned.table
-        turn = self.plan.turn(planned, self._waits.get(name, NO_WAIT))
-        start = planned.window.start.timestamp()
-        place = (-self._urgency[name], turn, self._order[name], start)
+        turn = self.plan.turn(name, planned.window, self._waits.get(name, NO_WAIT))
+        place = (-self._urgency[name], turn, self._order[name], planned.window.span[0])
         heappush(self._entries, _Entry(place, planned, windows, edition))
 
     def _waits_now(self) -> dict[str, Wait]:

@@ -92,8 +92,7 @@ def watermark(table: TableConfig, log: TableLog) -> datetime | str:
     if table.is_sliced:
         last = (log.last.slice.high or log.last.reached) if log.last else None
         return last or next_slice(table, log.last).low
-    origin = table.grid.origin
-    start = origin.timestamp()
+    origin, start = table.grid.origin, table.grid.origin_seconds
     for covered in union(log.finished, log.skipped):
         if covered.span[0] <= start < covered.span[1]:
             return covered.end
@@ -109,7 +108,7 @@ def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Wind
     if table.is_sliced:
         return Windows(table.grid, pending_slices(table, log, now))
     grid, end = table.grid, due_end(table, now)
-    if end.timestamp() <= grid.origin.timestamp():
+    if end.timestamp() <= grid.origin_seconds:
         return Windows(grid)
     gaps = uncovered(TimeWindow(grid.origin, end), union(log.finished, log.skipped))
     return Windows(grid, [run for gap in gaps for run in _cells(grid, gap)])
@@ -132,4 +131,4 @@ def _cells(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
 
 def next_due(table: TableConfig, window: TimeWindow) -> datetime:
     """The moment from which a window may run."""
-    return in_zone(window.end.timestamp() + table.delay.total_seconds(), table.grid.zone)
+    return in_zone(window.span[1] + table.delay.total_seconds(), table.grid.zone)

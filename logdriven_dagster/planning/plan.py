@@ -81,15 +81,15 @@ class TablePlan:
         """A window that cannot be recorded as SKIPPED, since somebody is running it."""
         if not self.passed_over:
             return None
-        end = self.passed_over[-1].end.timestamp()
+        end = self.passed_over[-1].span[1]
         running = (item.window for item in self.log.open if item.status is Status.RUNNING)
-        return next((window for window in running if window.end.timestamp() <= end), None)
+        return next((window for window in running if window.span[1] <= end), None)
 
     @property
     def last(self) -> TimeWindow | None:
         """The pending window that begins last."""
         ends = [*self.unfinished[-1:], *(window for window, _ in self.reruns[-1:])]
-        return max(ends, key=lambda window: window.start.timestamp(), default=None)
+        return max(ends, key=lambda window: window.span[0], default=None)
 
     @property
     def pending(self) -> int:
@@ -106,7 +106,18 @@ class TablePlan:
 
     def _queue(self, windows: Windows) -> Iterator[tuple[TimeWindow, Trigger]]:
         unfinished = ((window, Trigger.PENDING) for window in windows)
-        return merge(unfinished, self.reruns, key=lambda item: item[0].start.timestamp())
+        return merge(unfinished, self.reruns, key=lambda item: item[0].span[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _QueuedWindow:
+    """A pending window that has not been judged yet: of most nobody asks more than their turn."""
+
+    plan: TablePlan
+    window: TimeWindow
+    trigger: Trigger
+    behind: TimeWindow | None
+    """The first unfinished window of its table, if it comes before this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,22 +139,26 @@ class Plan:
 
         That is by priority, then oldest end first and upstreams before downstreams; see `turns`.
         """
-        return self._in_turn(self.queue)
+        return self._in_turn(TablePlan.queue)
 
-    def _in_turn(self, queue: Callable[[str], Iterator[PlannedWindow]]) -> Iterator[PlannedWindow]:
+    def _in_turn(
+        self, pending: Callable[[TablePlan], Iterator[tuple[TimeWindow, Trigger]]]
+    ) -> Iterator[PlannedWindow]:
         order = {name: n for n, name in enumerate(self.known)}
         behind = waits(behind_whole_tables(self.known), self.known, self.last)
 
-        def place(planned: PlannedWindow) -> tuple[tuple[float, int, float], int]:
-            wait = behind.get(planned.table, NO_WAIT)
-            return self.turn(planned, wait), order[planned.table]
+        def place(queued: _QueuedWindow) -> tuple[tuple[float, int, float], int]:
+            name = queued.plan.table.table
+            return self.turn(name, queued.window, behind.get(name, NO_WAIT)), order[name]
 
         for names in by_priority(self.known, list(self.tables)):
-            yield from merge(*map(queue, names), key=place)
+            tables = [self.tables[name] for name in names]
+            queues = [self._queued(table, pending(table)) for table in tables]
+            yield from map(self._planned, merge(*queues, key=place))
 
-    def turn(self, planned: PlannedWindow, wait: Wait) -> tuple[float, int, float]:
+    def turn(self, name: str, window: TimeWindow, wait: Wait) -> tuple[float, int, float]:
         """Whose turn comes before whose, given what the table waits for as a whole."""
-        return wait.place(turn(self.known[planned.table], planned.window, self.known))
+        return wait.place(turn(self.known[name], window, self.known))
 
     def last(self, name: str) -> TimeWindow | None:
         """What a table has pending that begins last, if it has anything."""
@@ -170,18 +185,19 @@ class Plan:
 
     def queue(self, name: str) -> Iterator[PlannedWindow]:
         """The pending windows of one table, oldest first."""
-        return self._judged(self.tables[name], self.tables[name].queue())
+        return map(self._planned, self._queued(self.tables[name], self.tables[name].queue()))
 
     def heads(self, name: str) -> Iterator[PlannedWindow]:
         """The windows of one table that may be ready, oldest first."""
-        return self._judged(self.tables[name], self.tables[name].heads())
+        return map(self._planned, self._queued(self.tables[name], self.tables[name].heads()))
 
-    def _judged(
-        self, table: TablePlan, windows: Iterator[tuple[TimeWindow, Trigger]]
-    ) -> Iterator[PlannedWindow]:
+    @staticmethod
+    def _queued(
+        table: TablePlan, windows: Iterator[tuple[TimeWindow, Trigger]]
+    ) -> Iterator[_QueuedWindow]:
         first: TimeWindow | None = None
         for window, trigger in windows:
-            yield self._planned(table, window, trigger, first)
+            yield _QueuedWindow(table, window, trigger, first)
             if first is None and trigger is Trigger.PENDING:
                 first = window
 
@@ -192,19 +208,19 @@ class Plan:
 
     def ready(self) -> Iterator[PlannedWindow]:
         """The windows that a run has something to do about now, in running order."""
-        return (planned for planned in self._in_turn(self.heads) if planned.state.has_work)
+        return (planned for planned in self._in_turn(TablePlan.heads) if planned.state.has_work)
 
     def inapplicable(self, planned: PlannedWindow) -> Iterator[TimeWindow]:
         """The windows of its table from this one on, up to the first that may apply."""
-        table, start = self.tables[planned.table], planned.window.start.timestamp()
-        for window in dropwhile(lambda w: w.start.timestamp() < start, table.unfinished):
+        table, start = self.tables[planned.table], planned.window.span[0]
+        for window in dropwhile(lambda w: w.span[0] < start, table.unfinished):
             if not_applying(table.table, window, self.known, self.logs) is None:
                 return
             yield window
 
-    def _planned(
-        self, plan: TablePlan, window: TimeWindow, trigger: Trigger, first: TimeWindow | None
-    ) -> PlannedWindow:
+    def _planned(self, queued: _QueuedWindow) -> PlannedWindow:
+        """Judge a window."""
+        plan, window, trigger = queued.plan, queued.window, queued.trigger
         name = plan.table.table
         attempt = open_attempt(window, plan.log)
         if attempt and attempt.status is Status.RUNNING:
@@ -212,7 +228,7 @@ class Plan:
                 f" by {attempt.owner}" if attempt.owner else ""
             )
             return PlannedWindow(name, window, State.RUNNING, reason, trigger)
-        blocked = self._held(plan, trigger, first)
+        blocked = self._held(plan, trigger, queued.behind)
         obstacle = None if blocked else self.obstacle(plan.table, window, trigger)
         if isinstance(obstacle, NotApplying):
             return PlannedWindow(name, window, State.INAPPLICABLE, obstacle.reason, trigger)

@@ -22,12 +22,12 @@ def turn(table: TableConfig, window: TimeWindow, known: Mapping[str, TableConfig
     """
     if table.incremental.takes_upstream_batches:
         return math.inf
-    found = window.end.timestamp()
+    found = window.span[1]
     for dependency in table.managed_dependencies:
         upstream = known[dependency.table]
         awaited = awaited_range(upstream, dependency, window)
         if awaited is not None and not upstream.incremental.is_snapshot:
-            found = max(found, awaited.end.timestamp())
+            found = max(found, awaited.span[1])
     return found
 
 

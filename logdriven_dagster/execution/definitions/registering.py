@@ -29,6 +29,7 @@ from logdriven_dagster.execution.definitions.in_force import (
     private_folder,
 )
 from logdriven_dagster.model.definitions import Kind, VersionChange
+from logdriven_dagster.processes import garbage_kept
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import registry as definitions
 from logdriven_dagster.runlog.definitions.registry import Survey
@@ -67,6 +68,7 @@ def rehearse(run_log: RunLog, work: Callable[[Connection], Any]) -> Any:
     return run_log.write(undone)
 
 
+@garbage_kept()
 def register(
     root: Path | str,
     reason: str = "apply",

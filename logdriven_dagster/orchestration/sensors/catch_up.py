@@ -108,7 +108,7 @@ def catch_up_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         online = online_tables(current, location.select())
         if not online:
             return SensorResult(skip_reason=SkipReason(OFFLINE), cursor=context.cursor)
-        plan = runner.plan(now, online, backoff=config.interval)
+        plan = runner.plan(now, online, backoff=config.interval, in_force=current)
         add_partitions(context.instance, plan)
         runs = _latest_runs(context.instance, project, job.name)
         ready, reason = _ready(plan)
