@@ -33,4 +33,6 @@ def functions_for(spark: "SparkSession") -> Iterator[None]:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
+        if name.startswith("__"):  # Python asks each module for such, PySpark is not loaded for it
+            raise AttributeError(name)
         return getattr(import_module(_module.get()), name)
