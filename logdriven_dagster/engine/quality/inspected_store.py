@@ -94,10 +94,12 @@ class InspectedStore:
 def _as_read(staged: Sequence[StagedRows], kept: StagedRows) -> tuple[StagedRows, ...]:
     """Return rows with the counts of the query that read the source, and not of their own write.
 
-    What of it each of several windows has read, the query by itself does not tell.
+    What each of several windows has read is found in that query. The rows of a window by itself
+    count as many, since the queries of its rules follow.
     """
-    read = kept.source_rows if len(staged) == 1 else None
-    return tuple(replace(rows, source_rows=read, query=kept.query) for rows in staged)
+    if len(staged) > 1:
+        return tuple(replace(rows, source_rows=None, query=kept.query) for rows in staged)
+    return tuple(replace(rows, source_rows=kept.source_rows, query=None) for rows in staged)
 
 
 def _rejected(staged: Sequence[StagedRows]) -> list[StagedRows]:
