@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.config.checking.proven import declared_columns
-from logdriven_dagster.config.sql.proven import Type
-from logdriven_dagster.config.sql.proven_casts import UnprovenError
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
+
+    from logdriven_dagster.config.sql.proven import Type
 
 
 def plain_columns(ddl: str | None) -> "StructType":
@@ -18,6 +17,9 @@ def plain_columns(ddl: str | None) -> "StructType":
     """
     from pyspark.sql.types import StructField, StructType
 
+    from logdriven_dagster.config.checking.proven import declared_columns  # loads sqlglot
+    from logdriven_dagster.config.sql.proven_casts import UnprovenError
+
     try:
         columns = declared_columns(ddl)
     except UnprovenError as error:
@@ -25,7 +27,7 @@ def plain_columns(ddl: str | None) -> "StructType":
     return StructType([StructField(name, _of_spark(kind)) for name, kind in columns.items()])
 
 
-def _of_spark(found: Type) -> "DataType":
+def _of_spark(found: "Type") -> "DataType":
     from pyspark.sql import types as ty
 
     if found.kind == "decimal":
