@@ -103,10 +103,11 @@ class UnmetNeedError(LogdrivenError):
     """Something that windows need is missing or broken, for all tables that need it alike.
 
     A connection, a variable of the environment, a Python file, Spark itself. Nothing was claimed.
+    `engine` names the one that did not start: tables that run on another do not need it.
     """
 
-    def __init__(self, need: str, problem: str) -> None:
-        self.need, self.problem = need, problem
+    def __init__(self, need: str, problem: str, engine: str | None = None) -> None:
+        self.need, self.problem, self.engine = need, problem, engine
         super().__init__(f"{need}: {problem}")
 
 

@@ -89,7 +89,7 @@ _COLD = Contestant(
     "`logdriven run`, two standalone workers",
     partial(_prepare, more=()),
     logdriven.run_command,
-    partial(logdriven.written, target="parquet"),
+    partial(logdriven.written, variant=logdriven.Variant()),
     before=_start,
     after=_stop,
     windows=logdriven.windows,

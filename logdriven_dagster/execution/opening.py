@@ -34,9 +34,10 @@ def _started(
     try:
         return Engine(project, session_of(name, project, spark), recall)
     except UsageError as error:
-        raise UnmetNeedError(str(SPARK), redact(str(error))) from None
+        raise UnmetNeedError(str(SPARK), redact(str(error)), name) from None
     except Exception as error:  # noqa: BLE001 - Java and PySpark raise whatever they like
-        raise UnmetNeedError(str(SPARK), f"it does not start: {step_error(error)}") from None
+        problem = f"it does not start: {step_error(error)}"
+        raise UnmetNeedError(str(SPARK), problem, name) from None
 
 
 def open_runner(

@@ -1,5 +1,6 @@
 """The suite's registry, its data and its judgement of rows."""
 
+import inspect
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,6 +11,7 @@ from benchmarks.contestants import CONTESTANTS
 from benchmarks.data import Shape, make
 from benchmarks.scenarios import COURSES, TITLES
 from benchmarks.targets import TARGETS, Target
+from benchmarks.tasks import Task
 
 
 def test_scenarios_and_targets_name_contestants_and_titles_that_are_there():
@@ -20,6 +22,20 @@ def test_scenarios_and_targets_name_contestants_and_titles_that_are_there():
         if isinstance(target, Target):
             assert {target.mine, *target.theirs} <= set(CONTESTANTS)
             assert target.scenario in TITLES
+
+
+@pytest.mark.parametrize("name", CONTESTANTS)
+def test_what_is_bound_for_a_contestant_lacks_nothing_but_its_task(name: str) -> None:
+    contestant = CONTESTANTS[name]
+    for work in (
+        contestant.prepare,
+        contestant.before,
+        contestant.command,
+        contestant.after,
+        contestant.written,
+        contestant.windows,
+    ):
+        inspect.signature(work).bind(Task("map", Path(), Path(), 0, 1))
 
 
 def test_the_same_seed_makes_the_same_rows(tmp_path: Path):

@@ -44,7 +44,7 @@ def log(
     if name is not None and window is not None:
         runner = open_runner(loaded, run_log=registered.run_log)
         chosen = window_named(runner, name, window)
-        rows = runner.run_log.ask(lambda conn: attempts_of(conn, name, chosen, limit))
+        rows = runner.run_log.ask(lambda conn: attempts_of(conn, [(name, chosen)], limit)[0])
     else:
         rows = registered.run_log.ask(lambda conn: attempts(conn, name, limit))
     if as_json:

@@ -115,7 +115,8 @@ class CatchingUp:
                     continue
                 yield from begin(planned, self._stretch(planned, order))
             except UnmetNeedError as unmet:
-                yield NeedUnmet(self.queue.give_up(self.passes.needs.having(unmet)), unmet)
+                in_need = self.passes.needs.having(unmet, planned.table)
+                yield NeedUnmet(self.queue.give_up(in_need), unmet)
             except (AlreadyDoneError, AlreadyRunningError) as faster:
                 self.queue.leave(planned)
                 yield WindowRefused(planned.table, planned.window, faster)

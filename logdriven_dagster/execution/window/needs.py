@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.config.derived.needs import Need, needs_of
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.errors import UnmetNeedError
@@ -11,8 +12,8 @@ from logdriven_dagster.errors import UnmetNeedError
 class Needs:
     """Remembers what was found of each need, until a window fails: then it looks again."""
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+    def __init__(self, project: Project, choice: EngineChoice) -> None:
+        self._project, self._choice = project, choice
         self._met: set[Need] = set()
         self._of: dict[str, list[Need]] = {}
 
@@ -27,10 +28,16 @@ class Needs:
                 refuse_unmet(self._project, need)
                 self._met.add(need)
 
-    def having(self, unmet: UnmetNeedError) -> Callable[[str], bool]:
-        """Whether a table needs what is broken."""
-        tables = self._project.tables
-        return lambda name: unmet.need in map(str, needs_of(self._project, tables[name]))
+    def having(self, unmet: UnmetNeedError, found_by: str) -> Callable[[str], bool]:
+        """Whether a table needs what is broken, as the table does that has found it."""
+
+        def needs(name: str) -> bool:
+            table = self._project.tables[name]
+            if unmet.engine is not None:
+                return unmet.engine == self._choice.of(table, self._project)
+            return unmet.need in map(str, needs_of(self._project, table))
+
+        return lambda name: name == found_by or needs(name)
 
     def failed(self, table: TableConfig) -> None:
         """A window of the table has failed: what it needs may be broken by now."""

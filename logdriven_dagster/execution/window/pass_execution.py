@@ -129,7 +129,10 @@ class PassExecution:
         logger.warning("engine_changed: %s: %s", self.attempts[0], why)
         self.chain.notes = f"{self.application_id} could not do it: {why}"
         self._begin_anew()
-        self._run(other)
+        try:
+            self._run(other)
+        except UnmetNeedError as unmet:  # it is what this window lacks, not the others
+            raise TerminalStepError(f"{error}; left to another engine, in vain: {unmet}") from error
 
     def _run(self, engine: Callable[[], Engine]) -> None:
         """Run the chain, by a second Spark if the first one dies on the way."""

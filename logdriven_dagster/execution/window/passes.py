@@ -80,7 +80,7 @@ class Passes:
         self._project, self._run_log, self._owner = project, run_log, owner
         self._engines, self._choice = engines, choice
         self._started: set[EngineName] = set()
-        self.needs = Needs(project)
+        self.needs = Needs(project, choice)
         self._lineage = LineageRecorder(project, run_log)
         self._alone: set[tuple[str, str]] = set()
         """Tables and keys of windows that ran in vain with others: each runs by itself next."""

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from dagster import (
     AllPartitionMapping,
+    DagsterInstance,
     DynamicPartitionsDefinition,
     IdentityPartitionMapping,
     LastPartitionMapping,
@@ -129,6 +130,19 @@ def partitions_of(grid: Grid) -> TablePartitions:
     """The partitions of a grid; equal grids share one definition, so one run can hold them."""
     # Aware datetimes of two zones are equal if they are the same instant, their grids are not.
     return _partitions_of(grid, grid.zone.key)
+
+
+def add_partitions(
+    instance: DagsterInstance, windows: Iterable[tuple[TableConfig, TimeWindow]]
+) -> None:
+    """Make partitions known to the instance that no cron makes, all of a definition at once."""
+    keys: dict[str, list[str]] = {}
+    for table, window in windows:
+        partitions = table_partitions(table)
+        if name := partitions.dynamic_name:
+            keys.setdefault(name, []).append(partitions.key(window))
+    for name, of_name in keys.items():
+        instance.add_dynamic_partitions(name, of_name)
 
 
 @cache

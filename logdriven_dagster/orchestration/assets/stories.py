@@ -22,12 +22,23 @@ _LONGEST_ERROR = 200
 _HEADING = ("job", "status", "began", "took", "rows read → written", "version", "run")
 
 
+def stories_shown(
+    project: Project, run_log: RunLog, windows: Sequence[tuple[str, TimeWindow]]
+) -> list[dict[str, Any]]:
+    """Metadata for each window: its attempts with their steps, newest first, and what tells more.
+
+    A window comes with the name of its table. The log is asked once for all of them.
+    """
+    found = run_log.ask(lambda conn: attempts_of(conn, windows, _MOST))
+    told = zip(windows, found, strict=True)
+    return [story_of(project, table, window, rows) for (table, window), rows in told]
+
+
 def story_shown(
     project: Project, run_log: RunLog, table: str, window: TimeWindow
 ) -> dict[str, Any]:
-    """Metadata: the attempts at a window with their steps, newest first, and what tells more."""
-    rows = run_log.ask(lambda conn: attempts_of(conn, table, window, _MOST))
-    return story_of(project, table, window, rows)
+    """Metadata of one window, as `stories_shown` gives it."""
+    return stories_shown(project, run_log, [(table, window)])[0]
 
 
 def story_of(

@@ -37,7 +37,7 @@ from logdriven_dagster.orchestration.dagster_internals import (
     storing_handler,
 )
 
-_MOST = 100
+AT_ONCE = 100
 """Events that are written together: others wait for the database as long."""
 
 Stored: TypeAlias = tuple[EventLogEntry, int]
@@ -65,7 +65,7 @@ class EventBatch:
     def add(self, entry: EventLogEntry) -> None:
         """Take an event; it may be written only later."""
         self._entries.append(entry)
-        if len(self._entries) >= _MOST:
+        if len(self._entries) >= AT_ONCE:
             self.write()
 
     def handle_new_event(self, event: EventLogEntry, **_batch: object) -> None:

@@ -1,6 +1,6 @@
 """From the events of windows to Dagster's event log, one partition at a time."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,15 +31,18 @@ from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
 from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
-from logdriven_dagster.orchestration.assets.partitions import table_partitions
-from logdriven_dagster.orchestration.assets.stories import story_shown
+from logdriven_dagster.orchestration.assets.partitions import (
+    add_partitions,
+    table_partitions,
+)
+from logdriven_dagster.orchestration.assets.stories import stories_shown, story_shown
 from logdriven_dagster.orchestration.assets.whole_tables import (
     Looks,
     lineage_shown,
     table_shown,
 )
 from logdriven_dagster.orchestration.dagster_internals import StepContext
-from logdriven_dagster.orchestration.events.bulk import EventBatch
+from logdriven_dagster.orchestration.events.bulk import AT_ONCE, EventBatch
 from logdriven_dagster.orchestration.events.records import report_planned
 from logdriven_dagster.orchestration.location import Location
 from logdriven_dagster.runlog import RunLog
@@ -76,6 +79,8 @@ class Reporter:
         self._unended: dict[int, set[int]] = {}
         """Job id → those of its pass whose windows have not ended yet."""
         self._batch = EventBatch(self.context.instance)
+        self._untold: list[tuple[WindowSucceeded, str, dict[str, Any]]] = []
+        """What succeeded and is not in the batch yet: partition, metadata but for the story."""
 
     def report(self, event: WindowEvent) -> None:
         """Tell Dagster about one event; about what succeeds when the last one of a pass ends."""
@@ -85,7 +90,7 @@ class Reporter:
             case WindowSucceeded(attempt=attempt):
                 self.running.pop(attempt.job_id, None)
                 self.succeeded.append(event)
-                self._materialized(event)
+                self._succeeded(event)
                 self._ended(attempt)
             case WindowFailed(attempt=attempt):
                 self._failed(event)
@@ -131,6 +136,7 @@ class Reporter:
         of_pass = self._unended.pop(attempt.job_id, set())
         of_pass.discard(attempt.job_id)
         if not of_pass:
+            self._tell()
             self._batch.write()
 
     def _failed(self, event: WindowFailed) -> None:
@@ -155,7 +161,10 @@ class Reporter:
     def following(self, events: Generator[Any]) -> Iterator[None]:
         """Around events that are reported: at their end, however it comes, all of them are told."""
         with closing(events), self._batch.complete():
-            yield
+            try:
+                yield
+            finally:
+                self._tell()
 
     @property
     def has_work(self) -> bool:
@@ -213,21 +222,32 @@ class Reporter:
         partition = self._partition(table, window)
         if partition is None:
             return None
+        self._add_partitions([(table, window)])
         planned = (self.location.key(table), partition)
         self.tried.add(planned)
         report_planned(self.context.instance, *planned, self.context.run)
         return planned
 
-    def _materialized(self, event: WindowSucceeded) -> None:
-        attempt = event.attempt
-        ran = lineage_shown(self.location, attempt.table, event.lineage)
-        metadata = success_metadata(event) | ran | self._story(attempt)
-        if table := self.project.tables.get(attempt.table):
-            metadata = self._of_whole_table(event, table) | metadata
-        if partition := self._partition(attempt.table, attempt.window):
-            key = self.location.key(attempt.table)
-            self.tried.add((key, partition))
-            made = AssetMaterialization(key, partition=partition, metadata=metadata)
+    def _succeeded(self, event: WindowSucceeded) -> None:
+        table = event.attempt.table
+        metadata = success_metadata(event) | lineage_shown(self.location, table, event.lineage)
+        if config := self.project.tables.get(table):
+            metadata = self._of_whole_table(event, config) | metadata
+        if partition := self._partition(table, event.attempt.window):
+            self.tried.add((self.location.key(table), partition))
+            self._untold.append((event, partition, metadata))
+        if len(self._untold) >= AT_ONCE:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Give the batch what succeeded: the stories of all windows are asked for together."""
+        untold, self._untold = self._untold, []
+        windows = [(event.attempt.table, event.attempt.window) for event, _, _ in untold]
+        self._add_partitions(windows)
+        stories = stories_shown(self.project, self._run_log, windows) if windows else []
+        for (event, partition, metadata), story in zip(untold, stories, strict=True):
+            key = self.location.key(event.attempt.table)
+            made = AssetMaterialization(key, partition=partition, metadata=metadata | story)
             self._batch.log(self.context, made)
             self._checked(event, partition)
 
@@ -247,15 +267,16 @@ class Reporter:
             self._batch.log(self.context, shown)
 
     def _partition(self, table: str, window: TimeWindow) -> str | None:
-        """The partition key, known to the instance; None for a window without a partition."""
+        """The partition key; None for a window without a partition."""
         partitions = table_partitions(self.project.table(table))
         if not partitions.holds(window):
             self.context.log.info("%s %s is only a part of a partition", table, window)
             return None
-        key = partitions.key(window)
-        if name := partitions.dynamic_name:
-            self.context.instance.add_dynamic_partitions(name, [key])
-        return key
+        return partitions.key(window)
+
+    def _add_partitions(self, windows: Iterable[tuple[str, TimeWindow]]) -> None:
+        of_tables = ((self.project.table(table), window) for table, window in windows)
+        add_partitions(self.context.instance, of_tables)
 
 
 def failure_text(event: WindowFailed) -> str:

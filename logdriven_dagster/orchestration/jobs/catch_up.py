@@ -21,7 +21,10 @@ from logdriven_dagster.config.models.settings import Settings
 from logdriven_dagster.execution.arguments import RunArguments, retry_version_of
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.job_runs import StartedBy
-from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.assets.partitions import (
+    add_partitions,
+    table_partitions,
+)
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten
@@ -115,15 +118,13 @@ def run_tags(settings: Settings) -> dict[str, str]:
     return tags | ({WORKER_GROUP_TAG: group} if group else {})
 
 
-def add_partitions(instance: DagsterInstance, plan: Plan) -> None:
+def add_next_partitions(instance: DagsterInstance, plan: Plan) -> None:
     """Make the next pending windows of tables with dynamic partitions known to Dagster."""
     for table in plan.tables.values():
         partitions = table_partitions(table.table)
-        if partitions.dynamic_name is None:
-            continue
-        windows = filter(partitions.holds, table.unfinished[:_KEYS_AHEAD])
-        if keys := list(map(partitions.key, windows)):
-            instance.add_dynamic_partitions(partitions.dynamic_name, keys)
+        if partitions.dynamic_name:
+            windows = filter(partitions.holds, table.unfinished[:_KEYS_AHEAD])
+            add_partitions(instance, [(table.table, window) for window in windows])
 
 
 def add_first_partitions(
@@ -140,7 +141,7 @@ def add_first_partitions(
         and not instance.get_paginated_dynamic_partitions(partitions, 1, ascending=True).results
     ]
     if empty:
-        add_partitions(instance, runner.plan(now, empty))
+        add_next_partitions(instance, runner.plan(now, empty))
 
 
 def _catch_up(context: OpExecutionContext, location: Location, config: CatchUpConfig) -> None:
@@ -168,7 +169,7 @@ def _catch_up(context: OpExecutionContext, location: Location, config: CatchUpCo
             ),
             backoff=backoff,
         )
-        add_partitions(context.instance, work.plan)
+        add_next_partitions(context.instance, work.plan)
         reporter.follow(work.events())
         context.log.info(summary(reporter))
         if not reporter.has_work:

@@ -43,7 +43,7 @@ from logdriven_dagster.orchestration.events.reporting import Reporter, errors_as
 from logdriven_dagster.orchestration.jobs.catch_up import (
     PROJECT_TAG,
     TRIGGER_TAG,
-    add_partitions,
+    add_next_partitions,
     op_job,
     run_tags,
     started_by,
@@ -197,7 +197,7 @@ def _report_progress(
     match event:
         case JobStarted(run=run, notes=notes, plan=plan):
             if plan is not None:
-                add_partitions(context.instance, plan)
+                add_next_partitions(context.instance, plan)
             context.log.info("run %s of %s", run.job_run_id, run.job)
             for note in notes:
                 context.log.warning(note)

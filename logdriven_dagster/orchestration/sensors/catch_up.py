@@ -36,7 +36,7 @@ from logdriven_dagster.orchestration.events.reconciling import report_dead_runs
 from logdriven_dagster.orchestration.jobs.catch_up import (
     PROJECT_TAG,
     TRIGGER_TAG,
-    add_partitions,
+    add_next_partitions,
     online_tables,
     run_tags,
 )
@@ -109,7 +109,7 @@ def catch_up_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
         if not online:
             return SensorResult(skip_reason=SkipReason(OFFLINE), cursor=context.cursor)
         plan = runner.plan(now, online, backoff=config.interval, in_force=current)
-        add_partitions(context.instance, plan)
+        add_next_partitions(context.instance, plan)
         runs = _latest_runs(context.instance, project, job.name)
         ready, reason = _ready(plan)
         ready, group = _of_one_group(current, online, ready)

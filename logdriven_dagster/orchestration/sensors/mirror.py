@@ -38,7 +38,10 @@ from logdriven_dagster.orchestration.assets.metadata import (
     rows_shown,
     window_metadata,
 )
-from logdriven_dagster.orchestration.assets.partitions import table_partitions
+from logdriven_dagster.orchestration.assets.partitions import (
+    add_partitions,
+    table_partitions,
+)
 from logdriven_dagster.orchestration.assets.stories import story_of, story_shown
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.assets.whole_tables import table_shown
@@ -186,13 +189,8 @@ class _Shown:
         return (table, window, partitions.key(window)) if partitions.holds(window) else None
 
     def _add_partitions(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Make the windows of tables with dynamic partitions known to the instance, all at once."""
-        keys: dict[str, list[str]] = {}
-        for table, _, partition in filter(None, map(self._partition, rows)):
-            if name := table_partitions(table).dynamic_name:
-                keys.setdefault(name, []).append(partition)
-        for name, partitions in keys.items():
-            self._instance.add_dynamic_partitions(name, partitions)
+        found = filter(None, map(self._partition, rows))
+        add_partitions(self._instance, [(table, window) for table, window, _ in found])
 
     def _materialized(
         self,

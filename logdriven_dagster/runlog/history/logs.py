@@ -243,12 +243,23 @@ def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> li
 
 
 def attempts_of(
-    conn: Connection, table: str, window: TimeWindow, limit: int = 100
-) -> list[dict[str, Any]]:
-    """The rows of the attempts at one window, newest first, as `attempts` gives them."""
-    mine = job_log.c.job_schedule_id == f"{table}-{window.key}"
-    query = select(job_log.c.job_id).where(mine).order_by(job_log.c.job_id.desc()).limit(limit)
-    return attempts_by_id(conn, conn.execute(query).scalars().all())
+    conn: Connection, windows: Sequence[tuple[str, TimeWindow]], limit: int = 100
+) -> list[list[dict[str, Any]]]:
+    """For each window of a table the rows of its attempts, newest first, as `attempts` gives them.
+
+    At most `limit` of them for each.
+    """
+    names = [f"{table}-{window.key}" for table, window in windows]
+    ids: dict[str, list[int]] = {name: [] for name in names}
+    for part in chunks(list(ids), LOOKED_UP):
+        query = select(job_log.c.job_schedule_id, job_log.c.job_id)
+        query = query.where(job_log.c.job_schedule_id.in_(part)).order_by(job_log.c.job_id.desc())
+        for name, job_id in conn.execute(query):
+            ids[name].append(job_id)
+    ids = {name: newest[:limit] for name, newest in ids.items()}
+    rows = attempts_by_id(conn, [job_id for newest in ids.values() for job_id in newest])
+    known = {row["job_id"]: row for row in rows}
+    return [[known[job_id] for job_id in ids[name] if job_id in known] for name in names]
 
 
 def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:

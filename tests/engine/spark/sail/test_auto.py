@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,17 +45,18 @@ def add(root: Path, name: str, sql: str, text: str | None = PLAIN, **fields: Any
 
 def logdriven(root: Path, *words: str, **environment: str) -> str:
     """What `logdriven` says, in a process of its own; it must succeed."""
-    command = [str(Path(sys.executable).with_name("logdriven")), *words]
-    done = subprocess.run(
-        command,
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+    done = run_logdriven(root, words, {**os.environ, **environment})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def run_logdriven(
+    root: Path, words: Sequence[str], environment: Mapping[str, str]
+) -> "subprocess.CompletedProcess[str]":
+    command = [str(Path(sys.executable).with_name("logdriven")), *words]
+    return subprocess.run(
+        command, cwd=root, capture_output=True, text=True, check=False, env=environment
+    )
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +103,31 @@ def test_the_rows_are_those_of_spark(mixed: Path, tmp_path: Path) -> None:
         assert published(mixed, name) == published(tmp_path, name)
 
 
-def test_no_jvm_starts_where_all_tables_run_on_sail(tmp_path: Path) -> None:
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_where_java_does_not_start_what_runs_on_sail_runs(tmp_path: Path, parallel: int) -> None:
     write(tmp_path)
-    add(tmp_path, "a.proven", PROVEN)
-    nowhere = str(tmp_path / "no-java")
-    logdriven(tmp_path, "run", "--now", "2024-01-02", JAVA_HOME=nowhere)
-    assert log_of(tmp_path, ENGINES)[0]["application_id"].startswith("sail-")
+    with (tmp_path / "logdriven.yaml").open("a") as file:
+        file.write(f"max_parallel: {parallel}\n")
+    add(tmp_path, "a.quoted", PROVEN, QUOTED)
+    add(tmp_path, "b.unproven", UNPROVEN)
+    add(tmp_path, "c.unproven", UNPROVEN)
+    add(tmp_path, "d.proven", PROVEN)
+    java = tmp_path / "home/bin/java"
+    java.parent.mkdir(parents=True)
+    java.write_text("""#!/bin/sh\necho 'openjdk version "17.0.1"' >&2; exit $(($# > 1))""")
+    java.chmod(0o700)
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path / "home")}
+    done = run_logdriven(tmp_path, ["run", "--now", "2024-01-02"], environment)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 1, said
+    assert "Spark: it does not start" in said
+    assert "not begun: b.unproven, c.unproven" in said
+    quoted, proven = log_of(tmp_path, ENGINES)
+    assert (quoted["job_name"], quoted["status"]) == ("a.quoted", "FAILURE")
+    assert (proven["job_name"], proven["status"]) == ("d.proven", "SUCCESS")
+    assert proven["application_id"].startswith("sail-")
+    assert "a quote" in said
+    assert "left to another engine, in vain: Spark: it does not start" in said
 
 
 def test_validate_tells_the_engine_of_each_table_and_why(mixed: Path) -> None:
