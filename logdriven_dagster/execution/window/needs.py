@@ -29,7 +29,7 @@ class Needs:
                 self._met.add(need)
 
     def having(self, unmet: UnmetNeedError, found_by: str) -> Callable[[str], bool]:
-        """Whether a table needs what is broken, as the table does that has found it."""
+        """Whether a table needs what is broken; `found_by`, whose windows lacked it, does."""
 
         def needs(name: str) -> bool:
             table = self._project.tables[name]

@@ -31,10 +31,7 @@ from logdriven_dagster.model.attempts import Attempt, Owner
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
 from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
-from logdriven_dagster.orchestration.assets.partitions import (
-    add_partitions,
-    table_partitions,
-)
+from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
 from logdriven_dagster.orchestration.assets.stories import stories_shown, story_shown
 from logdriven_dagster.orchestration.assets.whole_tables import (
     Looks,
@@ -241,10 +238,12 @@ class Reporter:
 
     def _tell(self) -> None:
         """Give the batch what succeeded: the stories of all windows are asked for together."""
+        if not self._untold:
+            return
         untold, self._untold = self._untold, []
         windows = [(event.attempt.table, event.attempt.window) for event, _, _ in untold]
         self._add_partitions(windows)
-        stories = stories_shown(self.project, self._run_log, windows) if windows else []
+        stories = stories_shown(self.project, self._run_log, windows)
         for (event, partition, metadata), story in zip(untold, stories, strict=True):
             key = self.location.key(event.attempt.table)
             made = AssetMaterialization(key, partition=partition, metadata=metadata | story)

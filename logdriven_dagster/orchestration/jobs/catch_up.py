@@ -21,10 +21,7 @@ from logdriven_dagster.config.models.settings import Settings
 from logdriven_dagster.execution.arguments import RunArguments, retry_version_of
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.job_runs import StartedBy
-from logdriven_dagster.orchestration.assets.partitions import (
-    add_partitions,
-    table_partitions,
-)
+from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.clock import data_clock
 from logdriven_dagster.orchestration.events.endings import interrupted_windows_forgotten

@@ -38,10 +38,7 @@ from logdriven_dagster.orchestration.assets.metadata import (
     rows_shown,
     window_metadata,
 )
-from logdriven_dagster.orchestration.assets.partitions import (
-    add_partitions,
-    table_partitions,
-)
+from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
 from logdriven_dagster.orchestration.assets.stories import story_of, story_shown
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.assets.whole_tables import table_shown

@@ -22,7 +22,7 @@ _NEWEST = f"{KEPT} newest start"
 """Transaction: where the window starts that was published last, in seconds."""
 
 _LOOKED_BACK = 200
-"""So many commits are looked into for what was said of a publication."""
+"""How many of the newest commits are read to find what one of them says of a publication."""
 
 
 def fences(snapshot: Snapshot, runs: Sequence[WindowRun]) -> dict[str, int]:

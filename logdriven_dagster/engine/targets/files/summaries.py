@@ -14,7 +14,7 @@ from uuid import uuid4
 from logdriven_dagster.engine.storage.locations import Folder
 
 MANY = 20
-"""So many files are worth a summary."""
+"""From this number of files to read on, a summary is used, and written for the next reader."""
 
 _NAME = "summary"
 

@@ -1,9 +1,5 @@
 """`engine: auto`: each table on Sail if all that it uses is proven there, else on Spark."""
 
-import os
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +9,7 @@ import yaml
 from logdriven_dagster.config import load_project
 from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.errors import InvalidProjectError
-from tests.engine.spark.sail.test_windows import log_of, published
+from tests.engine.spark.sail.test_windows import log_of, published, run_on_sail
 
 COLUMNS = "id BIGINT, name STRING, amount DECIMAL(12,2)"
 PLAIN = "id,name,amount\n1,a,1.50\n2,,3.25\n"
@@ -45,18 +41,9 @@ def add(root: Path, name: str, sql: str, text: str | None = PLAIN, **fields: Any
 
 def logdriven(root: Path, *words: str, **environment: str) -> str:
     """What `logdriven` says, in a process of its own; it must succeed."""
-    done = run_logdriven(root, words, {**os.environ, **environment})
+    done = run_on_sail(root, *words, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def run_logdriven(
-    root: Path, words: Sequence[str], environment: Mapping[str, str]
-) -> "subprocess.CompletedProcess[str]":
-    command = [str(Path(sys.executable).with_name("logdriven")), *words]
-    return subprocess.run(
-        command, cwd=root, capture_output=True, text=True, check=False, env=environment
-    )
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +103,8 @@ def test_where_java_does_not_start_what_runs_on_sail_runs(tmp_path: Path, parall
     java.parent.mkdir(parents=True)
     java.write_text("""#!/bin/sh\necho 'openjdk version "17.0.1"' >&2; exit $(($# > 1))""")
     java.chmod(0o700)
-    environment = {**os.environ, "JAVA_HOME": str(tmp_path / "home")}
-    done = run_logdriven(tmp_path, ["run", "--now", "2024-01-02"], environment)
+    home = str(tmp_path / "home")
+    done = run_on_sail(tmp_path, "run", "--now", "2024-01-02", JAVA_HOME=home)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 1, said
     assert "Spark: it does not start" in said

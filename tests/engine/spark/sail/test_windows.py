@@ -1,5 +1,6 @@
 """Windows on Sail: the rows, counts and log that Spark gives, and what fails."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -105,10 +106,13 @@ FROM step_log s JOIN job_log j ON j.job_id = s.job_id ORDER BY j.job_name, j.dat
 """
 
 
-def run_on_sail(root: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def run_on_sail(root: Path, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """`logdriven`, in a process of its own."""
     command = [str(Path(sys.executable).with_name("logdriven")), *words]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    variables = {**os.environ, **environment}
+    return subprocess.run(
+        command, cwd=root, capture_output=True, text=True, check=False, env=variables
+    )
 
 
 def log_of(root: Path, query: str) -> list[dict[str, Any]]:
