@@ -1,10 +1,11 @@
 """What the run log says about a table, compressed for planning."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from logdriven_dagster.model.attempts import Owner, Status
+from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import Slice, TimeWindow
 
 
@@ -107,6 +108,8 @@ class TableLog:
     """The windows for which late rows may still come, perhaps more; only with `lookback`."""
     stale: tuple[TimeWindow, ...] = ()
     """Finished windows over which an upstream window was run again later."""
+    upstreams_ran_again: bool = False
+    """Whether upstream windows ran again since the table's bookmark, stale windows or not."""
     last: LastSlice | None = None
     """The newest slice of a sliced table."""
     queued: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -115,3 +118,17 @@ class TableLog:
     """(Step, source) with a `cut_pattern` → how many more wait for one that is marked by it."""
     recent: tuple[EndedWindow, ...] = ()
     """What ended within the longest delay after which another table follows; none without."""
+
+    def with_finished(self, windows: Sequence[TimeWindow]) -> "TableLog":
+        """Return the log after the first attempts at some windows, in any order, have succeeded.
+
+        `last`, `within_lookback`, `queued` and `recent` stay as they are: whoever has them reads
+        the log.
+        """
+        done = union(sorted(windows, key=lambda window: window.span[0]))
+        return replace(
+            self,
+            finished=tuple(union(self.finished, done)),
+            skipped=tuple(without(self.skipped, done)),
+            open=tuple(item for item in self.open if item.window not in windows),
+        )

@@ -88,6 +88,24 @@ def test_a_connection_that_goes_during_the_commit_is_an_error_since_nobody_knows
     assert not isinstance(caught.value, UnreachableError)
 
 
+def test_a_statement_alone_is_done_again_only_where_a_commit_would_have_come_behind_it(log):
+    tries = []
+
+    def work(conn):
+        tries.append(1)
+        if len(tries) == 1:
+            kill_session(log, conn)
+        conn.execute(text("DELETE FROM job_log"))
+
+    if log.engine.dialect.name == "postgresql":  # the statement is its own commit
+        with pytest.raises(RunLogError, match="went away during a commit"):
+            log.write(work, alone=True)
+        log.write(work, alone=True)
+    else:
+        log.write(work, alone=True)
+    assert len(tries) == 2
+
+
 def test_a_server_that_stays_away_is_an_error_after_some_patience(log, monkeypatch):
     monkeypatch.setattr(RunLog, "patience", 0.3)
     monkeypatch.setattr(log.engine, "connect", _refused(log))

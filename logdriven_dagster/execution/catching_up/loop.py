@@ -121,6 +121,8 @@ class CatchingUp:
                 self.queue.leave(planned)
                 yield WindowRefused(planned.table, planned.window, faster)
             except RefusedError as refusal:
+                if self.queue.doubts(planned):
+                    continue
                 self.tried += 1
                 self.queue.set_aside(planned)
                 yield WindowRefused(planned.table, planned.window, refusal)

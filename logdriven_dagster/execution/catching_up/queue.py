@@ -16,7 +16,7 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
     WindowSucceeded,
 )
-from logdriven_dagster.model.attempts import Status, Trigger
+from logdriven_dagster.model.attempts import Attempt, Status, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning import (
@@ -53,11 +53,15 @@ class CatchUpQueue:
         self._elsewhere: set[tuple[str, datetime]] = set()
         """Windows that somebody else was faster with."""
         self._failures: dict[str, TimeWindow] = {}
+        self._refused: set[tuple[str, datetime]] = set()
+        self._plain = _plain(tables)
         logs = read_logs(selected)
         self._agenda = Agenda(plan(tables, logs, now, selected, mode=mode, backoff=backoff))
         self._fresh = True
         self._changed: set[str] = set()
         """Tables whose log has changed since it was read."""
+        self._finished: dict[str, list[TimeWindow]] = {}
+        """Plain tables → the windows by whose success alone the log has changed since then."""
 
     def next_ready(self) -> PlannedWindow | None:
         """The next window to try, or to record as SKIPPED.
@@ -134,7 +138,23 @@ class CatchUpQueue:
                 self._aside.add(window)
                 if self._takes_one(attempt.table):
                     self._agenda.close(attempt.table)
+                elif isinstance(event, WindowSucceeded) and self._changes_nothing_else(attempt):
+                    self._finished.setdefault(attempt.table, []).append(attempt.window)
+                    self._fresh = False
+                    return
         self._reload(attempt.table)
+
+    def doubts(self, planned: PlannedWindow) -> bool:
+        """Whether a window was refused for the first time, so that its log is read once more.
+
+        The plan did not know of what others have done since; it may wait for it now.
+        """
+        place = (planned.table, planned.window.start)
+        if place in self._refused:
+            return False
+        self._refused.add(place)
+        self._reload(planned.table)
+        return True
 
     def set_aside(self, planned: PlannedWindow) -> None:
         """Leave a refused window alone for the rest of this catch-up."""
@@ -179,12 +199,26 @@ class CatchUpQueue:
         """The plan of what is left to do, by the logs as they are now of what has changed."""
         if self._changed:
             self._read(self._changed)
+        if self._finished:
+            logs = self._agenda.plan.logs
+            found = {name: logs[name].with_finished(done) for name, done in self._finished.items()}
+            self._finished.clear()
+            self._agenda.learn(found, found)
         return self._agenda.plan
 
     def _read(self, names: Collection[str]) -> None:
         wanted = sorted(names)
         self._agenda.learn(self._read_logs(wanted), wanted)
         self._changed.difference_update(wanted)
+        for name in wanted:
+            self._finished.pop(name, None)
+
+    def _changes_nothing_else(self, attempt: Attempt) -> bool:
+        """Whether a success changes nothing in any log but that its window is finished."""
+        if attempt.attempt_number > 1 or attempt.table not in self._plain:
+            return False
+        planned = self._agenda.plan.tables.get(attempt.table)
+        return planned is not None and not planned.passed_over
 
     def _reload(self, name: str) -> None:
         """Note that the next plan needs the log as it is then, however much happens until then."""
@@ -196,3 +230,21 @@ class CatchUpQueue:
 
     def _takes_one(self, name: str) -> bool:
         return (self._mode or self._tables[name].catch_up) == "once"
+
+
+def _plain(tables: Mapping[str, TableConfig]) -> set[str]:
+    """The tables of which nobody asks more than which windows are finished.
+
+    That is: no slices, no late rows, nobody who takes their batches or waits a while after them.
+    """
+    asked = {
+        dependency.table
+        for table in tables.values()
+        for dependency in table.managed_dependencies
+        if dependency.delay or table.incremental.consumes_batches
+    }
+    return {
+        name
+        for name, table in tables.items()
+        if not (table.is_sliced or table.lookback or name in asked)
+    }

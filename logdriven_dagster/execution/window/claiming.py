@@ -69,8 +69,8 @@ def claim_windows(
     if len(claims) > 1:
         # Whoever was faster with a later window must not keep the oldest one from running.
         with suppress(RefusedError), conn.begin_nested():
-            return _claimed(conn, processes, order, claims)
-    return _claimed(conn, processes, order, claims[:1])
+            return _claimed(conn, processes, order, claims, logs)
+    return _claimed(conn, processes, order, claims[:1], logs)
 
 
 def _following(
@@ -97,14 +97,19 @@ def _is_tried(window: TimeWindow, log: TableLog) -> bool:
 
 
 def _claimed(
-    conn: Connection, processes: Processes, order: Order, claims: Sequence[Claim]
+    conn: Connection,
+    processes: Processes,
+    order: Order,
+    claims: Sequence[Claim],
+    logs: Mapping[str, TableLog],
 ) -> list[Attempt]:
     table = order.table
     # A table of files takes what it finds when it looks; after a failure, what it had.
     most = 0 if table.incremental.registers_files else most_batches(table)
     attempts = transitions.claim(conn, processes, claims, most, Status.RUNNING)
-    tables = {**order.project.tables, table.table: table}
-    refreshes.advance_bookmarks(conn, table, with_upstreams(table, tables))
+    if logs[table.table].upstreams_ran_again:
+        tables = {**order.project.tables, table.table: table}
+        refreshes.advance_bookmarks(conn, table, with_upstreams(table, tables))
     return attempts
 
 

@@ -56,7 +56,8 @@ class LineageRecorder:
         try:
             found = self._found(order, events[0])
             queries_run = [query_id for query_id, _ in found]
-            self.run_log.write(lambda conn: lineage.add_runs(conn, jobs, queries_run))
+            alone = len(jobs) == len(queries_run) == 1
+            self.run_log.write(lambda conn: lineage.add_runs(conn, jobs, queries_run), alone=alone)
         except Exception as error:  # noqa: BLE001 - the window is done whatever happens here
             reason = redact(f"{type(error).__name__}: {error}")
             _log.warning("%s job %s: lineage absent: %s", order.table.table, jobs[0], reason)

@@ -84,9 +84,9 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
     consumers = [process_of(table) for table in tables if table.incremental.consumes_batches]
     queues = waiting.waiting(conn, consumers) if consumers else {}
     restated = [job_id for queue in queues.values() for job_id in queue.restated]
-    stale = refreshes.stale(conn, tables)
-    for name, again in slices.finished_by(conn, tables, restated).items():
-        stale[name] = [*again]
+    again = refreshes.ran_again(conn, tables)
+    restarted = slices.finished_by(conn, tables, restated)
+    stale: dict[str, Sequence[TimeWindow]] = {**again.stale, **restarted}
     lately = recent.ended(conn, tables)
     lookback_windows = _within_lookback(conn, tables)
     for table in tables:
@@ -96,6 +96,7 @@ def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, T
             found[name],
             within_lookback=lookback_windows.get(name, ()),
             stale=tuple(stale.get(name, ())),
+            upstreams_ran_again=name in again.tables,
             queued=queue.queued,
             unmarked=queue.unmarked,
             recent=tuple(lately.get(name, ())),

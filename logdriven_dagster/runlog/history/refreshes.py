@@ -93,22 +93,35 @@ _LONGEST = {Unit.MINUTE: 60, Unit.DAY: 25 * 3600, Unit.MONTH: 31 * 86_400 + 3600
 """Seconds, whatever the clocks do."""
 
 
-def stale(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[TimeWindow]]:
-    """Table → its finished windows that are older than a success over them, by ascending start.
+@dataclass(frozen=True, slots=True)
+class RanAgain:
+    """What upstreams ran again since what is made from them."""
 
-    The success is the latest one at a window of a table that it is made from. Of windows that
-    overlap each other, as a change of the period may leave them, the one that begins last counts.
+    stale: Mapping[str, Sequence[TimeWindow]]
+    """Table → its finished windows that are older than a success over them, by ascending start."""
+    tables: set[str]
+    """The tables with an upstream that ran again behind their bookmark, stale windows or not."""
+
+
+def ran_again(conn: Connection, tables: Collection[TableConfig]) -> RanAgain:
+    """Find the windows that are stale, and the tables whose bookmarks may move.
+
+    What makes a window stale is the latest success at a window of a table that it is made from. Of
+    windows that overlap each other, as a change of the period may leave them, the one that begins
+    last counts.
     """
     pairs = _pairs(tables)
     passed = _bookmarks(conn, pairs)
     zones = {table.table: table.grid.zone for table in tables}
-    probes = [(pair, again) for pair, again in _ran_again(conn, pairs, passed) if again.succeeded]
+    again = list(_ran_again(conn, pairs, passed))
+    probes = [(pair, row) for pair, row in again if row.succeeded]
     found: dict[str, dict[int, TimeWindow]] = {}
     for number, row in _older(conn, probes, (_DONE,)):
         name = probes[number][0].table
         start, end = (in_zone(n, zones[name]) for n in (row.window_start, row.window_end))
         found.setdefault(name, {})[row.window_start] = TimeWindow(start, end)
-    return {name: [of[start] for start in sorted(of)] for name, of in found.items()}
+    stale = {name: [of[start] for start in sorted(of)] for name, of in found.items()}
+    return RanAgain(stale, {pair.table for pair, _ in again})
 
 
 def advance_bookmarks(

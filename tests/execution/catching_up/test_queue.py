@@ -9,6 +9,7 @@ from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.attempts import Attempt, Claim, Owner, Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
+from logdriven_dagster.model.ranges import union
 from logdriven_dagster.planning import PlannedWindow
 from tests.builders import at, table
 
@@ -94,9 +95,44 @@ def test_every_order_of_endings_keeps_the_order_of_tables_and_loses_nothing(slot
         item = book.working.pop(place % len(book.working))
         (book.done if well else book.failed).append(item)
         queue.seen(ended(item, well=well))
+        known = queue.plan().logs
+        assert {name: union(known[name].finished) for name in TABLES} == {
+            name: union(log.finished) for name, log in book.logs(TABLES).items()
+        }
     first = {item.table for item in taken[:1]}
     assert first == {"urgent"}
     failed = {item.table for item in book.failed}
     for name in {"up", "whole", "free", "urgent"} - failed:
         assert len([d for d in book.done if d.table == name]) == DAYS
     assert len([item for item in taken if item.table == "free"]) == DAYS
+
+
+def test_first_successes_are_known_without_reading_the_log():
+    book, reads = Book(), []
+
+    def logs(names: list[str]) -> dict[str, TableLog]:
+        reads.append(names)
+        return book.logs(names)
+
+    queue = CatchUpQueue(TABLES, logs, NOW, ["free", "up"], mode=None, backoff=None)
+    done = []
+    while len(done) < 2 * DAYS and (planned := queue.next_ready()):
+        done.append(planned)
+        queue.seen(ended(planned, well=True))
+    assert len(done) == 2 * DAYS
+    assert reads == [["free", "up"]]
+
+
+def test_a_window_that_is_refused_is_looked_at_once_more_since_the_log_may_have_changed():
+    book = Book()
+    queue = CatchUpQueue(TABLES, book.logs, NOW, ["urgent"], mode=None, backoff=None)
+    first = queue.next_ready()
+    assert first
+    book.done.append(first)  # by somebody else, which our plan does not know
+    assert queue.doubts(first)
+    second = queue.next_ready()
+    assert second
+    assert second.window.start == first.window.end
+    assert queue.doubts(second)
+    assert queue.next_ready() == second
+    assert not queue.doubts(second)

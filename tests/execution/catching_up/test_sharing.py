@@ -6,8 +6,8 @@ from threading import Timer
 
 import pytest
 
-from logdriven_dagster.execution.events import WindowRefused, WindowStarted
-from tests.builders import at
+from logdriven_dagster.execution.events import WindowRefused, WindowStarted, WindowSucceeded
+from tests.builders import at, day
 from tests.execution.conftest import NOW
 
 WAIT = timedelta(minutes=3)
@@ -33,6 +33,16 @@ def test_a_run_that_waits_goes_on_behind_what_another_one_finishes(world, other,
 def test_without_waiting_it_leaves_them_to_the_other(world, other):
     assert world.catch_up() == []
     list(other)
+
+
+def test_a_run_waits_for_a_refresh_that_another_one_has_begun_since_it_planned(world):
+    list(world.runner.catch_up(NOW, ["ods.numbers"]))
+    catching_up = world.runner.catching_up(NOW, ["dws.sums"], wait=WAIT)
+    refresh = world.runner.refresh("ods.numbers", day(1), NOW)
+    assert isinstance(next(refresh), WindowStarted)
+    Timer(1, lambda: list(refresh)).start()
+    events = list(catching_up.events())
+    assert [type(event) for event in events] == [WindowStarted, WindowSucceeded] * 4
 
 
 def test_it_waits_no_longer_than_it_is_told(world, other):
