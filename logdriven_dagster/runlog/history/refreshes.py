@@ -17,7 +17,6 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     Table,
-    bindparam,
     case,
     func,
     insert,
@@ -39,7 +38,6 @@ from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
 from logdriven_dagster.runlog.sql.clock import utc_from_now
 from logdriven_dagster.runlog.sql.unindexed import unindexed
-from logdriven_dagster.runlog.sql.unions import each
 
 _DONE = Status.SUCCESS.value
 _RUNNING = Status.RUNNING.value
@@ -55,13 +53,20 @@ _AGAIN = select(
     job_log.c.window_end,
     case((job_log.c.status == _DONE, 1), else_=0).label("succeeded"),
 ).where(
-    job_log.c.job_name == bindparam("upstream"),
     job_log.c.again == 1,
-    job_log.c.job_id > bindparam("passed"),
-    job_log.c.latest == 1,
+    # SQLite would look through all windows of an upstream for the few that ran again.
+    unindexed(job_log.c.latest) == 1,
     job_log.c.window_start.is_not(None),
 )
-"""The latest attempts after the first at windows of an upstream, as far as not passed."""
+"""The latest attempts after the first at windows."""
+_NOT_PASSED = _AGAIN.add_columns(refresh_bookmark.c.job_name.label("made")).where(
+    among(refresh_bookmark.c.job_name),
+    job_log.c.job_name == refresh_bookmark.c.upstream,
+    job_log.c.job_id > refresh_bookmark.c.job_id,
+)
+"""Those at windows of upstreams behind the bookmarks of some tables, each with its table."""
+_OF_UPSTREAMS = _AGAIN.where(among(job_log.c.job_name))
+"""Those at windows of upstreams for which there is no bookmark yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,13 +231,20 @@ def _bookmarks(conn: Connection, pairs: Collection[_Pair]) -> dict[_Pair, int]:
 def _ran_again(
     conn: Connection, pairs: Collection[_Pair], passed: Mapping[_Pair, int]
 ) -> Iterator[tuple[_Pair, Row[Any]]]:
-    of: dict[str, list[_Pair]] = {}
+    """The attempts at windows of upstreams behind the bookmarks, each with whom it is about."""
+    marked = {(pair.table, pair.upstream): pair for pair in passed}
+    if marked:
+        names = {table for table, _ in marked}
+        for row in conn.execute(_NOT_PASSED, {"names": names}):
+            if pair := marked.get((row.made, row.job_name)):
+                yield pair, row
+    unmarked: dict[str, list[_Pair]] = {}
     for pair in pairs:
-        of.setdefault(pair.upstream, []).append(pair)
-    after = {name: min(passed.get(pair, 0) for pair in mine) for name, mine in of.items()}
-    asked = [{"upstream": name, "passed": job_id} for name, job_id in sorted(after.items())]
-    for row in each(conn, _AGAIN, asked):
-        yield from ((pair, row) for pair in of[row.job_name] if row.job_id > passed.get(pair, 0))
+        if pair not in passed:
+            unmarked.setdefault(pair.upstream, []).append(pair)
+    if unmarked:
+        for row in conn.execute(_OF_UPSTREAMS, {"names": unmarked.keys()}):
+            yield from ((pair, row) for pair in unmarked[row.job_name])
 
 
 def _older(
