@@ -100,7 +100,8 @@ class RunLog:
         `alone` says that the work is a single statement, which PostgreSQL commits by itself: that
         saves two round trips.
         """
-        return self._again(lambda: self._write_once(work, alone and self._commits_by_itself))
+        by_itself = alone and self._commits_by_itself
+        return self._again(lambda: self._write_once(work, by_itself=by_itself))
 
     def ask(self, work: Callable[[Connection], T]) -> T:
         """Read in one transaction; again if the connection is lost, within `patience`."""
@@ -130,7 +131,7 @@ class RunLog:
                     raise
                 time.sleep(pause)
 
-    def _write_once(self, work: Callable[[Connection], T], by_itself: bool) -> T:  # noqa: FBT001
+    def _write_once(self, work: Callable[[Connection], T], *, by_itself: bool) -> T:
         commits, began = False, time.monotonic()
         try:
             with self._connected(_BY_ITSELF) if by_itself else self.begin() as conn:

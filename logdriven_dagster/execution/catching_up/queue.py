@@ -54,6 +54,7 @@ class CatchUpQueue:
         """Windows that somebody else was faster with."""
         self._failures: dict[str, TimeWindow] = {}
         self._refused: set[tuple[str, datetime]] = set()
+        """Windows whose claims were refused, and that were planned anew."""
         self._plain = _plain(tables)
         logs = read_logs(selected)
         self._agenda = Agenda(plan(tables, logs, now, selected, mode=mode, backoff=backoff))
@@ -208,9 +209,10 @@ class CatchUpQueue:
 
     def _read(self, names: Collection[str]) -> None:
         wanted = sorted(names)
-        self._agenda.learn(self._read_logs(wanted), wanted)
+        logs = self._read_logs(wanted)
+        self._agenda.learn(logs, wanted)
         self._changed.difference_update(wanted)
-        for name in wanted:
+        for name in logs:  # upstreams as well: what was read is newer
             self._finished.pop(name, None)
 
     def _changes_nothing_else(self, attempt: Attempt) -> bool:

@@ -108,8 +108,7 @@ def _claimed(
     most = 0 if table.incremental.registers_files else most_batches(table)
     attempts = transitions.claim(conn, processes, claims, most, Status.RUNNING)
     if logs[table.table].upstreams_ran_again:
-        tables = {**order.project.tables, table.table: table}
-        refreshes.advance_bookmarks(conn, table, with_upstreams(table, tables))
+        refreshes.advance_bookmarks(conn, table, with_upstreams(table, order.tables))
     return attempts
 
 
@@ -124,8 +123,7 @@ def _logs_before(
 
 
 def _logs(conn: Connection, order: Order) -> dict[str, TableLog]:
-    tables = {**order.project.tables, order.table.table: order.table}
-    return history.table_logs(conn, with_upstreams(order.table, tables))
+    return history.table_logs(conn, with_upstreams(order.table, order.tables))
 
 
 def _logs_without_dead(conn: Connection, order: Order) -> dict[str, TableLog]:
@@ -154,8 +152,7 @@ def refuse_unready(conn: Connection, order: Order) -> None:
 
 def _refuse_unready(order: Order, logs: Mapping[str, TableLog]) -> None:
     """RefusedError if the window of an order is done, or may not run yet."""
-    table, window = order.table, order.window
-    tables = {**order.project.tables, table.table: table}
+    table, window, tables = order.table, order.window, order.tables
     blocked: Blocked | None = None
     if not any(done.contains(window) for done in logs[table.table].finished):
         blocked = _obstacle(order, tables, logs)
@@ -176,8 +173,7 @@ def record_inapplicable(
     `windows` begin with that of the order and ascend. They are judged by the log as it is in this
     transaction, up to the first that may apply after all; RefusedError if that is the order's own.
     """
-    table = order.table
-    tables = {**order.project.tables, table.table: table}
+    table, tables = order.table, order.tables
     logs = _logs_without_dead(conn, order)
     first = obstacle(table, order.window, tables, logs, order.now)
     if not isinstance(first, NotApplying):
@@ -209,7 +205,6 @@ def _obstacle(
 
 def _claim(order: Order, owner: Owner, logs: Mapping[str, TableLog]) -> Claim:
     project, table = order.project, order.table
-    tables = {**project.tables, table.table: table}
     return Claim(
         table=table.table,
         window=order.window,
@@ -229,7 +224,7 @@ def _claim(order: Order, owner: Owner, logs: Mapping[str, TableLog]) -> Claim:
         version=project.version(Kind.TABLE, table.table),
         other_version=order.other_version,
         reads=reads(project, table, order.window),
-        seen_until=last_seen(table, order.window, tables, logs, order.now),
+        seen_until=last_seen(table, order.window, order.tables, logs, order.now),
     )
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -40,6 +40,12 @@ class Order:
     passed_over: Sequence[TimeWindow] = ()
     """Older windows to record as SKIPPED with it."""
     stage: Callable[[WindowSession, StepConfig], tuple[Staged, ...]] = _stage
+
+    @property
+    def tables(self) -> Mapping[str, TableConfig]:
+        """All tables by name, this one as it runs; a copy of thousands only if it is another."""
+        known, name = self.project.tables, self.table.table
+        return known if known.get(name) is self.table else {**known, name: self.table}
 
     @property
     def steps(self) -> tuple[StepConfig, ...]:
