@@ -19,7 +19,6 @@ from sqlalchemy import (
     Table,
     Update,
     and_,
-    bindparam,
     case,
     not_,
     or_,
@@ -30,6 +29,7 @@ from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import Owner, Status
+from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.clock import (
     microseconds,
     not_in_future,
@@ -85,9 +85,9 @@ class LeasedRows:
         token for ever.
         """
         return and_(
-            self.key.in_(bindparam("holders", expanding=True)),
+            among(self.key, "holders"),
             self.log.c.status == _RUNNING,
-            self.log.c.fencing_token.in_(bindparam("tokens", expanding=True)),
+            among(self.log.c.fencing_token, "tokens"),
         )
 
     @cached_property

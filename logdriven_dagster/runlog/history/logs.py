@@ -63,16 +63,33 @@ _NEWEST_DONE = _DONE_OF_TABLE.order_by(job_log.c.window_start.desc()).limit(bind
 _STILL_LATE = _DONE_OF_TABLE.where(job_log.c.seen_until > 0)
 """The finished windows of a table that had not seen all when they ran."""
 
-_OPEN = select(job_log, is_expired(job_log), utc_now().label("read_at")).where(
-    job_log.c.status.in_(coverage.OPEN), job_log.c.latest == 1
-)
-"""The latest attempts that run or did not succeed."""
-_FAILED_REFRESHES = select(job_log, is_expired(job_log), utc_now().label("read_at")).where(
-    job_log.c.failed_refresh == failed_refreshes.MARKED
-)
+_ATTEMPTS = select(
+    job_log.c.job_id,
+    job_log.c.job_name,
+    job_log.c.job_schedule_id,
+    job_log.c.incremental_type,
+    job_log.c.window_start,
+    job_log.c.window_end,
+    job_log.c.data_range_start,
+    job_log.c.data_range_end,
+    job_log.c.status,
+    job_log.c.latest,
+    job_log.c.failures,
+    job_log.c.standing,
+    job_log.c.owner,
+    job_log.c.dagster_run_id,
+    job_log.c.heartbeat_at,
+    job_log.c.job_end_time,
+    job_log.c.last_update_time,
+    is_expired(job_log),
+    utc_now().label("read_at"),
+).where(among(job_log.c.job_name))
+"""What a plan asks of an attempt: half of its columns, some of them long, are for people."""
 _OPEN_OR_REFRESHED = union_all(
-    *(query.where(among(job_log.c.job_name)) for query in (_OPEN, _FAILED_REFRESHES))
+    _ATTEMPTS.where(job_log.c.status.in_(coverage.OPEN), job_log.c.latest == 1),
+    _ATTEMPTS.where(job_log.c.failed_refresh == failed_refreshes.MARKED),
 )
+"""The latest attempts that run or did not succeed, and failed refreshes of finished windows."""
 
 
 def table_logs(conn: Connection, tables: Collection[TableConfig]) -> dict[str, TableLog]:
