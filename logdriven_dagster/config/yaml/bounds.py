@@ -35,31 +35,34 @@ def read_yaml(text: str, loader: Any = SAFE_LOADER) -> tuple[yaml.Node | None, A
 
 
 def _refuse_excess(root: yaml.Node) -> None:
-    """Walk each node once, and know for how many values and levels it stands."""
+    """Walk what holds other values once, and know for how many values and levels it stands."""
     sizes: dict[int, tuple[int, int]] = {}
     holding: set[int] = set()
     waiting = [(root, False)]
+    written = 0
     while waiting:
         node, seen = waiting.pop()
         if id(node) in sizes:
             continue
         parts = _parts(node)
+        inner = [part for part in parts if not isinstance(part, yaml.ScalarNode)]
         if not seen:
             holding.add(id(node))
             waiting.append((node, True))
-            for part in parts:
+            for part in inner:
                 if id(part) in holding:
                     raise _refused(part, "an alias refers to a value that contains it")
                 waiting.append((part, False))
             continue
         holding.discard(id(node))
-        known = [sizes[id(part)] for part in parts]
-        size = 1 + sum(values for values, _ in known)
-        depth = 1 + max((levels for _, levels in known), default=0)
+        known = [sizes[id(part)] for part in inner]
+        size = 1 + len(parts) - len(inner) + sum(values for values, _ in known)
+        depth = 1 + max((levels for _, levels in known), default=int(len(parts) > 0))
         if depth > _DEEPEST:
             raise _refused(node, f"it is nested more than {_DEEPEST} levels deep")
         sizes[id(node)] = (size, depth)
-        if size > _MOST_REPEATED + len(sizes):
+        written += 1 + len(parts) - len(inner)
+        if size > _MOST_REPEATED + written:
             raise _refused(node, f"aliases repeat more than {_MOST_REPEATED:,} values")
 
 
