@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-spark test-core test-wheel test-lake faults test-hosts bench clean
+.PHONY: help install demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark test-core test-wheel test-lake faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -81,13 +81,23 @@ check: $(VENV)/.installed-dev ## lint, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# Hundreds of JVMs of the tests would load and link Spark's classes, each for itself.
+$(VENV)/.classes: $(VENV)/.installed-dev
+	@echo "Making an archive of Spark's classes for the tests: a minute"
+	$(BIN)/python -m tests.classes
+	touch $@
+
 TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
-test: $(VENV)/.installed-dev check ## install what the tests need and run them all
+test: $(VENV)/.installed-dev check $(VENV)/.classes ## install what the tests need and run them all
 	scripts/test_packages.sh
-	$(BIN)/python -m pytest $(TWO) --durations=25
-	LOGDRIVEN_TEST_SPARK=connect $(BIN)/python -m pytest $(TWO) -m connect \
+	$(BIN)/python -m pytest $(TWO) -m 'not long' --durations=25
+	LOGDRIVEN_TEST_SPARK=connect $(BIN)/python -m pytest $(TWO) -m 'connect and not long' \
 		$$(grep -rl --include='test_*.py' mark.connect tests)
 	LOGDRIVEN_TEST_SPARK=foreign $(BIN)/python -m pytest tests/engine/spark/test_counts.py
+
+test-long: $(VENV)/.installed-dev $(VENV)/.classes ## the tests that kill or restart whole processes again and again
+	scripts/test_packages.sh
+	$(BIN)/python -m pytest $(TWO) -m long --durations=25
 
 # All but PySpark as it is pinned. The oldest patch of a line is the hardest to please.
 SPARK ?= 4.0.0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from logdriven_dagster.config import secrets
+from tests.classes import java_options
 from tests.memory import temporary_folder
 
 UNDECLARED = "this Spark does not tell which types the database has"
@@ -20,9 +21,8 @@ pytest_plugins = ["tests.lake", "tests.servers"]
 
 os.environ.pop("COLUMNS", None)  # workers of xdist have it, and no terminal
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(temporary_folder()))
-# Of every JVM: the first compiler alone starts fastest, and tests end before the second pays off.
-os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1"
-# A JVM that makes an archive of its classes works for 20 s more, and a new machine has none.
+os.environ["JAVA_TOOL_OPTIONS"] = java_options()
+# No run leaves the making of an archive of classes behind: all have one.
 if shutil.which("java"):  # or ours is kept there
     os.environ["XDG_CACHE_HOME"] = os.devnull
 

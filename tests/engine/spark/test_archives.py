@@ -17,6 +17,7 @@ from logdriven_dagster.engine.spark.classic.archives import training
 from logdriven_dagster.engine.spark.classic.archives.archive import Archive, archive_for
 from logdriven_dagster.engine.spark.settings import launch_settings
 from logdriven_dagster.errors import UsageError
+from tests.classes import FIRST_COMPILER
 from tests.patience import PATIENCE
 
 OPTIONS, CLASS_PATH = "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"
@@ -41,6 +42,7 @@ print(spark.range(9).repartition(2).count())
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", FIRST_COMPILER)  # without the archive of the tests
     return tmp_path / "logdriven"
 
 
@@ -243,6 +245,7 @@ def test_a_copy_of_an_archive_lies_where_settings_can_name_it(java, tmp_path):
         training.copy_archive(own.file, tmp_path / "nowhere" / "spark.jsa")
 
 
+@pytest.mark.long
 def test_spark_warm_makes_an_archive_once_which_runs_then_use(cache, project):
     for n in range(9):
         cache.mkdir(mode=0o700, exist_ok=True)

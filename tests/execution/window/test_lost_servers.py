@@ -4,6 +4,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from tests.engine.foreign import foreign_server, free_port
 from tests.execution.conftest import World
 from tests.patience import PATIENCE
@@ -40,6 +42,7 @@ KILL = """
 """
 
 
+@pytest.mark.long
 def test_one_that_was_started_anew_does_the_window_and_without_one_the_run_ends(tmp_path):
     port, marks = free_port(), tmp_path / "deaths.txt"
     world = World(tmp_path, None)
