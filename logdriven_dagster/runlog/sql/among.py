@@ -63,6 +63,10 @@ class among(FunctionElement[bool]):  # noqa: N801 - reads as the SQL operator th
         kind = BigInteger if isinstance(column.type, Integer) else Text
         super().__init__(column, bindparam(name, type_=_Values(kind)))
 
+    def self_group(self, against: Any = None) -> "among":  # noqa: ARG002 - SQLAlchemy's own signature
+        """Stay a condition: where there is no BOOLEAN it would be compared with 1, by no index."""
+        return self
+
 
 @compiles(among, "sqlite")
 def _sqlite(element: among, compiler: Any, **kw: Any) -> str:
