@@ -19,6 +19,7 @@ from sqlalchemy import (
     Table,
     Update,
     and_,
+    bindparam,
     case,
     not_,
     or_,
@@ -29,7 +30,6 @@ from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import Owner, Status
-from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.clock import (
     microseconds,
     not_in_future,
@@ -85,9 +85,9 @@ class LeasedRows:
         token for ever.
         """
         return and_(
-            among(self.key, "holders"),
+            self.key.in_(bindparam("holders", expanding=True)),
             self.log.c.status == _RUNNING,
-            among(self.log.c.fencing_token, "tokens"),
+            self.log.c.fencing_token.in_(bindparam("tokens", expanding=True)),
         )
 
     @cached_property

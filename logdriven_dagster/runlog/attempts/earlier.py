@@ -16,7 +16,7 @@ from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.attempts.rows import schedule_id
 from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
-from logdriven_dagster.runlog.sql.among import among
+from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
 
 _ROWS = select(
@@ -38,22 +38,25 @@ _ROWS = select(
 )
 """What a claim asks of an attempt: half of its columns, some of them long, are for people."""
 _LATEST_OR_RUNNING = union_all(
-    _ROWS.where(among(job_log.c.job_schedule_id, "windows"), job_log.c.latest == 1),
+    _ROWS.where(
+        job_log.c.job_schedule_id.in_(bindparam("windows", expanding=True)), job_log.c.latest == 1
+    ),
     _ROWS.where(
         ATTEMPTS.running,
         job_log.c.job_name == bindparam("name"),
         job_log.c.window_start < bindparam("end"),
         job_log.c.window_end > bindparam("start"),
+        job_log.c.job_schedule_id.not_in(bindparam("windows", expanding=True)),
     ),
 )
-"""The latest attempts at windows of a table, and those that run within their range."""
+"""The latest attempts at windows of a table, and those that run at others within their range."""
 _OLD = (
     select(
         job_log_archive.c.job_schedule_id.label("window"),
         func.max(job_log_archive.c.attempt_number).label("number"),
         func.max(job_log_archive.c.fencing_token).label("token"),
     )
-    .where(among(job_log_archive.c.job_schedule_id, "windows"))
+    .where(job_log_archive.c.job_schedule_id.in_(bindparam("windows", expanding=True)))
     .group_by(job_log_archive.c.job_schedule_id)
     .subquery()
 )
@@ -87,13 +90,17 @@ def earlier_attempts(conn: Connection, requests: Sequence[Claim]) -> EarlierAtte
         "start": min(int(request.window.start.timestamp()) for request in requests),
         "end": max(int(request.window.end.timestamp()) for request in requests),
     }
-    asked = {"windows": sorted(mine)}
-    rows = conn.execute(_LATEST_OR_RUNNING, span | asked)
-    found = {row.job_schedule_id: row for row in rows}
-    archived = conn.execute(_ARCHIVED, asked).all()
+    found: dict[str, Row[Any]] = {}
+    rows: list[Row[Any]] = []
+    for part in chunks(sorted(mine)):
+        asked = {"windows": part}
+        found |= {
+            row.job_schedule_id: row for row in conn.execute(_LATEST_OR_RUNNING, span | asked)
+        }
+        rows += conn.execute(_ARCHIVED, asked).all()
     return EarlierAttempts(
-        archived[0].now,
+        rows[0].now,
         {name: row for name, row in found.items() if name in mine},
         [row for name, row in found.items() if name not in mine],
-        {row.window: (row.number, row.token or 0) for row in archived if row.window},
+        {row.window: (row.number, row.token or 0) for row in rows if row.window},
     )

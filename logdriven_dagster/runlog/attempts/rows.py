@@ -6,17 +6,17 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Insert, insert, select
+from sqlalchemy import Insert, bindparam, insert, select
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Attempt, Claim, Status
 from logdriven_dagster.runlog.leases import fresh_lease
 from logdriven_dagster.runlog.schema.attempts import job_log
-from logdriven_dagster.runlog.sql.among import among
+from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
 
 _OF_WINDOWS = select(job_log.c.job_schedule_id, job_log.c.job_id).where(
-    among(job_log.c.job_schedule_id, "windows"), job_log.c.latest == 1
+    job_log.c.job_schedule_id.in_(bindparam("windows", expanding=True)), job_log.c.latest == 1
 )
 """The latest attempts at windows."""
 
@@ -48,8 +48,10 @@ def insert_rows(
         assert key is not None
         return [int(key[0])]
     mine = [schedule_id(request) for request in requests]
-    found = conn.execute(_OF_WINDOWS, {"windows": mine})
-    jobs = {row.job_schedule_id: row.job_id for row in found}
+    jobs: dict[str, int] = {}
+    for part in chunks(mine):
+        found = conn.execute(_OF_WINDOWS, {"windows": part})
+        jobs |= {row.job_schedule_id: row.job_id for row in found}
     return [jobs[each] for each in mine]
 
 

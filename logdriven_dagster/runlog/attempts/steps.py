@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import Counts, Status, StepOutcome, before
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
-from logdriven_dagster.runlog.sql.among import among
+from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
 from logdriven_dagster.runlog.sql.texts import stored
 
@@ -29,7 +29,9 @@ _DOING: Select[Any] = select(
     utc_now().label("now"),
 )
 """How far a step is, and for how long it has been."""
-_OF_JOBS = _DOING.where(among(step_log.c.job_id, "jobs")).order_by(step_log.c.start_time)
+_OF_JOBS = _DOING.where(step_log.c.job_id.in_(bindparam("jobs", expanding=True))).order_by(
+    step_log.c.start_time
+)
 _RUNNING = Status.RUNNING.value
 _STAGED = (
     update(step_log).where(_EACH, step_log.c.status == _RUNNING).values(staged=bindparam("state"))
@@ -100,8 +102,11 @@ def stage(conn: Connection, states: Mapping[StepKey, str]) -> None:
 
 def of_jobs(conn: Connection, jobs: Sequence[int]) -> dict[StepKey, Row[Any]]:
     """The steps of attempts by the order of their beginning: (status, start_time, now)."""
-    rows = conn.execute(_OF_JOBS, {"jobs": jobs})
-    return {(row.job_id, row.step_id): row for row in rows}
+    found: dict[StepKey, Row[Any]] = {}
+    for part in chunks(jobs):
+        rows = conn.execute(_OF_JOBS, {"jobs": part})
+        found |= {(row.job_id, row.step_id): row for row in rows}
+    return found
 
 
 def finish(

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, or_, select, update
+from sqlalchemy import Row, Select, and_, bindparam, or_, select, update
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.definitions import (
@@ -40,7 +40,7 @@ from logdriven_dagster.runlog.definitions.rows import (
     store,
 )
 from logdriven_dagster.runlog.schema import definitions as tables
-from logdriven_dagster.runlog.sql.among import among
+from logdriven_dagster.runlog.sql.chunks import chunks
 
 _FROM_FILES = (Kind.PROJECT, Kind.TABLE, Kind.JOB)
 
@@ -152,7 +152,11 @@ def settings(
         found = conn.execute(of_project).all()
     else:
         codes = [code_of(project, kind, name) for name in names]
-        found = conn.execute(_settings_of(kind), {"codes": codes}).all()
+        found = [
+            row
+            for part in chunks(codes)
+            for row in conn.execute(_settings_of(kind), {"codes": part})
+        ]
     return {row.name: dict(row._mapping) for row in found}
 
 
@@ -167,7 +171,7 @@ def _settings_in_force(kind: Kind) -> Select[Any]:
 def _settings_of(kind: Kind) -> Select[Any]:
     """The settings in force of some definitions, which are asked for with every window."""
     latest, _ = DEFINITIONS[kind]
-    return _settings_in_force(kind).where(among(latest.c.code, "codes"))
+    return _settings_in_force(kind).where(latest.c.code.in_(bindparam("codes", expanding=True)))
 
 
 def content_of(conn: Connection, kind: Kind, code: str, version: int) -> dict[str, Any] | None:
