@@ -68,13 +68,17 @@ class TablePlan:
 
     table: TableConfig
     log: TableLog
-    watermark: datetime | str
     unfinished: Windows
     """Due windows that did not succeed, oldest first; what `catch_up` leaves of them."""
     passed_over: Windows
     """Older windows that `latest_only` will record as SKIPPED."""
     reruns: tuple[tuple[TimeWindow, Trigger], ...]
     """Finished windows to run once more."""
+
+    @property
+    def watermark(self) -> datetime | str:
+        """See `pending.watermark`: few plans are asked for it."""
+        return watermark(self.table, self.log)
 
     @property
     def running_passed_over(self) -> TimeWindow | None:
@@ -152,7 +156,7 @@ class Plan:
             return self.turn(name, queued.window, behind.get(name, NO_WAIT)), order[name]
 
         for names in by_priority(self.known, list(self.tables)):
-            tables = [self.tables[name] for name in names]
+            tables = [plan for plan in map(self.tables.__getitem__, names) if plan.pending]
             queues = [self._queued(table, pending(table)) for table in tables]
             yield from map(self._planned, merge(*queues, key=place))
 
@@ -319,4 +323,4 @@ def table_plan(
     again = reruns(table, log, tables, now)
     if chosen == "once":
         unfinished, again = unfinished[:1], [] if unfinished else again[:1]
-    return TablePlan(table, log, watermark(table, log), unfinished, passed_over, tuple(again))
+    return TablePlan(table, log, unfinished, passed_over, tuple(again))

@@ -42,6 +42,7 @@ from logdriven_dagster.orchestration.jobs.catch_up import (
 )
 from logdriven_dagster.orchestration.location import CATCH_UP, Location
 from logdriven_dagster.planning import Plan, PlannedWindow
+from logdriven_dagster.processes import garbage_kept
 
 OFFLINE = "every table is offline: only people start them"
 
@@ -97,6 +98,7 @@ def catch_up_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
     project, config = location.project, location.project.config.sensor
     upstream_assets = UpstreamAssets(project)
 
+    @garbage_kept()
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         now = datetime.now(project.zone)
         runner = open_runner(project)
