@@ -95,7 +95,7 @@ def _asset(
 
 
 def _examined(body: Callable[[AssetExecutionContext], Results]) -> Any:
-    """Spare Dagster to find out a dozen times for each table what parameters its body has."""
+    """Tell what parameters a body has: Dagster would work it out a dozen times for each table."""
     untyped: Any = body
     untyped.__annotations__ = {}
     untyped.__signature__ = _SIGNATURE
