@@ -1,4 +1,4 @@
-"""An archive of Spark's classes, with which every JVM of the tests starts faster.
+"""An archive of Spark's classes, with which most JVMs of the tests start faster.
 
 `python -m tests.classes` makes it in the virtual environment, once: `make test` calls it.
 """

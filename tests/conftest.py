@@ -14,15 +14,15 @@ from tests.memory import temporary_folder
 
 UNDECLARED = "this Spark does not tell which types the database has"
 
-_LONG = {"setup", "faults", "examples", "ui", "security", "test_kills.py", "test_crashes.py"}
-"""Folders and files whose tests start whole processes: few tests that take long."""
+_FIRST = {"setup", "faults", "examples", "ui", "security", "test_kills.py", "test_crashes.py"}
+"""Folders and files whose tests start whole processes: few tests, each of which takes a while."""
 
 pytest_plugins = ["tests.lake", "tests.servers"]
 
 os.environ.pop("COLUMNS", None)  # workers of xdist have it, and no terminal
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(temporary_folder()))
 os.environ["JAVA_TOOL_OPTIONS"] = java_options()
-# No run leaves the making of an archive of classes behind: all have one.
+# No run of a test is to leave the making of an archive of classes behind.
 if shutil.which("java"):  # or ours is kept there
     os.environ["XDG_CACHE_HOME"] = os.devnull
 
@@ -30,7 +30,7 @@ if shutil.which("java"):  # or ours is kept there
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first, so that no process of xdist is left with it at the end."""
     root = Path(__file__).parent
-    items.sort(key=lambda item: not _LONG & set(item.path.relative_to(root).parts))
+    items.sort(key=lambda item: not _FIRST & set(item.path.relative_to(root).parts))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -78,10 +78,7 @@ def _asset(
     project, table = location.project, location.project.tables[name]
     partitions = table_partitions(table)
 
-    def materialize(context: AssetExecutionContext) -> Results:
-        yield from execute(context, table, location)
-
-    as_asset = multi_asset(
+    @multi_asset(
         name=location.op(name),
         specs=[_with_upstreams(location, table, spec, partitions)],
         check_specs=check_specs(project, table, spec.key, partitions.definition),
@@ -91,7 +88,11 @@ def _asset(
         op_tags={**run_tags(table), **(op.tags or {})},
         pool=op.pool,
     )
-    return as_asset(_examined(materialize))
+    @_examined
+    def materialize(context: AssetExecutionContext) -> Results:
+        yield from execute(context, table, location)
+
+    return materialize
 
 
 def _examined(body: Callable[[AssetExecutionContext], Results]) -> Any:

@@ -77,7 +77,7 @@ class TablePlan:
 
     @property
     def watermark(self) -> datetime | str:
-        """See `pending.watermark`: few plans are asked for it."""
+        """The end of what is done without a gap; of a sliced table, where its next slice begins."""
         return watermark(self.table, self.log)
 
     @property
@@ -156,7 +156,7 @@ class Plan:
             return self.turn(name, queued.window, behind.get(name, NO_WAIT)), order[name]
 
         for names in by_priority(self.known, list(self.tables)):
-            tables = [plan for plan in map(self.tables.__getitem__, names) if plan.pending]
+            tables = [self.tables[name] for name in names if self.tables[name].pending]
             queues = [self._queued(table, pending(table)) for table in tables]
             yield from map(self._planned, merge(*queues, key=place))
 

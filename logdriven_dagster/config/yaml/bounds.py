@@ -38,8 +38,8 @@ def _refuse_excess(root: yaml.Node) -> None:
     """Walk what holds other values once, and know for how many values and levels it stands."""
     sizes: dict[int, tuple[int, int]] = {}
     holding: set[int] = set()
+    scalars: set[int] = set()
     waiting = [(root, False)]
-    written = 0
     while waiting:
         node, seen = waiting.pop()
         if id(node) in sizes:
@@ -56,13 +56,13 @@ def _refuse_excess(root: yaml.Node) -> None:
             continue
         holding.discard(id(node))
         known = [sizes[id(part)] for part in inner]
+        scalars.update(id(part) for part in parts if isinstance(part, yaml.ScalarNode))
         size = 1 + len(parts) - len(inner) + sum(values for values, _ in known)
         depth = 1 + max((levels for _, levels in known), default=int(len(parts) > 0))
         if depth > _DEEPEST:
             raise _refused(node, f"it is nested more than {_DEEPEST} levels deep")
         sizes[id(node)] = (size, depth)
-        written += 1 + len(parts) - len(inner)
-        if size > _MOST_REPEATED + written:
+        if size > _MOST_REPEATED + len(sizes) + len(scalars):
             raise _refused(node, f"aliases repeat more than {_MOST_REPEATED:,} values")
 
 
