@@ -72,3 +72,16 @@ def test_options_of_the_project_come_after_those_of_every_jvm(lab: Lab):
     settings = spark_settings.launch_settings(lab.project)
     assert settings[names[0]].endswith(f" {own}")
     assert all("-XX:G1HeapRegionSize=32m" in settings[name].split() for name in names)
+
+
+def test_the_jvm_is_started_without_a_fork_and_out_of_reach_of_ctrl_c():
+    """gRPC, which works in every process on Sail, kills a few of a hundred forked children."""
+    code = (
+        "import os\n"
+        "os.register_at_fork(before=lambda: print('forked'))\n"
+        "from logdriven_dagster.engine.spark.classic import internals, launching\n"
+        "launching.start_java({'spark.driver.bindAddress': '127.0.0.1'})\n"
+        "print(os.getsid(internals.gateway().proc.pid) != os.getsid(0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"]

@@ -24,8 +24,16 @@ def machine() -> Any:
 
 
 def start_machine() -> None:
-    """Start the JVM, as `SparkContext` begins."""
-    _context()._ensure_initialized()
+    """Start the JVM, as `SparkContext` begins, in a session of its own that Ctrl-C does not reach.
+
+    Not by a fork, as PySpark does it: where gRPC is at work, as it is on Sail, one of fifty
+    forked children dies before it becomes Java.
+    """
+    from pyspark.java_gateway import launch_gateway
+
+    launch: Any = launch_gateway
+    arguments = _WithoutFork(start_new_session=True)
+    _context()._ensure_initialized(gateway=launch(popen_kwargs=arguments))
 
 
 def has_context() -> bool:
@@ -60,6 +68,17 @@ def java_observation(observation: "Observation") -> Any:
 def java_error(error: BaseException) -> Any | None:
     """Return the exception that Java threw, if Python's was made of one."""
     return getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+
+
+class _WithoutFork(dict[str, Any]):
+    """Arguments of `Popen`, without the function for which Python would have to fork.
+
+    PySpark's has the child ignore Ctrl-C.
+    """
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name != "preexec_fn":
+            super().__setitem__(name, value)
 
 
 def _context() -> Any:
