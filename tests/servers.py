@@ -16,6 +16,7 @@ from scripts import servers
 from tests.memory import temporary_folder
 
 _NAMES = {"postgresql": "LOGDRIVEN_TEST_POSTGRES", "mariadb": "LOGDRIVEN_TEST_MARIADB"}
+KINDS = ("sqlite", *_NAMES)
 Started = TypeVar("Started")
 
 
@@ -73,13 +74,20 @@ def new_database(beside: str | URL) -> Iterator[URL]:
         conn.execute(text(f"DROP DATABASE {name}{force}"))
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+@contextmanager
+def database_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[URL]:
+    """An empty database: a file in that folder, or one on a server, which starts when needed."""
+    if kind == "sqlite":
+        yield make_url(f"sqlite:///{folder}/run_log.db")
+        return
+    with new_database(request.getfixturevalue("server_urls")[_NAMES[kind]]) as url:
+        yield url
+
+
+@pytest.fixture(params=KINDS)
 def database_url(request, tmp_path) -> Iterator[URL]:
     """An empty database of each kind in turn."""
-    if request.param == "sqlite":
-        yield make_url(f"sqlite:///{tmp_path}/run_log.db")
-        return
-    with new_database(request.getfixturevalue("server_urls")[_NAMES[request.param]]) as url:
+    with database_of(request.param, request, tmp_path) as url:
         yield url
 
 

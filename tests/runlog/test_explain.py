@@ -46,7 +46,7 @@ from logdriven_dagster.runlog.schema.attempts import (
 )
 from logdriven_dagster.runlog.schema.observations import job_run
 from tests.runlog.explaining import EXPLAIN, HISTORY, ROWS_READ
-from tests.servers import new_database
+from tests.servers import KINDS, database_of
 
 SHAPE = Shape(tables=60, windows=400)
 Statement = tuple[str, Any]
@@ -124,11 +124,26 @@ def archive(engine: sa.Engine, job_runs: int) -> None:
             conn.execute(sa.text("ANALYZE TABLE " + ", ".join(sorted(HISTORY))))
 
 
-@pytest.fixture
-def world(tmp_path, database_url):
-    made = World(tmp_path, sa.make_url(database_url).render_as_string(hide_password=False))
-    yield made
-    made.close()
+@contextmanager
+def world_on(
+    kind: str, request: pytest.FixtureRequest, folder: Path, shape: Shape = SHAPE
+) -> Iterator[World]:
+    with database_of(kind, request, folder) as url:
+        made = World(folder, url.render_as_string(hide_password=False), shape)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def world(kind, request, tmp_path_factory):
+    """One for all tests on each kind of database: to make it takes most of their time."""
+    with world_on(kind, request, tmp_path_factory.mktemp("world")) as made:
+        yield made
 
 
 def test_a_plan_reads_no_history(world):
@@ -215,24 +230,11 @@ def test_metrics_read_what_ended_today(world):
 LONGER = Shape(tables=60, windows=1000)
 
 
-@pytest.fixture
-def longer(tmp_path, server_urls, database_url):
-    """The same over a history three times as long."""
-    with another_database(database_url, tmp_path) as url:
-        made = World(tmp_path / "longer", url, LONGER)
+@pytest.fixture(scope="module")
+def longer(kind, request, tmp_path_factory):
+    """The same over a history more than twice as long."""
+    with world_on(kind, request, tmp_path_factory.mktemp("longer"), LONGER) as made:
         yield made
-        made.close()
-
-
-@contextmanager
-def another_database(like: Any, folder: Path) -> Iterator[str]:
-    """An empty database beside one."""
-    url = sa.make_url(like)
-    if url.get_backend_name() == "sqlite":
-        yield f"sqlite:///{folder / 'longer.db'}"
-        return
-    with new_database(url) as beside:
-        yield beside.render_as_string(hide_password=False)
 
 
 def test_the_work_of_the_database_does_not_grow_with_the_history(world, longer):

@@ -1,6 +1,6 @@
 """What of SQL gives on Sail the very rows that it gives on Spark: the list, and nothing else.
 
-`tests/engine/spark/test_sail_equals_spark.py` runs each entry on both engines, over NULL, extremes
+`tests/engine/spark/sail/test_the_list.py` runs each entry on both engines, over NULL, extremes
 and every character, and fails for an entry that it does not run. What is not here is refused.
 """
 

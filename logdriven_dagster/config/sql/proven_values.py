@@ -62,11 +62,14 @@ class Values:
         return rule(self, node)
 
     def condition(self, node: exp.Expression) -> exp.Expression:
-        """Return the safe form of a condition."""
+        """Return the safe form of a condition, which cannot be NULL as it is written."""
         kind, safe = self.typed(node)
-        if kind.kind not in ("boolean", "void"):
-            raise UnprovenError(f"{kind} as a condition")
+        if kind != BOOLEAN:
+            raise UnprovenError(f"{'NULL' if kind == VOID else kind} as a condition")
         return safe
+
+    def _part_of_condition(self, node: exp.Expression) -> exp.Expression:
+        return node if isinstance(node, exp.Null) else self.condition(node)
 
     def _all(self, nodes: Sequence[exp.Expression]) -> tuple[list[Type], list[exp.Expression]]:
         pairs = [self.typed(node) for node in nodes]
@@ -108,16 +111,15 @@ class Values:
         return goal, safe_cast(safe, kind, goal)
 
     def _compared(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
-        (left, right), safe = self._all([node.this, node.expression])
-        _refuse_unlike(left, right, _name(node))
+        kinds, safe = self._all([node.this, node.expression])
+        _refuse_unlike(kinds, _name(node))
         return BOOLEAN, paren(type(node)(this=paren(safe[0]), expression=paren(safe[1])))
 
     def _between(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if node.args.get("symmetric"):
             raise UnprovenError("BETWEEN SYMMETRIC")
         kinds, safe = self._all([node.this, node.args["low"], node.args["high"]])
-        for other in kinds[1:]:
-            _refuse_unlike(kinds[0], other, "BETWEEN")
+        _refuse_unlike(kinds, "BETWEEN")
         value, low, high = map(paren, safe)
         return BOOLEAN, paren(exp.Between(this=value, low=low, high=high))
 
@@ -125,8 +127,7 @@ class Values:
         if not node.expressions or node.args.get("query"):
             raise UnprovenError("IN of a query")
         kinds, safe = self._all([node.this, *node.expressions])
-        for other in kinds[1:]:
-            _refuse_unlike(kinds[0], other, "IN")
+        _refuse_unlike(kinds, "IN")
         return BOOLEAN, paren(exp.In(this=paren(safe[0]), expressions=safe[1:]))
 
     def _is_null(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
@@ -136,11 +137,11 @@ class Values:
         return BOOLEAN, paren(exp.Is(this=paren(safe), expression=exp.Null()))
 
     def _logical(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
-        left, right = self.condition(node.this), self.condition(node.expression)
+        left, right = map(self._part_of_condition, (node.this, node.expression))
         return BOOLEAN, paren(type(node)(this=left, expression=right))
 
     def _not(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
-        return BOOLEAN, paren(exp.Not(this=paren(self.condition(node.this))))
+        return BOOLEAN, paren(exp.Not(this=paren(self._part_of_condition(node.this))))
 
     def _arithmetic(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         sign = _ARITHMETIC[type(node)]
@@ -289,11 +290,19 @@ def _decimal_result(sign: str, left: Type, right: Type) -> Type:
     return goal
 
 
-def _refuse_unlike(left: Type, right: Type, what: str) -> None:
-    kinds = {left.kind, right.kind} - {"void"}
+def _refuse_unlike(kinds: Sequence[Type], what: str) -> None:
+    """UnprovenError for types that are not compared, or whose common decimal has no room."""
+    known = list(dict.fromkeys(kind for kind in kinds if kind != VOID))
+    found = {kind.kind for kind in known}
     numbers = {*WHOLE, "decimal"}
-    if not kinds <= COMPARED or (len(kinds) > 1 and not kinds <= numbers):
-        raise UnprovenError(f"{what} of {left} and {right}")
+    shown = f"{what} of {' and '.join(map(str, known))}"
+    if not found <= COMPARED or (len(found) > 1 and not found <= numbers):
+        raise UnprovenError(shown)
+    if "decimal" in found:
+        common = [as_decimal(kind) for kind in known]
+        digits = max(kind.precision - kind.scale for kind in common)
+        if digits + max(kind.scale for kind in common) > MOST_DIGITS:
+            raise UnprovenError(f"{shown}, which may need more than {MOST_DIGITS} digits")
 
 
 def _alike(kinds: Sequence[Type], what: str) -> Type:
