@@ -38,7 +38,7 @@ def main() -> int:
     for course in _courses(only):
         names = _names(only)
         with _database(course) as url:
-            race = Race(course, scale, names, course.stages, url, _say)
+            race = Race(course, scale, names, course.stages, _scenarios_asked(only), url, _say)
             found = race.run(given.rounds or scale.rounds)
         failed |= any(t.failed for each in found.values() for t in each.contestants.values())
         for name, scenario in found.items():
@@ -89,11 +89,17 @@ def _names(only: Collection[str]) -> list[str]:
     return [name for name in CONTESTANTS if _asked(name, only, CONTESTANTS)]
 
 
+def _scenarios_asked(only: Collection[str]) -> set[str]:
+    kinds = {*_scenarios(), *probes.PROBES}
+    names = (stage.scenario for course in COURSES for stage in course.stages)
+    return {name for name in names if _asked(name.split()[0], only, kinds)}
+
+
 def _courses(only: Collection[str]) -> Iterator[Course]:
     """Courses cut off behind the last stage that is asked for; those before it prepare it."""
-    kinds = {*_scenarios(), *probes.PROBES}
+    asked = _scenarios_asked(only)
     for course in COURSES:
-        wanted = [_asked(stage.scenario.split()[0], only, kinds) for stage in course.stages]
+        wanted = [stage.scenario in asked for stage in course.stages]
         if any(wanted):
             last = len(wanted) - wanted[::-1].index(True)
             stages: tuple[Stage, ...] = course.stages[:last]

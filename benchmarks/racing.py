@@ -1,9 +1,15 @@
-"""Rounds: every contestant in turn, in an order of chance, each from an empty state folder."""
+"""Rounds: every contestant in turn, in an order of chance, each from an empty state folder.
+
+Where only later stages are asked for, the earlier ones run once, and each round begins with a copy
+of the state that they left.
+"""
 
 import random
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from sqlalchemy import create_engine, text
@@ -18,6 +24,9 @@ from benchmarks.settings import WORK, Scale
 from benchmarks.tasks import Task, UnavailableError
 
 SEED = 6
+Work = Callable[[str, Stage, Task], None]
+_KEPT = WORK / "kept"
+"""States that stages begin with which are asked for without those before them."""
 
 
 @dataclass
@@ -29,6 +38,8 @@ class Race:
     names: Collection[str]
     """Who may take part."""
     stages: tuple[Stage, ...]
+    asked: Collection[str]
+    """Scenarios: the stages before the first of them only make the state that it begins with."""
     database: str | None
     say: Callable[[str], None]
     scenarios: dict[str, Scenario] = field(default_factory=dict)
@@ -40,26 +51,37 @@ class Race:
         shape = self.course.shape(self.scale)
         source = data.make(shape, WORK / "data")
         described = machine.describe()
-        for stage in self.stages:
+        making = list(takewhile(lambda stage: stage.scenario not in self.asked, self.stages))
+        timed = self.stages[len(making) :]
+        for stage in timed:
             title = TITLES[stage.scenario].format(days=shape.days, rows=shape.rows)
             taking_part = {name: _times(name) for name in self._of(stage)}
             self.scenarios[stage.scenario] = Scenario(title, described, taking_part)
+        everybody = list({name: None for stage in timed for name in self._of(stage)})
+        each = partial(self._each, source=source, shape=shape)
         order = random.Random(SEED)
         for number in range(1, rounds + 1):
-            self.say(f"round {number} of {', '.join(stage.scenario for stage in self.stages)}")
-            self._round(source, shape, order)
+            self.say(f"round {number} of {', '.join(stage.scenario for stage in timed)}")
+            if making and number > 1:
+                each(making[-1], everybody, self._restore)
+            else:
+                each(self.stages[0], everybody, self._prepare)
+                for stage in making:
+                    each(stage, [n for n in self._of(stage) if n in everybody], self._timed)
+                if making:
+                    each(making[-1], everybody, self._keep)
+            for stage in timed:
+                each(stage, order.sample(self._of(stage), len(self._of(stage))), self._timed)
         return self.scenarios
 
     def _of(self, stage: Stage) -> list[str]:
         return [name for name in stage.contestants if name in self.names]
 
-    def _round(self, source: Path, shape: data.Shape, order: random.Random) -> None:
-        first = self.stages[0]
-        for name in {name: None for stage in self.stages for name in self._of(stage)}:
-            self._try(name, first, self._prepare, self._task(name, first, source, shape))
-        for stage in self.stages:
-            for name in order.sample(self._of(stage), len(self._of(stage))):
-                self._try(name, stage, self._timed, self._task(name, stage, source, shape))
+    def _each(
+        self, stage: Stage, names: Iterable[str], work: Work, source: Path, shape: data.Shape
+    ) -> None:
+        for name in names:
+            self._try(name, stage, work, self._task(name, stage, source, shape))
 
     def _task(self, name: str, stage: Stage, source: Path, shape: data.Shape) -> Task:
         return Task(
@@ -72,9 +94,7 @@ class Race:
             self.database,
         )
 
-    def _try(
-        self, name: str, stage: Stage, work: Callable[[str, Stage, Task], None], task: Task
-    ) -> None:
+    def _try(self, name: str, stage: Stage, work: Work, task: Task) -> None:
         """Do something, unless the contestant is out; whatever goes wrong puts it out."""
         if name in self.out:
             return
@@ -90,9 +110,9 @@ class Race:
         self.out[name] = skipped or failed
         self.say(f"{stage.scenario}, {name} is out: {skipped or failed}")
         for later in self.stages[self.stages.index(stage) :]:
-            times = self.scenarios[later.scenario].contestants
-            if name in times:
-                times[name] = _times(name, skipped=skipped, failed=failed)
+            found = self.scenarios.get(later.scenario)
+            if found is not None and name in found.contestants:
+                found.contestants[name] = _times(name, skipped=skipped, failed=failed)
 
     def _prepare(self, name: str, _stage: Stage, task: Task) -> None:
         shutil.rmtree(task.state, ignore_errors=True)
@@ -100,6 +120,14 @@ class Race:
         if task.database is not None:
             _empty(task.database)
         CONTESTANTS[name].prepare(task)
+
+    def _keep(self, name: str, _stage: Stage, task: Task) -> None:
+        shutil.rmtree(_KEPT / name, ignore_errors=True)
+        shutil.copytree(task.state, _KEPT / name, symlinks=True)
+
+    def _restore(self, name: str, _stage: Stage, task: Task) -> None:
+        shutil.rmtree(task.state)
+        shutil.copytree(_KEPT / name, task.state, symlinks=True)
 
     def _timed(self, name: str, stage: Stage, task: Task) -> None:
         contestant = CONTESTANTS[name]
@@ -114,8 +142,8 @@ class Race:
             f"{stage.scenario}, {name}: {measured.seconds:.1f} s, {measured.cpu_seconds:.1f} s of "
             f"CPU, {rows:,} rows"
         )
-        times = self.scenarios[stage.scenario].contestants[name]
-        times.add(measured, rows, contestant.windows(task))
+        if scenario := self.scenarios.get(stage.scenario):
+            scenario.contestants[name].add(measured, rows, contestant.windows(task))
 
 
 def _times(name: str, *, skipped: str = "", failed: str = "") -> Times:

@@ -107,7 +107,7 @@ def _row(times: Times, base: Times | None) -> tuple[str, ...]:
         Spread.of(times.seconds).text(1),
         ratios(times.seconds, base.seconds).text(2) if base else "",
         _cpu(times),
-        f"{Spread.of(times.peak_mb).median:,.0f}",
+        f"{Spread.of(times.peak_mb).median:,.0f}" if times.peak_mb else "not known",
         f"{times.rows:,}",
     )
 
