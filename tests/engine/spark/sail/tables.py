@@ -1,10 +1,11 @@
 """Tables of difficult values, as Parquet files that both engines read."""
 
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +13,9 @@ import pyarrow.parquet as pq
 UTC = dt.timezone.utc
 NAN, INF = float("nan"), float("inf")
 
-VALUES: dict[str, tuple[str, pa.DataType, list[Any]]] = {
+Values: TypeAlias = tuple[str, pa.DataType, list[Any]]
+
+VALUES: dict[str, Values] = {
     "b": ("BOOLEAN", pa.bool_(), [True, False, None]),
     "i": ("INT", pa.int32(), [0, 1, -1, 7, 46341, 2**31 - 1, -(2**31), None]),
     "l": ("BIGINT", pa.int64(), [0, 1, -1, 3037000500, 2**31, 2**63 - 1, -(2**63), None]),
@@ -65,6 +68,26 @@ VALUES: dict[str, tuple[str, pa.DataType, list[Any]]] = {
 }
 """Column → type and values; with `2` behind its name it holds each value beside each other one."""
 
+WIDE: dict[str, Values] = {
+    "p": (
+        "DECIMAL(38,0)",
+        pa.decimal128(38, 0),
+        [Decimal(text) for text in ("0", "1", "-1", "9" * 38, "-" + "9" * 38)] + [None],
+    ),
+    "q": (
+        "DECIMAL(38,18)",
+        pa.decimal128(38, 18),
+        [Decimal(text) for text in ("0", "1.5", "0." + "0" * 17 + "1")]
+        + [Decimal("9" * 20 + "." + "9" * 18), None],
+    ),
+    "r": (
+        "DECIMAL(38,38)",
+        pa.decimal128(38, 38),
+        [Decimal(text) for text in ("0", "0.5", "0." + "9" * 38, "-0." + "9" * 38)] + [None],
+    ),
+}
+"""Decimals of as many digits as there can be; much of what is done with them is refused."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -79,17 +102,17 @@ class Example:
         return cls(path.as_uri(), ddl)
 
 
-def pairs(folder: Path) -> Example:
+def pairs(folder: Path, columns: Mapping[str, Values] = VALUES) -> Example:
     """Every value of a type beside every other one of it; `id` counts the rows."""
-    rows = max(len(values) for _, _, values in VALUES.values()) ** 2
-    columns: dict[str, pa.Array] = {"id": pa.array(range(rows), pa.int64())}
+    rows = max(len(values) for _, _, values in columns.values()) ** 2
+    made: dict[str, pa.Array] = {"id": pa.array(range(rows), pa.int64())}
     ddl = ["id BIGINT"]
-    for name, (kind, arrow, values) in VALUES.items():
+    for name, (kind, arrow, values) in columns.items():
         size = len(values)
-        columns[name] = pa.array([values[k // size % size] for k in range(rows)], arrow)
-        columns[f"{name}2"] = pa.array([values[k % size] for k in range(rows)], arrow)
+        made[name] = pa.array([values[k // size % size] for k in range(rows)], arrow)
+        made[f"{name}2"] = pa.array([values[k % size] for k in range(rows)], arrow)
         ddl += [f"{name} {kind}", f"{name}2 {kind}"]
-    return Example.written(folder / "pairs.parquet", pa.table(columns), ", ".join(ddl))
+    return Example.written(folder / "pairs.parquet", pa.table(made), ", ".join(ddl))
 
 
 def characters(folder: Path) -> Example:

@@ -1,0 +1,51 @@
+"""What is made of what is on the list gives Spark's rows on Sail, or an error, or is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, reject, settings
+
+from tests.engine.spark.sail.engines import Sail, SailError, Spark, differences
+from tests.engine.spark.sail.random_queries import queries
+from tests.engine.spark.sail.tables import VALUES, WIDE, pairs
+
+Alike = Callable[[str], None]
+_OVERFLOW = "is too large for type"
+"""Spark may compute in another order, or not at all, what is too large by itself."""
+
+
+@pytest.fixture(scope="module")
+def alike(oracle: Spark, sail: Sail, tmp_path_factory: pytest.TempPathFactory) -> Alike:
+    folder: Path = tmp_path_factory.mktemp("wide")
+    tables = {"pairs": pairs(folder, {**VALUES, **WIDE})}
+
+    def compare(sql: str) -> None:
+        try:
+            found = sail.rows(sql, tables)
+        except SailError as error:
+            if "is not proven" in str(error):
+                reject()
+            if _OVERFLOW not in str(error):
+                with pytest.raises(Exception, match="SQLSTATE"):
+                    oracle.rows(sql, tables)
+            return
+        assert differences(oracle.rows(sql, tables), found) == []
+
+    return compare
+
+
+RANDOM = settings(deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+
+
+@settings(RANDOM, max_examples=60, derandomize=True)
+@given(sql=queries())
+def test_queries_that_are_always_the_same(alike: Alike, sql: str) -> None:
+    alike(sql)
+
+
+@pytest.mark.long
+@settings(RANDOM, max_examples=1000)
+@given(sql=queries())
+def test_queries_that_are_always_others(alike: Alike, sql: str) -> None:
+    alike(sql)
