@@ -126,9 +126,16 @@ class Values:
     def _in(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if not node.expressions or node.args.get("query"):
             raise UnprovenError("IN of a query")
-        kinds, safe = self._all([node.this, *node.expressions])
+        kinds, (value, *others) = self._all([node.this, *node.expressions])
         _refuse_unlike(kinds, "IN")
-        return BOOLEAN, paren(exp.In(this=paren(safe[0]), expressions=safe[1:]))
+        if all(isinstance(each, exp.Literal | exp.Neg | exp.Null) for each in others):
+            return BOOLEAN, paren(exp.In(this=paren(value), expressions=others))
+        # In a list Sail forgets the errors of what it computes before it looks at a row.
+        same = (exp.EQ(this=paren(value.copy()), expression=paren(each)) for each in others)
+        made: exp.Expression = next(same)
+        for each in same:
+            made = exp.Or(this=made, expression=each)
+        return BOOLEAN, paren(made)
 
     def _is_null(self, node: exp.Expression) -> tuple[Type, exp.Expression]:
         if not isinstance(node.expression, exp.Null):

@@ -99,3 +99,12 @@ def test_every_character_is_treated_alike(
 def test_a_sum_that_does_not_fit_fails(sail: Sail, tables: Tables) -> None:
     with pytest.raises(SailError, match="too large for type bigint"):
         sail.rows("SELECT sum(l) AS s FROM pairs WHERE l > 0", tables)
+
+
+@pytest.mark.parametrize("found", ["0 IN ({})", "l IN ({}, 0)"])
+def test_a_constant_in_a_list_that_does_not_fit_fails(
+    sail: Sail, tables: Tables, found: str
+) -> None:
+    sql = f"SELECT id FROM pairs WHERE {found.format('CAST(2147483647 AS DECIMAL(3, 0))')}"
+    with pytest.raises(SailError, match="too large for type decimal"):
+        sail.rows(sql, tables)
