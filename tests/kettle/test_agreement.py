@@ -78,7 +78,6 @@ class UndoneError(Exception):
 
 @settings(
     max_examples=120,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

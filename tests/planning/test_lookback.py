@@ -178,7 +178,7 @@ def worlds(draw):
     return world(*tables, rows=rows, key=key)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(worlds(), st.integers(0, 10**6))
 def test_nothing_is_missing_in_the_end(shop, seed):
     """Random lateness, tables, days of runs, failures, modes and interruptions."""

@@ -158,7 +158,6 @@ TestLives = Lives.TestCase
 TestLives.settings = settings(
     max_examples=20,
     stateful_step_count=10,
-    deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -180,7 +180,6 @@ def url(request: pytest.FixtureRequest, lab: Lab) -> Iterator[sa.URL]:
 
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     database=None,
     derandomize=True,
     phases=[Phase.generate],  # to make a failing frame smaller takes minutes

@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, Phase, settings
 FEW = settings(
     max_examples=3,
     phases=[Phase.generate],  # a smaller example is not worth a hundred more queries
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

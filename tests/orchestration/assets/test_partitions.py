@@ -57,7 +57,7 @@ def test_dynamic_where_cron_would_cut_other_windows(period: int, zone: str) -> N
     assert partitions_of(grid(period, zone)).dynamic_name
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from(ZONES), st.sampled_from(PERIODS), st.sampled_from(STARTS), st.integers(0, 9000)
 )

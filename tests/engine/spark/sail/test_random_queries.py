@@ -36,7 +36,7 @@ def alike(oracle: Spark, sail: Sail, tmp_path_factory: pytest.TempPathFactory) -
     return compare
 
 
-RANDOM = settings(deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+RANDOM = settings(suppress_health_check=[HealthCheck.filter_too_much])
 
 
 @settings(RANDOM, max_examples=60, derandomize=True)
