@@ -72,7 +72,7 @@ class Driver:
     def end(self) -> None:
         """End what it started, frozen or not."""
         for process in self._started:
-            _end_group(process.pid)
+            end_group(process.pid)
             process.wait()
 
     @property
@@ -254,21 +254,21 @@ class Driver:
         """Wait for the end of a run that may be hurt at a point, or of what survives that."""
         out = self._survive(victim, beside)
         self._await_takeover()
-        _end_group(victim.pid)
+        end_group(victim.pid)
         if "hurt\n" in out:
             self.report.faults[f"{fault}, {point}"] += 1
         if fault in ("", "kill") and victim.returncode not in (0, -signal.SIGKILL):
             self._violation(f"{fault or 'not hurt'} {point}: exit {victim.returncode}", out)
 
     def _read(self, process: Process, seconds: float | None = None) -> str:
-        """What a process says until it ends; after so many seconds it is killed, with its JVM."""
+        """What a process says until it ends; after so many seconds it is killed."""
         try:
             return process.communicate(timeout=seconds or PATIENCE + 5 * self.pending)[0]
         except subprocess.TimeoutExpired:
             if seconds is None:
                 raise
             self.report.faults["kill, at a random moment"] += 1
-            _end_group(process.pid)
+            end_group(process.pid)
             return process.communicate()[0]
 
     def _ended(self, jobs: Sequence[int]) -> set[int]:
@@ -310,8 +310,8 @@ def driving(
         driver.end()
 
 
-def _end_group(leader: int) -> None:
-    """What a dead runner leaves behind, such as its JVM."""
+def end_group(leader: int) -> None:
+    """End a runner with what it has started; its JVM ends by itself when nobody writes to it."""
     try:
         os.killpg(leader, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,12 +1,10 @@
 """Runs in processes of their own, which a test may kill."""
 
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.faults.driver import ROOT
+from tests.faults.driver import ROOT, end_group
 from tests.patience import PATIENCE
 
 SPARK = {
@@ -32,12 +30,4 @@ def run(folder: Path, *hurt: str, refresh: tuple[str, ...] = ()) -> int:
     try:
         return process.wait(timeout=PATIENCE)
     finally:
-        with_children(process.pid)
-
-
-def with_children(leader: int) -> None:
-    """End what a dead runner leaves behind, such as its JVM."""
-    try:
-        os.killpg(leader, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+        end_group(process.pid)
