@@ -10,7 +10,7 @@ from benchmarks.results import Results, Scenario, Times
 from benchmarks.targets import TARGETS, Limit, Target
 from logdriven_dagster.engine.spark.settings import LARGE_REGIONS
 
-_BASES = ("plain-pass", "plain-loop", "logdriven", "logdriven-one-core")
+_BASES = ("plain-pass", "plain-loop", "plain-iceberg-pass", "logdriven", "logdriven-one-core")
 """Whom a scenario's ratios compare with: the first that has times."""
 
 _FINDINGS = Path(__file__).with_name("findings.md")

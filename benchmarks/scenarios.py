@@ -86,8 +86,9 @@ COURSES = (
     Course(
         lambda scale: scale.year,
         "map",
-        (Stage("C", _zero, _days, (*_PLAIN, *_OTHERS, *_OURS, *_ON_SAIL, *_ICEBERG)),),
+        (Stage("C files", _zero, _days, (*_PLAIN, *_OTHERS, *_OURS, *_ON_SAIL)),),
     ),
+    Course(lambda scale: scale.year, "map", (Stage("C Iceberg", _zero, _days, _ICEBERG),)),
     Course(
         lambda scale: scale.small,
         "map",
@@ -114,7 +115,8 @@ COURSES = (
 TITLES = {
     "A": "Catch-up of {days} daily windows over {rows:,} rows, one row to one row",
     "B": "Catch-up of {days} daily windows over {rows:,} rows, aggregated",
-    "C": "Catch-up of {days} daily windows over {rows:,} rows",
+    "C files": "Catch-up of {days} daily windows over {rows:,} rows, Parquet files",
+    "C Iceberg": "Catch-up of {days} daily windows over {rows:,} rows, Iceberg",
     "D": "One more day",
     "E": "Nothing to do",
     "F files": "Targets of files: {days} windows over {rows:,} rows",

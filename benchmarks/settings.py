@@ -40,7 +40,7 @@ class Scale:
     tiny: Shape
     """The cost of a window by itself."""
     large: Shape
-    """Scenario Q."""
+    """Scenario T."""
     timeout_seconds: int
     tables: int = 1000
     """How many hourly tables probe P has."""

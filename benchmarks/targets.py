@@ -1,4 +1,4 @@
-"""The targets of issue 6 that this suite measures."""
+"""What the suite's numbers must stay under."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -73,8 +73,13 @@ _ICEBERG_LOOP, _ICEBERG_PASS = ("plain-iceberg-loop",), ("plain-iceberg-pass",)
 _OF_ICEBERG = (
     Target("Iceberg, batched ≤ 1.05 × plain", "A", "dagster-iceberg-batched", _ICEBERG_PASS, 1.05),
     Target("Iceberg, by window ≤ the plain loop", "A", "dagster-iceberg", _ICEBERG_LOOP, 1.0),
-    Target("Iceberg, batched ≤ 1.05 × plain", "C", "dagster-iceberg-batched", _ICEBERG_PASS, 1.05),
-    Target("Iceberg, by window ≤ the plain loop", "C", "dagster-iceberg", _ICEBERG_LOOP, 1.0),
+    Target(
+        "Iceberg, batched ≤ 1.05 × plain",
+        *("C Iceberg", "dagster-iceberg-batched", _ICEBERG_PASS, 1.05),
+    ),
+    Target(
+        "Iceberg, by window ≤ the plain loop", "C Iceberg", "dagster-iceberg", _ICEBERG_LOOP, 1.0
+    ),
     Target("Iceberg, one more day ≤ plain", "D", "logdriven-iceberg", _ICEBERG_LOOP, 1.0),
 )
 
@@ -127,10 +132,13 @@ TARGETS: tuple[Target | Limit, ...] = (
     Limit("rules: windows in one pass ≤ 0.8 × one by one", ("U", "ratio"), 0.8, "×"),
     Target("Sail, one more day ≤ 0.2 × plain", "D", "logdriven-sail", ("plain-loop",), 0.2),
     Target("Sail, 30 windows ≤ 0.2 × the plain loop", "A", "logdriven-sail", ("plain-loop",), 0.2),
-    Target("Sail, 365 windows ≤ 0.15 × the loop", "C", "logdriven-sail", ("plain-loop",), 0.15),
+    Target(
+        "Sail, 365 windows ≤ 0.15 × the loop",
+        *("C files", "logdriven-sail", ("plain-loop",), 0.15),
+    ),
     Target(
         "Sail, 365 windows in one pass ≤ 0.15 × the loop",
-        *("C", "logdriven-sail-batched", ("plain-loop",), 0.15),
+        *("C files", "logdriven-sail-batched", ("plain-loop",), 0.15),
     ),
     Target(
         "Sail, memory ≤ a third of the plain loop's",

@@ -1,4 +1,4 @@
-"""Q: windows with rules of data quality, one by one and in one pass.
+"""U: windows with rules of data quality, one by one and in one pass.
 
 In one session and in turns: the same windows, rules and rows, with `batch_size` 1 and all of them.
 What both find must be the same. `python -m benchmarks.probes.rules SOURCE FOLDER DAYS ROUNDS`
