@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import HealthCheck, example, given, reject, settings
+from pyspark.errors import ArithmeticException
 
 from tests.engine.spark.sail.engines import Sail, SailError, Spark, differences
 from tests.engine.spark.sail.random_queries import queries
@@ -31,7 +32,11 @@ def alike(oracle: Spark, sail: Sail, tmp_path_factory: pytest.TempPathFactory) -
                 with pytest.raises(Exception, match="SQLSTATE"):
                     oracle.rows(sql, tables)
             return
-        assert differences(oracle.rows(sql, tables), found) == []
+        try:
+            expected = oracle.rows(sql, tables)
+        except ArithmeticException:  # Spark's optimizer has put a sum or a product in another order
+            expected = oracle.rows_as_written(sql, tables)
+        assert differences(expected, found) == []
 
     return compare
 
@@ -40,6 +45,7 @@ RANDOM = settings(suppress_health_check=[HealthCheck.filter_too_much])
 
 
 @settings(RANDOM, max_examples=60, derandomize=True)
+@example(sql="SELECT l AS k, count(*) AS n, count((i * (i * 0))) AS v FROM pairs GROUP BY l")
 @given(sql=queries())
 def test_queries_that_are_always_the_same(alike: Alike, sql: str) -> None:
     alike(sql)
