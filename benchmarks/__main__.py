@@ -72,7 +72,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def _scenarios() -> set[str]:
-    return {stage.scenario.split()[0] for course in COURSES for stage in course.stages}
+    """Their names, and what several have in common: "C Iceberg", and "C" for both of C."""
+    names = {stage.scenario for course in COURSES for stage in course.stages}
+    return names | {name.split()[0] for name in names}
 
 
 def _known() -> set[str]:
@@ -92,7 +94,9 @@ def _names(only: Collection[str]) -> list[str]:
 def _scenarios_asked(only: Collection[str]) -> set[str]:
     kinds = {*_scenarios(), *probes.PROBES}
     names = (stage.scenario for course in COURSES for stage in course.stages)
-    return {name for name in names if _asked(name.split()[0], only, kinds)}
+    return {
+        name for name in names if _asked(name, only, kinds) or _asked(name.split()[0], only, kinds)
+    }
 
 
 def _courses(only: Collection[str]) -> Iterator[Course]:
