@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from logdriven_dagster.engine import WindowSession
 from tests.builders import at
 from tests.engine.conftest import spark
 from tests.execution.conftest import World, world
@@ -14,6 +15,25 @@ __all__ = ["spark", "world"]
 
 LINES = [f"2022-01-0{day},{day * 10 + n}" for day in range(1, 7) for n in range(day)]
 NOW = at("2022-01-07 14:00")
+POINTS = [
+    (WindowSession, "stage", "after"),
+    (WindowSession, "publish", "before"),
+    (WindowSession, "publish", "after"),
+]
+EXPIRE = "UPDATE job_log SET lease_expires_at = '2000-01-01' WHERE status = 'RUNNING'"
+
+
+def hurt(monkeypatch: pytest.MonkeyPatch, point: tuple[Any, str, str], what: Any) -> None:
+    """Let a method raise, before or after it has done its work."""
+    owner, name, moment = point
+    original = getattr(owner, name)
+
+    def hurting(*args: Any, **kwargs: Any) -> Any:
+        if moment == "after":
+            original(*args, **kwargs)
+        raise what
+
+    monkeypatch.setattr(owner, name, hurting)
 
 
 def together(target: str = "{type: iceberg, window_column: day}", **fields: Any) -> str:

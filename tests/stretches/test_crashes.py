@@ -12,26 +12,7 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.attempts import leases
 from tests.builders import at
 from tests.execution.conftest import World
-from tests.stretches.conftest import LINES, NOW, together
-
-POINTS = [
-    (WindowSession, "stage", "after"),
-    (WindowSession, "publish", "before"),
-    (WindowSession, "publish", "after"),
-]
-EXPIRE = "UPDATE job_log SET lease_expires_at = '2000-01-01' WHERE status = 'RUNNING'"
-
-
-def hurt(monkeypatch: pytest.MonkeyPatch, point: tuple[Any, str, str], what: Any) -> None:
-    owner, name, moment = point
-    original = getattr(owner, name)
-
-    def hurting(*args: Any, **kwargs: Any) -> Any:
-        if moment == "after":
-            original(*args, **kwargs)
-        raise what
-
-    monkeypatch.setattr(owner, name, hurting)
+from tests.stretches.conftest import EXPIRE, LINES, NOW, POINTS, hurt, together
 
 
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point[2]} {point[1]}")

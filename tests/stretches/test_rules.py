@@ -1,22 +1,28 @@
 """Whether windows run in one pass or one by one, rules find the same in each of them."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from logdriven_dagster.config import load_project
 from logdriven_dagster.config.sql.stretching import stretch_obstacle
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.engine.quality import inspector
+from logdriven_dagster.engine.targets.delta.table import DeltaTable
+from logdriven_dagster.engine.targets.files.table import WindowFiles
+from logdriven_dagster.engine.targets.iceberg.table import IcebergTable
 from logdriven_dagster.engine.targets.rejected import rejected_target
 from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.engine.targets.stores import store
+from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.execution.arguments import RunArguments
 from logdriven_dagster.execution.events import WindowSetBack, WindowStarted, WindowSucceeded
 from tests.execution.conftest import World
-from tests.stretches.conftest import NOW
+from tests.stretches.conftest import EXPIRE, NOW, POINTS, hurt
 
 DAYS = range(3, 7)
 LINES = [
@@ -144,6 +150,11 @@ def told(world: World, size: int) -> Any:
     return logged(world), rows_of(world)
 
 
+STORES: dict[str, Any] = {
+    "iceberg": IcebergTable,
+    "delta": DeltaTable,
+    "parquet": WindowFiles,
+}
 CASES = [(MAP, name) for name in RULES] + [(SUMS, "single rows"), (SUMS, "conditions")]
 
 
@@ -163,6 +174,52 @@ def test_other_targets_keep_rows_out_window_by_window(tmp_path: Path, spark: Any
     together = told(world_of(tmp_path / "2", spark, rules, MAP, target), 9)
     assert together == apart
     assert apart[1][1]
+
+
+def test_a_database_keeps_rows_out_window_by_window(
+    tmp_path: Path, spark: Any, database_url: sa.URL
+):
+    url = database_url.render_as_string(hide_password=False)
+
+    def of(size: int) -> Any:
+        target = f"{{type: jdbc, connection: shop, table: n{size}, window_column: day}}"
+        world = world_of(tmp_path / str(size), spark, RULES["kept apart"], MAP, target)
+        world.write("logdriven.yaml", f"project: world\nconnections: {{shop: {{url: '{url}'}}}}")
+        return told(world, size)
+
+    apart, together = of(1), of(9)
+    assert together == apart
+    assert apart[1][1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "point"),
+    [(kind, point) for kind in STORES for point in (*POINTS, (STORES[kind], "publish", "after"))],
+    ids=lambda each: (
+        each if isinstance(each, str) else f"{each[2]} {each[1]} of {each[0].__name__}"
+    ),
+)
+def test_whoever_takes_a_pass_over_has_good_and_bad_rows_once(
+    tmp_path: Path,
+    spark: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    point: tuple[Any, str, str],
+):
+    """Bad rows are published first: what raises behind a store's publication has only these."""
+    rules, target = RULES["kept apart"], f"{{type: {kind}, window_column: day}}"
+    whole = world_of(tmp_path / "1", spark, rules, MAP, target)
+    told(whole, 9)
+    broken = world_of(tmp_path / "2", spark, rules, MAP, target)
+    broken.catch_up(tables=["dim.known"], now=NOW)
+    with monkeypatch.context() as patched:
+        hurt(patched, point, RunLogError("as if the process were gone"))
+        with suppress(RunLogError):  # in the midst of a publication it is a step's failure
+            assert not any(isinstance(e, WindowSucceeded) for e in broken.catch_up(now=NOW))
+    broken.sql(EXPIRE)
+    events = broken.catch_up(now=NOW)
+    assert sum(isinstance(event, WindowSucceeded) for event in events) == len(DAYS)
+    assert rows_of(broken) == rows_of(whole)
 
 
 def test_a_spark_without_an_aggregate_of_first_ids_finds_the_same(

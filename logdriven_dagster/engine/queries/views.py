@@ -52,7 +52,7 @@ class Views:
         """Let `name` mean this frame in later steps and checks."""
         self._frames[name] = frame
         self._offered.pop(name, None)
-        frame.createOrReplaceTempView(mode_of(self._spark).view_name(name))
+        mode_of(self._spark).name_frame(frame, name)
 
     def offer(self, name: str, frame: "Callable[[], DataFrame]") -> None:
         """Let `name` mean a frame that is made only if something names it."""

@@ -147,8 +147,8 @@ class SparkMode(Protocol):
         """Return the locations of the files that the frame reads."""
         ...
 
-    def view_name(self, name: str) -> str:
-        """Return what a temporary view is made by, so that a query reads it by this name."""
+    def name_frame(self, frame: "DataFrame", name: str) -> None:
+        """Let queries of the frame's session read it by this name."""
         ...
 
     def query(

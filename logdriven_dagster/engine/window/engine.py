@@ -181,7 +181,7 @@ def _queried(spark: "SparkSession", table: str, frame: "DataFrame", sql: str) ->
     except UnreadableSqlError as error:
         raise TerminalStepError(f"the query cannot be read: {error}") from None
     for name in names:
-        frame.createOrReplaceTempView(mode_of(spark).view_name(name))
+        mode_of(spark).name_frame(frame, name)
     return mode_of(spark).query(spark, text, {}, dict.fromkeys(names, frame))
 
 

@@ -100,8 +100,8 @@ class ClassicMode:
         found: list[str] = python_value(internals.java_frame(frame).inputFiles())
         return found
 
-    def view_name(self, name: str) -> str:
-        return f"`{name}`"
+    def name_frame(self, frame: "DataFrame", name: str) -> None:
+        frame.createOrReplaceTempView(f"`{name}`")
 
     def query(
         self,

@@ -67,7 +67,9 @@ class ConnectMode:
         if not isinstance(channel, CauseKeepingChannel):  # a session that others have made
             channel.add_interceptor(CauseKeeper())
         session_type: Any = type(spark)
-        return patient(session_type(channel, userId=internals.user(spark)))
+        session: SparkSession = session_type(channel, userId=internals.user(spark))
+        internals.share_compression(spark, session)
+        return patient(session)
 
     def clone(self, spark: "SparkSession", settings: Mapping[str, str]) -> "SparkSession | None":
         from logdriven_dagster.engine.spark.connect.clones import clone
@@ -120,8 +122,8 @@ class ConnectMode:
     def input_files(self, frame: "DataFrame") -> list[str]:
         return list(frame.inputFiles())
 
-    def view_name(self, name: str) -> str:
-        return f"`{name}`"
+    def name_frame(self, frame: "DataFrame", name: str) -> None:
+        frame.createOrReplaceTempView(f"`{name}`")
 
     def query(
         self,

@@ -12,23 +12,36 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+def files_named(frame: "DataFrame") -> set[Path]:
+    """Return the files that the plan of a frame names, without asking Sail."""
+    return {_path(place) for place in _places(frame)}
+
+
 def files_found(frame: "DataFrame") -> set[Path]:
     """Return the files of a frame; TerminalStepError if Sail does not find each that it names."""
-    untyped: Any = frame
-    named = set(_named(plan(frame).to_proto(untyped.sparkSession.client)))
+    named = _places(frame)
     found = set(frame.inputFiles()) if named else set()
     if len(found) != len(named):
         raise TerminalStepError(
             f"Sail finds {len(found)} of {len(named)} files, such as {min(named)}; it cannot have "
             "odd characters in a path: rename the folder, or use spark.engine: spark"
         )
-    return {Path(unquote(urlsplit(file).path)) for file in found}
+    return {_path(place) for place in found}
 
 
 def refuse_gone(files: set[Path]) -> None:
     """TransientStepError for a file that may have gone before a query has read it."""
     if gone := [file for file in sorted(files) if not file.exists()]:
         raise TransientStepError(f"{gone[0]} was removed while it was read")
+
+
+def _places(frame: "DataFrame") -> set[str]:
+    untyped: Any = frame
+    return set(_named(plan(frame).to_proto(untyped.sparkSession.client)))
+
+
+def _path(place: str) -> Path:
+    return Path(unquote(urlsplit(place).path))
 
 
 def _named(message: Any) -> Iterator[str]:

@@ -1,15 +1,14 @@
 """Sessions of Sail: those of Spark Connect, but for what its server does not have."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.connect import internals
 from logdriven_dagster.engine.spark.connect.channels import CauseKeepingChannel
 from logdriven_dagster.engine.spark.connect.mode import ConnectMode
+from logdriven_dagster.engine.spark.connect.sail.found_files import files_named
 from logdriven_dagster.engine.spark.connect.sail.queries import sail_query
 from logdriven_dagster.engine.spark.connect.sail.reads import SailReads
 from logdriven_dagster.engine.spark.connect.sail.server import SailServer
@@ -92,9 +91,8 @@ class SailMode(ConnectMode):
     def counted_reads(self, spark: "SparkSession") -> CountedReads:
         return SailReads(spark)
 
-    def view_name(self, name: str) -> str:
-        """Return the name as it is: to Sail a backtick would be a part of it."""
-        return name
+    def name_frame(self, frame: "DataFrame", name: str) -> None:
+        """Do nothing: a query takes the frames that it names with it."""
 
     def query(
         self,
@@ -108,5 +106,4 @@ class SailMode(ConnectMode):
 
     def estimated_bytes(self, frame: "DataFrame") -> int:
         """Return the bytes of the files that the frame reads, which lie on this machine."""
-        places = (unquote(urlsplit(file).path) for file in self.input_files(frame))
-        return sum(Path(place).stat().st_size for place in places)
+        return sum(file.stat().st_size for file in files_named(frame))

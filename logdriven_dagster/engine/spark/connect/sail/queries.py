@@ -1,10 +1,13 @@
 """Queries on Sail: only what is proven to give Spark's rows, in the form in which it does."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.config.sql.proven import Type
 from logdriven_dagster.config.sql.proven_casts import UnprovenError, type_named
-from logdriven_dagster.config.sql.proven_queries import Columns, SafeQuery, safe_query
+from logdriven_dagster.config.sql.proven_queries import Columns, safe_query
 from logdriven_dagster.config.sql.references import UnreadableSqlError, named_tables
 from logdriven_dagster.engine.spark.connect.queries import query_over
 from logdriven_dagster.errors import TerminalStepError
@@ -13,28 +16,41 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@dataclass(frozen=True, slots=True)
+class ProvenQuery:
+    """A query in its safe form, in which its tables have other names: t0, t1, and so on."""
+
+    text: str
+    tables: tuple[str, ...]
+    """What t0, t1, and so on are called in the query as it was written, in small letters."""
+    columns: Columns
+    is_projection: bool
+    """Whether each row that its one table delivers makes one row."""
+
+
 def sail_query(spark: "SparkSession", sql: str, frames: "Mapping[str, DataFrame]") -> "DataFrame":
     """Return the result of a query over these frames.
 
     TerminalStepError for what is not proven, and for a result of other types than Spark's.
     """
-    named = {name.lower(): frame for name, frame in frames.items()}
-    safe = proven(sql, {name: columns_of(frame) for name, frame in frames.items()})
-    used: dict[str, DataFrame] = {}
-    for name, table in list(named_tables(safe.tree)):
-        if frame := named.get(name.lower()):
-            place = f"t{len(used)}"
-            used[place] = frame
-            _rename(table, place)
-    made = query_over(spark, safe.tree.sql("spark"), {}, used)
-    refuse_other_types(made, safe.columns)
+    query, named = proven(sql, frames), {name.lower(): frame for name, frame in frames.items()}
+    used = {f"t{n}": named[name] for n, name in enumerate(query.tables)}
+    made = query_over(spark, query.text, {}, used)
+    refuse_other_types(made, query.columns)
     return made
 
 
-def proven(sql: str, tables: Mapping[str, Columns]) -> SafeQuery:
-    """Return the query in its safe form; TerminalStepError for what is not proven."""
+def proven(sql: str, frames: "Mapping[str, DataFrame]") -> ProvenQuery:
+    """Return a query over these frames in its safe form; TerminalStepError if it has none."""
+    tables = tuple((name, tuple(columns_of(frame).items())) for name, frame in frames.items())
+    return _proven(sql, tables)
+
+
+@lru_cache(maxsize=128)
+def _proven(sql: str, tables: tuple[tuple[str, tuple[tuple[str, Type], ...]], ...]) -> ProvenQuery:
+    """Parse a query once: the windows of a table mostly have the same one, and ask twice each."""
     try:
-        return safe_query(sql, tables)
+        safe = safe_query(sql, {name: dict(columns) for name, columns in tables})
     except UnprovenError as error:
         raise TerminalStepError(
             f"{error} is not proven to be on Sail what it is on Spark; write the query otherwise, "
@@ -42,6 +58,13 @@ def proven(sql: str, tables: Mapping[str, Columns]) -> SafeQuery:
         ) from None
     except UnreadableSqlError as error:
         raise TerminalStepError(f"the query cannot be read: {error}") from None
+    known = {name.lower() for name, _ in tables}
+    used: list[str] = []
+    for name, table in list(named_tables(safe.tree)):
+        if name.lower() in known:
+            _rename(table, f"t{len(used)}")
+            used.append(name.lower())
+    return ProvenQuery(safe.tree.sql("spark"), tuple(used), safe.columns, safe.is_projection)
 
 
 def columns_of(frame: "DataFrame") -> Columns:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logdriven_dagster.config.sql.own_filters import TableUse, table_uses
 from logdriven_dagster.engine.spark.connect.sail.found_files import files_found, refuse_gone
-from logdriven_dagster.engine.spark.connect.sail.queries import columns_of, proven, sail_query
+from logdriven_dagster.engine.spark.connect.sail.queries import proven, sail_query
 from logdriven_dagster.engine.spark.mode import ROWS, WINDOWS
 
 if TYPE_CHECKING:
@@ -57,18 +57,13 @@ class SailReads:
         _ = frame
         refuse_gone(self._files)
         query, self._query = self._query, None  # the next step may have none
-        if query is None or self._is_projection(*query):
+        if query is None or proven(*query).is_projection:
             known = [rows for rows in written if rows is not None]
             return [{WINDOWS: known}] if len(known) == len(written) else None
         sql, frames = query
         counted = [name for name, read in frames.items() if id(read) in self._seen]
         uses = table_uses(sql, counted, lambda name: frames[name].columns)
         return [self._count(use, frames[use.table], len(written)) for use in uses]
-
-    def _is_projection(self, sql: str, frames: "Mapping[str, DataFrame]") -> bool:
-        return proven(
-            sql, {name: columns_of(frame) for name, frame in frames.items()}
-        ).is_projection
 
     def _count(self, use: TableUse, frame: "DataFrame", number: int) -> Mapping[str, Any]:
         """Count the rows that one use of a table delivers, of each of so many windows."""
