@@ -20,6 +20,7 @@ from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.data_values import Value
 from logdriven_dagster.engine.queries.rendering import PARAMETER, substitute
 from logdriven_dagster.engine.spark.actions import Action, query_counts
+from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.session import fresh_session
 from logdriven_dagster.engine.window.engine import Engine
 from logdriven_dagster.model.upkeep import Upkept
@@ -86,7 +87,7 @@ def _opened(engine: Engine, spark: "SparkSession", sql: str, tables: Sequence[st
     except UnreadableSqlError:
         return sql  # what only Spark understands names only what Spark knows
     for name in names:
-        engine.read(name, session=spark).createOrReplaceTempView(f"`{name}`")
+        mode_of(spark).name_frame(engine.read(name, session=spark), name)
     return text
 
 

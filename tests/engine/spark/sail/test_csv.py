@@ -110,6 +110,15 @@ def test_files_of_a_folder_are_those_of_spark_or_refused(tmp_path: Path) -> None
     assert [row["name"] for row in published(tmp_path, "csv.hidden")] == ["a.csv"]
 
 
+def test_a_folder_may_have_a_sharp_in_its_name(tmp_path: Path) -> None:
+    project(tmp_path, "sail")
+    (tmp_path / "a#1").mkdir()
+    (tmp_path / "a#1/one.csv").write_text("name\nx\n")
+    table(tmp_path, "one", "name STRING", path="a#1")
+    run_on_sail(tmp_path, "run", "--now", "2024-01-02")
+    assert [row["name"] for row in published(tmp_path, "csv.one")] == ["x"]
+
+
 def test_odd_characters_in_a_path_fail_the_window(tmp_path: Path) -> None:
     root = tmp_path / "a%20b"
     root.mkdir()

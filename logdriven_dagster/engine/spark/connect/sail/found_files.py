@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def files_named(frame: "DataFrame") -> set[Path]:
+def files_of_plan(frame: "DataFrame") -> set[Path]:
     """Return the files that the plan of a frame names, without asking Sail."""
     return {_path(place) for place in _places(frame)}
 

@@ -8,7 +8,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.spark.connect import internals
 from logdriven_dagster.engine.spark.connect.channels import CauseKeepingChannel
 from logdriven_dagster.engine.spark.connect.mode import ConnectMode
-from logdriven_dagster.engine.spark.connect.sail.found_files import files_named
+from logdriven_dagster.engine.spark.connect.sail.found_files import files_of_plan
 from logdriven_dagster.engine.spark.connect.sail.queries import sail_query
 from logdriven_dagster.engine.spark.connect.sail.reads import SailReads
 from logdriven_dagster.engine.spark.connect.sail.server import SailServer
@@ -106,4 +106,4 @@ class SailMode(ConnectMode):
 
     def estimated_bytes(self, frame: "DataFrame") -> int:
         """Return the bytes of the files that the frame reads, which lie on this machine."""
-        return sum(file.stat().st_size for file in files_named(frame))
+        return sum(file.stat().st_size for file in files_of_plan(frame))
