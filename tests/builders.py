@@ -22,7 +22,6 @@ from logdriven_dagster.model.attempts import (
 )
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow
-from logdriven_dagster.runlog import transitions
 from logdriven_dagster.runlog.attempts import claiming, ending, steps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 
@@ -92,12 +91,12 @@ def start_step(conn: Connection, attempt: Attempt, step_id: str) -> None:
 
 def stage_step(conn: Connection, attempt: Attempt, step_id: str, state: str) -> None:
     """The result of a step is durable."""
-    transitions.stage(conn, [attempt], {(attempt.job_id, step_id): state})
+    steps.stage(conn, {(attempt.job_id, step_id): state})
 
 
 def end_step(conn: Connection, job_id: int, step_id: str, outcome: StepOutcome) -> None:
     """A step has ended so."""
-    steps.finish(conn, steps.of_jobs(conn, [job_id]), {(job_id, step_id): outcome})
+    steps.finish(conn, {(job_id, step_id): outcome})
 
 
 def finish(conn: Connection, attempt: Attempt, outcome: AttemptOutcome) -> None:

@@ -84,9 +84,12 @@ class LeasedRows:
         The guard is the token, not the owner: one owner may hold a window twice. A row keeps its
         token for ever.
         """
+        return and_(self._mine, self.log.c.status == _RUNNING)
+
+    @cached_property
+    def _mine(self) -> ColumnElement[bool]:
         return and_(
             self.key.in_(bindparam("holders", expanding=True)),
-            self.log.c.status == _RUNNING,
             self.log.c.fencing_token.in_(bindparam("tokens", expanding=True)),
         )
 
@@ -95,14 +98,21 @@ class LeasedRows:
         return select(self.key).where(self._held)
 
     @cached_property
-    def _setting(self) -> Callable[[frozenset[str], timedelta | None], Update]:
+    def _known(self) -> Select[tuple[int, str]]:
+        """The states of the rows that some `_holding` has, or has had."""
+        return select(self.key, self.log.c.status).where(self._mine)
+
+    @cached_property
+    def _setting(self) -> Callable[..., Update]:
         """Make the update of some moments and a lease once: it is sent with every window."""
 
         @cache
-        def made(now: frozenset[str], lease: timedelta | None) -> Update:
+        def made(
+            now: frozenset[str], lease: timedelta | None, *where: ColumnElement[bool]
+        ) -> Update:
             moments = {name: utc_now() for name in sorted(now)}
             fresh = {} if lease is None else fresh_lease(lease)
-            return update(self.log).where(self._held).values(**moments, **fresh)
+            return update(self.log).where(self._held, *where).values(**moments, **fresh)
 
         return made
 
@@ -129,14 +139,24 @@ class LeasedRows:
         *,
         now: Collection[str] = (),
         lease: timedelta | None = None,
-    ) -> None:
+        where: ColumnElement[bool] | None = None,
+    ) -> bool:
         """Set the same values in all of the rows, or raise AttemptLostError.
 
-        The columns `now` become the present moment; the leases begin anew, if one is given.
+        The columns `now` become the present moment; the leases begin anew, if one is given. False
+        if the rows are ours, and `where`, whose parameters are among the values, is not true of
+        all of them: the transaction must not go on.
         """
-        written = self._setting(frozenset(now), lease)
-        if conn.execute(written, {**values, **_holding(holders)}).rowcount != len(holders):
-            self._refuse_lost(conn, holders, self.still_held(conn, holders))
+        written = self._setting(frozenset(now), lease, *(() if where is None else (where,)))
+        if conn.execute(written, {**values, **_holding(holders)}).rowcount == len(holders):
+            return True
+        # Those that were ours have the status of this update by now.
+        ours = (_RUNNING, values.get("status", _RUNNING))
+        states = conn.execute(self._known, _holding(holders))
+        self._refuse_lost(conn, holders, {key for key, status in states if status in ours})
+        if where is None:
+            raise self.lost(conn, holders[0])
+        return False
 
     def lost(self, conn: Connection, holder: Leased) -> AttemptLostError:
         """Say what became of a row that is not ours any more."""

@@ -133,9 +133,9 @@ def _job(
 ) -> Attempt:
     """The attempt; LifeCycleError for steps in one of these states: its code, and how to go on."""
     attempt = _held(conn, processes, run, 105)
-    rows = steps.of_jobs(conn, [attempt.job_id])
+    known = steps.of_jobs(conn, [attempt.job_id])
     for status, (code, fix) in refused.items():
-        if found := [step for (_, step), row in rows.items() if row.status == status.value]:
+        if found := [step for (_, step), state in known.items() if state == status.value]:
             raise LifeCycleError(code, f"{', '.join(found)} of job {attempt.job_id}; {fix}")
     return attempt
 
@@ -144,10 +144,10 @@ def _step(conn: Connection, processes: Processes, run: Run, step: str) -> tuple[
     """The attempt, and the status of a step of it."""
     processes.parent(_table(run)).sub(step)
     attempt = _held(conn, processes, run, 108)
-    row = steps.of_jobs(conn, [attempt.job_id]).get((attempt.job_id, step))
-    if row is None:
+    status = steps.of_jobs(conn, [attempt.job_id]).get((attempt.job_id, step))
+    if status is None:
         raise LifeCycleError(103, f"job {attempt.job_id} was started without the step {step}")
-    return attempt, row.status
+    return attempt, status
 
 
 def _table(run: Run) -> str:

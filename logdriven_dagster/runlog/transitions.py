@@ -109,15 +109,10 @@ def begin_step(
     states: Mapping[StepKey, str] = {},
 ) -> None:
     """A step runs, maybe once more, and the results of those before it are durable."""
-    stage(conn, attempts, states)
-    steps.start(conn, [attempt.job_id for attempt in attempts], step)
-    _start_batches(conn, processes, attempts, step)
-
-
-def stage(conn: Connection, attempts: Sequence[Attempt], states: Mapping[StepKey, str]) -> None:
-    """Log that the results of steps are durable (`step_log.staged`), and renew the leases."""
     ATTEMPTS.renew(conn, attempts)
     steps.stage(conn, states)
+    steps.start(conn, [attempt.job_id for attempt in attempts], step)
+    _start_batches(conn, processes, attempts, step)
 
 
 def end_steps(
@@ -128,7 +123,7 @@ def end_steps(
 ) -> None:
     """Steps end, or are passed over, before their attempts do."""
     ATTEMPTS.renew(conn, attempts)
-    steps.finish(conn, steps.of_jobs(conn, [attempt.job_id for attempt in attempts]), outcomes)
+    steps.finish(conn, outcomes)
     if not processes.exchanges(attempts[0].table):
         return
     mine = {attempt.job_id: attempt for attempt in attempts}

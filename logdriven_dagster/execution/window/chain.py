@@ -193,7 +193,7 @@ class Chain:
         self.journal.begin(step.step, self.staged)
 
     def persist_staged(self) -> None:
-        """Log that the last steps are durable, and renew the lease, before publication."""
+        """Log that the last steps are durable, before publication."""
         self.journal.persist(self.staged)
 
     @property

@@ -16,7 +16,7 @@ from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Counts, St
 from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.runlog import RunLog, transitions
-from logdriven_dagster.runlog.attempts import progress
+from logdriven_dagster.runlog.attempts import progress, steps
 from logdriven_dagster.runlog.attempts.steps import StepKey
 from logdriven_dagster.runlog.observed import audits, quality
 
@@ -56,9 +56,10 @@ class Journal:
         self.ended.discard(step_id)
 
     def persist(self, staged: Results) -> None:
-        """Log that all these steps are durable, which renews the leases."""
+        """Log that all these steps are durable, before anything of them is published."""
         states = self._states(staged)
-        self.run_log.write(lambda conn: transitions.stage(conn, self.attempts, states))
+        if states:
+            self.run_log.write(lambda conn: steps.stage(conn, states), alone=len(states) == 1)
         self.durable = set(staged)
 
     def halt(self, ends: Mapping[str, Sequence[StepOutcome]]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, func, literal, select, true, union_all
+from sqlalchemy import Select, bindparam, func, null, select, union_all
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.attempts import Claim
@@ -35,9 +35,18 @@ _ROWS = select(
     job_log.c.has_more,
     job_log.c.definition,
     is_expired(job_log),
+    utc_now().label("now"),
 )
 """What a claim asks of an attempt: half of its columns, some of them long, are for people."""
-_LATEST_OR_RUNNING = union_all(
+
+
+def _others(**known: Any) -> Select[Any]:
+    """Return the same columns, of which only these are known."""
+    columns = ((c.name, known.get(c.name, null())) for c in _ROWS.selected_columns[:-1])
+    return select(*(each.label(name) for name, each in columns), utc_now().label("now"))
+
+
+_EARLIER = union_all(
     _ROWS.where(
         job_log.c.job_schedule_id.in_(bindparam("windows", expanding=True)), job_log.c.latest == 1
     ),
@@ -48,22 +57,17 @@ _LATEST_OR_RUNNING = union_all(
         job_log.c.window_end > bindparam("start"),
         job_log.c.job_schedule_id.not_in(bindparam("windows", expanding=True)),
     ),
-)
-"""The latest attempts at windows of a table, and those that run at others within their range."""
-_OLD = (
-    select(
-        job_log_archive.c.job_schedule_id.label("window"),
-        func.max(job_log_archive.c.attempt_number).label("number"),
-        func.max(job_log_archive.c.fencing_token).label("token"),
+    _others(
+        job_schedule_id=job_log_archive.c.job_schedule_id,
+        attempt_number=func.max(job_log_archive.c.attempt_number),
+        fencing_token=func.max(job_log_archive.c.fencing_token),
     )
     .where(job_log_archive.c.job_schedule_id.in_(bindparam("windows", expanding=True)))
-    .group_by(job_log_archive.c.job_schedule_id)
-    .subquery()
+    .group_by(job_log_archive.c.job_schedule_id),
+    _others(),
 )
-_ARCHIVED = select(utc_now().label("now"), _OLD).select_from(
-    select(literal(1).label("one")).subquery().outerjoin(_OLD, true())
-)
-"""The present moment in any case, with what is archived of windows."""
+"""The latest attempts at windows of a table, those that run at others within their range, what is
+archived of the windows, without a job, and the present moment in any case, without a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +94,14 @@ def earlier_attempts(conn: Connection, requests: Sequence[Claim]) -> EarlierAtte
         "start": min(int(request.window.start.timestamp()) for request in requests),
         "end": max(int(request.window.end.timestamp()) for request in requests),
     }
-    found: dict[str, Row[Any]] = {}
     rows: list[Row[Any]] = []
     for part in chunks(sorted(mine)):
-        asked = {"windows": part}
-        found |= {
-            row.job_schedule_id: row for row in conn.execute(_LATEST_OR_RUNNING, span | asked)
-        }
-        rows += conn.execute(_ARCHIVED, asked).all()
+        rows += conn.execute(_EARLIER, span | {"windows": part})
+    found = {row.job_schedule_id: row for row in rows if row.job_id is not None}
+    archived = [row for row in rows if row.job_id is None and row.job_schedule_id is not None]
     return EarlierAttempts(
-        rows[0].now,
+        rows[-1].now,
         {name: row for name, row in found.items() if name in mine},
         [row for name, row in found.items() if name not in mine],
-        {row.window: (row.number, row.token or 0) for row in rows if row.window},
+        {row.job_schedule_id: (row.attempt_number, row.fencing_token or 0) for row in archived},
     )

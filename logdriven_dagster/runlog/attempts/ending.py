@@ -1,6 +1,7 @@
 """How attempts end: their rows, their steps and what their windows cover, in one transaction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
@@ -18,7 +19,7 @@ from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.attempts.steps import StepKey
 from logdriven_dagster.runlog.sql.texts import stored
 
-_UNENDED = (Status.RUNNING.value, Status.FAILURE.value)
+_ENDED_AT = ("job_end_time", "last_update_time")
 
 
 def succeed(
@@ -32,12 +33,11 @@ def succeed(
     AttemptLostError if one of them is not ours any more, or another of their steps is not through.
     """
     empty = attempts[0].window.is_empty
-    _write_end(conn, attempts, outcome, covered=int(not empty))
-    known = steps.of_jobs(conn, [attempt.job_id for attempt in attempts])
-    for key, row in known.items():
-        if row.status in _UNENDED and key not in ended_steps:
-            raise AttemptLostError(f"step {key[1]} of job {key[0]} is {row.status}: not by us")
-    steps.finish(conn, known, ended_steps)
+    ending = {step for _, step in ended_steps}
+    ended = _columns(outcome, covered=int(not empty)) | {"ending": sorted(ending)}
+    if not ATTEMPTS.write(conn, attempts, ended, now=_ENDED_AT, where=steps.ALL_THROUGH):
+        raise _not_through(conn, attempts, ending)
+    steps.finish(conn, ended_steps)
     if not empty:
         whole = TimeWindow(attempts[0].window.start, attempts[-1].window.end)
         coverage.cover(conn, attempts[0].table, Status.SUCCESS, whole)
@@ -55,7 +55,7 @@ def fail(
     AttemptLostError if one of them is not ours any more.
     """
     jobs = [attempt.job_id for attempt in attempts]
-    _write_end(conn, attempts, outcome, covered=None)
+    ATTEMPTS.write(conn, attempts, _columns(outcome, covered=None), now=_ENDED_AT)
     steps.close(conn, jobs, outcome.status, blamed=blamed)
     for attempt in attempts:
         if attempt.standing is not None and outcome.published_nothing:
@@ -63,11 +63,20 @@ def fail(
     steps.forget_staged(conn, jobs)
 
 
-def _write_end(
-    conn: Connection, attempts: Sequence[Attempt], outcome: AttemptOutcome, covered: int | None
-) -> None:
+def _not_through(
+    conn: Connection, attempts: Sequence[Attempt], ending: Collection[str]
+) -> AttemptLostError:
+    """Name the first step that ended badly, or still runs, although nobody ends it now."""
+    known = steps.of_jobs(conn, [attempt.job_id for attempt in attempts])
+    for (job_id, step), status in known.items():
+        if status in steps.NOT_THROUGH and step not in ending:
+            return AttemptLostError(f"step {step} of job {job_id} is {status}: not by us")
+    return AttemptLostError(f"a step of {attempts[0]} was changed meanwhile: not by us")
+
+
+def _columns(outcome: AttemptOutcome, *, covered: int | None) -> dict[str, Any]:
     files = outcome.current_file
-    ended = {
+    return {
         "status": outcome.status.value,
         "application_id": outcome.application_id,
         "current_file": None if files is None else stored(files, CURRENT_FILE_LENGTH),
@@ -75,4 +84,3 @@ def _write_end(
         "lease_expires_at": None,  # released; what somebody else ends keeps its expiry
         "covered": covered,
     }
-    ATTEMPTS.write(conn, attempts, ended, now=("job_end_time", "last_update_time"))

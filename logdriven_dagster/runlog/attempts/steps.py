@@ -6,40 +6,52 @@ functions are called in a transaction that has proved that the attempt is ours.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Any, TypeAlias
 
-from sqlalchemy import ColumnElement, Select, Update, bindparam, insert, select, union_all, update
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy import (
+    Integer,
+    Update,
+    bindparam,
+    case,
+    cast,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import Counts, Status, StepOutcome, before
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from logdriven_dagster.runlog.sql.chunks import chunks
-from logdriven_dagster.runlog.sql.clock import utc_now
+from logdriven_dagster.runlog.sql.clock import elapsed_seconds, utc_now
 from logdriven_dagster.runlog.sql.texts import stored
 
 StepKey: TypeAlias = tuple[int, str]
 """The key of a `step_log` row: job_id and step_id."""
 _EACH = (step_log.c.job_id == bindparam("job")) & (step_log.c.step_id == bindparam("step"))
-_DOING: Select[Any] = select(
-    step_log.c.job_id,
-    step_log.c.step_id,
-    step_log.c.status,
-    step_log.c.start_time,
-    utc_now().label("now"),
-)
-"""How far a step is, and for how long it has been."""
-_OF_JOBS = _DOING.where(step_log.c.job_id.in_(bindparam("jobs", expanding=True))).order_by(
-    step_log.c.start_time
+_OF_JOBS = (
+    select(step_log.c.job_id, step_log.c.step_id, step_log.c.status)
+    .where(step_log.c.job_id.in_(bindparam("jobs", expanding=True)))
+    .order_by(step_log.c.start_time)
 )
 _RUNNING = Status.RUNNING.value
 _STAGED = (
     update(step_log).where(_EACH, step_log.c.status == _RUNNING).values(staged=bindparam("state"))
 )
-_ENDED = (
-    update(step_log).where(_EACH, step_log.c.status == bindparam("was")).values(end_time=utc_now())
+NOT_THROUGH = (_RUNNING, Status.FAILURE.value)
+"""The states of steps behind which no attempt can succeed."""
+ALL_THROUGH = ~exists().where(
+    step_log.c.job_id == job_log.c.job_id,
+    step_log.c.status.in_(NOT_THROUGH),
+    step_log.c.step_id.not_in(bindparam("ending", expanding=True)),
 )
-"""The end of a step, guarded by the status that was read."""
+"""Whether no step of an attempt is in such a state, but for those that are named `ending`."""
 _ERROR_LENGTH = 5000
 """Source: Sharp ETL, error texts are cut to 5,000 characters."""
 _COUNTS = tuple(field.name for field in fields(Counts))
@@ -85,41 +97,34 @@ def start(conn: Connection, jobs: Sequence[int], step_id: str) -> None:
     """
     begun = _FRESH | {"status": Status.RUNNING.value, "error": None}
     mine = step_log.c.job_id.in_(jobs) & (step_log.c.step_id == step_id)
-    moved = update(step_log).where(mine, _may_become(Status.RUNNING)).values(**begun)
+    states = [first.value for first in before(Status.RUNNING)]
+    moved = update(step_log).where(mine, step_log.c.status.in_(states)).values(**begun)
     if conn.execute(moved).rowcount != len(jobs):
-        raise _changed((jobs[0], step_id))
+        raise _changed(jobs, step_id)
 
 
 def stage(conn: Connection, states: Mapping[StepKey, str]) -> None:
     """Log that results are durable: whoever takes an attempt over need not do them again.
 
-    AttemptLostError if one of the steps does not run.
+    AttemptLostError if one of the steps does not run, as when somebody else has ended its attempt.
     """
     rows = [{"job": job, "step": step, "state": state} for (job, step), state in states.items()]
     if rows:
         _prove(conn, _STAGED, rows)
 
 
-def of_jobs(conn: Connection, jobs: Sequence[int]) -> dict[StepKey, Row[Any]]:
-    """The steps of attempts by the order of their beginning: (status, start_time, now)."""
-    found: dict[StepKey, Row[Any]] = {}
+def of_jobs(conn: Connection, jobs: Sequence[int]) -> dict[StepKey, str]:
+    """The states of the steps of attempts, by the order of their beginning."""
+    found: dict[StepKey, str] = {}
     for part in chunks(jobs):
         rows = conn.execute(_OF_JOBS, {"jobs": part})
-        found |= {(row.job_id, row.step_id): row for row in rows}
+        found |= {(row.job_id, row.step_id): row.status for row in rows}
     return found
 
 
-def finish(
-    conn: Connection, known: Mapping[StepKey, Row[Any]], outcomes: Mapping[StepKey, StepOutcome]
-) -> None:
-    """Log how steps ended, of those that `of_jobs` has found.
-
-    AttemptLostError if one of them has ended before.
-    """
-    for key, outcome in outcomes.items():
-        if key not in known or Status(known[key].status) not in before(outcome.status):
-            raise _changed(key)
-    _end(conn, known, {key: _columns(outcome) for key, outcome in outcomes.items()})
+def finish(conn: Connection, outcomes: Mapping[StepKey, StepOutcome]) -> None:
+    """Log how steps ended; AttemptLostError if one of them has ended before, or is not there."""
+    _end(conn, {key: _columns(outcome) for key, outcome in outcomes.items()})
 
 
 def close(
@@ -135,12 +140,11 @@ def close(
     does is blamed. No error of the others hides that. After a failure, steps whose turn had not
     come stay READY. Source: Kylin, later steps untouched.
     """
-    open_ones = {
-        key: row for key, row in of_jobs(conn, jobs).items() if Status(row.status) in before(status)
-    }
+    known = of_jobs(conn, jobs)
+    open_ones = {key: state for key, state in known.items() if Status(state) in before(status)}
     guilty: dict[StepKey, StepOutcome] = {}
     if blamed is not None:
-        running = [key for key, row in open_ones.items() if row.status == _RUNNING]
+        running = [key for key, state in open_ones.items() if state == _RUNNING]
         first = {job: (job, step) for job, step in reversed(running)}
         named = {job: (job, step) for job, step in running if step == blamed[0]}
         guilty = dict.fromkeys((first | named).values(), blamed[1])
@@ -148,8 +152,8 @@ def close(
         "status": status.value,
         "error": None if reason is None else stored(reason, _ERROR_LENGTH),
     }
-    _end(conn, open_ones, {key: _columns(outcome) for key, outcome in guilty.items()})
-    _end(conn, open_ones, dict.fromkeys(open_ones.keys() - guilty.keys(), ended))
+    finish(conn, guilty)
+    _end(conn, dict.fromkeys(open_ones.keys() - guilty.keys(), ended))
 
 
 def staged(conn: Connection, job_id: int) -> Mapping[str, str]:
@@ -187,17 +191,29 @@ def forget_staged(conn: Connection, jobs: Sequence[int]) -> None:
     conn.execute(update(step_log).where(mine).values(staged=None))
 
 
-def _end(
-    conn: Connection, known: Mapping[StepKey, Row[Any]], ends: Mapping[StepKey, Mapping[str, Any]]
-) -> None:
-    """Write ends of steps, all with the same columns, guarded by the states that were read."""
-    rows = [
-        {"job": job, "step": step, "was": row.status, "duration": _seconds_since_start(row), **end}
-        for (job, step), end in ends.items()
-        for row in [known[job, step]]
-    ]
-    if rows:
-        _prove(conn, _ENDED, rows)
+def _end(conn: Connection, ends: Mapping[StepKey, Mapping[str, Any]]) -> None:
+    """Write the columns of ends; a statement for each status that steps have then."""
+    by_status: dict[str, list[dict[str, Any]]] = {}
+    for (job, step), end in ends.items():
+        by_status.setdefault(end["status"], []).append({"job": job, "step": step, **end})
+    for status, rows in by_status.items():
+        _prove(conn, _ended(Status(status)), rows)
+
+
+@cache
+def _ended(status: Status) -> Update:
+    """Make the update of a step that ends like this, from the states that may come before."""
+    seconds = elapsed_seconds(step_log.c.start_time, utc_now())
+    return (
+        update(step_log)
+        # Not IN, which takes no lists of parameters.
+        .where(_EACH, or_(*(step_log.c.status == first.value for first in before(status))))
+        .values(
+            end_time=utc_now(),
+            # Not before its start, also if the clock was set back since.
+            duration=case((seconds > 0, cast(func.round(seconds), Integer)), else_=0),
+        )
+    )
 
 
 def _prove(conn: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -207,15 +223,12 @@ def _prove(conn: Connection, statement: Update, rows: Sequence[Mapping[str, Any]
     """
     counts = len(rows) == 1 or conn.dialect.supports_sane_multi_rowcount
     if conn.execute(statement, rows).rowcount != len(rows) and counts:
-        raise _changed((rows[0]["job"], rows[0]["step"]))
+        raise _changed([row["job"] for row in rows], rows[0]["step"])
 
 
-def _changed(key: StepKey) -> AttemptLostError:
-    return AttemptLostError(f"step {key[1]} of job {key[0]}: somebody else ended it")
-
-
-def _may_become(status: Status) -> ColumnElement[bool]:
-    return step_log.c.status.in_([first.value for first in before(status)])
+def _changed(jobs: Sequence[int], step_id: str) -> AttemptLostError:
+    named = ", ".join(map(str, jobs))
+    return AttemptLostError(f"step {step_id} of job {named}: somebody else ended it")
 
 
 def _columns(outcome: StepOutcome) -> dict[str, Any]:
@@ -229,8 +242,3 @@ def _columns(outcome: StepOutcome) -> dict[str, Any]:
         "source_type": outcome.source_type,
         "target_type": outcome.target_type,
     }
-
-
-def _seconds_since_start(row: Row[Any]) -> int:
-    seconds: float = (row.now - row.start_time).total_seconds()
-    return max(0, round(seconds))

@@ -14,8 +14,7 @@ from logdriven_dagster.model.attempts import (
     StepOutcome,
     Trigger,
 )
-from logdriven_dagster.runlog import transitions
-from logdriven_dagster.runlog.attempts import claiming, ending, leases
+from logdriven_dagster.runlog.attempts import claiming, ending, leases, steps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from tests.builders import day, days, end_step, hours, stage_step
@@ -59,7 +58,7 @@ def written(log, prefix):
 def test_the_log_is_the_same_as_one_by_one(log):
     mine = claim(log, *THREE, name="ods.together")
     states = {(each.job_id, "load"): "{}" for each in mine}
-    log.write(lambda conn: transitions.stage(conn, mine, states))
+    log.write(lambda conn: steps.stage(conn, states))
     finish(log, mine)
     for n, window in enumerate(THREE):
         one = start(log, window, name="ods.alone")
@@ -126,7 +125,7 @@ def test_none_is_claimed_where_a_window_of_another_period_runs(log):
 def test_all_end_or_none(log):
     mine = claim(log, *THREE)
     log.write(lambda conn: leases.discard(conn, mine[1].job_id, Owner("there", 1, 2)))
-    with pytest.raises(AttemptLostError, match="2022-01-02"):
+    with pytest.raises(AttemptLostError, match=f"job {mine[1].job_id}, .* is DISCARDED"):
         finish(log, mine)
     assert table_log(log).finished == ()
 
@@ -134,9 +133,31 @@ def test_all_end_or_none(log):
 def test_a_step_that_somebody_else_has_ended_ends_none(log):
     mine = claim(log, *THREE)
     log.write(lambda conn: end_step(conn, mine[2].job_id, "load", outcome(1)))
-    with pytest.raises(AttemptLostError, match=f"job {mine[2].job_id}"):
+    with pytest.raises(AttemptLostError, match=f"job .*{mine[2].job_id}"):
         finish(log, mine)
     assert table_log(log).finished == ()
+
+
+def test_nothing_is_durable_of_an_attempt_that_somebody_else_has_ended(log):
+    mine = claim(log, *THREE)
+    log.write(lambda conn: leases.discard(conn, mine[1].job_id, Owner("there", 1, 2)))
+    for attempts in ([mine[1]], mine):
+        states = {(each.job_id, "load"): "{}" for each in attempts}
+        alone = len(attempts) == 1
+        with pytest.raises(AttemptLostError, match=f"job .*{mine[1].job_id}"):
+            log.write(lambda conn, states=states: steps.stage(conn, states), alone=alone)
+    assert {row["staged"] for row in rows(log, "SELECT staged FROM step_log")} == {None}
+
+
+@pytest.mark.parametrize("status", ["RUNNING", "FAILURE"])
+def test_none_succeeds_with_a_step_that_is_not_through(log, status):
+    mine = claim(log, *THREE, steps=("load", "sum"))
+    spoiled = f"UPDATE step_log SET status = '{status}' WHERE step_id = 'sum' AND job_id = "
+    log.write(lambda conn: conn.execute(sa.text(f"{spoiled}{mine[1].job_id}")))
+    with pytest.raises(AttemptLostError, match=f"sum of job {mine[1].job_id} is {status}"):
+        finish(log, mine)
+    assert table_log(log).finished == ()
+    assert {row["status"] for row in rows(log, "SELECT status FROM job_log")} == {"RUNNING"}
 
 
 def test_what_they_finished_is_one_range(log):
@@ -152,7 +173,7 @@ def test_many_windows_take_hardly_more_statements_than_one(log, trigger):
         listener = (log.engine, "before_cursor_execute", lambda *_: counted.append(1))
         sa.event.listen(*listener)
         mine = claim(log, *windows, trigger=trigger)
-        log.write(lambda conn: transitions.stage(conn, mine, {(mine[0].job_id, "load"): "{}"}))
+        log.write(lambda conn: steps.stage(conn, {(mine[0].job_id, "load"): "{}"}))
         finish(log, mine)
         sa.event.remove(*listener)
         return len(counted)
