@@ -1,7 +1,8 @@
 """The steps of an attempt: READY with its claim, then RUNNING, staged, and at an end.
 
 Sources: Sharp ETL, `step_log`; Kylin, chained executables. The attempt's own row guards them: these
-functions are called in a transaction that has proved that the attempt is ours.
+functions are called in a transaction that has proved that the attempt is ours. `stage` needs none:
+whoever ends an attempt ends its steps.
 """
 
 from collections.abc import Mapping, Sequence
