@@ -94,10 +94,6 @@ class LeasedRows:
         )
 
     @cached_property
-    def _still_held(self) -> Select[tuple[int]]:
-        return select(self.key).where(self._held)
-
-    @cached_property
     def _known(self) -> Select[tuple[int, str]]:
         """The states of the rows that some `_holding` has, or has had."""
         return select(self.key, self.log.c.status).where(self._mine)
@@ -125,11 +121,12 @@ class LeasedRows:
 
     def verify(self, conn: Connection, holders: Sequence[Leased]) -> None:
         """AttemptLostError if one of the rows is not ours any more; changes nothing."""
-        self._refuse_lost(conn, holders, self.still_held(conn, holders))
+        self._refuse_lost(conn, holders, self._in_state(conn, holders, _RUNNING))
 
-    def still_held(self, conn: Connection, holders: Sequence[Leased]) -> set[int]:
-        """Read the keys of those rows that are still ours."""
-        return set(conn.execute(self._still_held, _holding(holders)).scalars())
+    def _in_state(self, conn: Connection, holders: Sequence[Leased], *states: str) -> set[int]:
+        """Read the keys of those rows that are in one of these states, by their tokens."""
+        rows = conn.execute(self._known, _holding(holders))
+        return {key for key, status in rows if status in states}
 
     def write(
         self,
@@ -151,9 +148,8 @@ class LeasedRows:
         if conn.execute(written, {**values, **_holding(holders)}).rowcount == len(holders):
             return True
         # Those that were ours have the status of this update by now.
-        ours = (_RUNNING, values.get("status", _RUNNING))
-        states = conn.execute(self._known, _holding(holders))
-        self._refuse_lost(conn, holders, {key for key, status in states if status in ours})
+        ours = self._in_state(conn, holders, _RUNNING, values.get("status", _RUNNING))
+        self._refuse_lost(conn, holders, ours)
         if where is None:
             raise self.lost(conn, holders[0])
         return False

@@ -41,9 +41,9 @@ _ROWS = select(
 
 
 def _others(**known: Any) -> Select[Any]:
-    """Return the same columns, of which only these are known."""
-    columns = ((c.name, known.get(c.name, null())) for c in _ROWS.selected_columns[:-1])
-    return select(*(each.label(name) for name, each in columns), utc_now().label("now"))
+    """Return the same columns, of which only these and the present moment are known."""
+    known["now"] = utc_now()
+    return select(*(known.get(c.name, null()).label(c.name) for c in _ROWS.selected_columns))
 
 
 _EARLIER = union_all(

@@ -1,11 +1,10 @@
 """How attempts end: their rows, their steps and what their windows cover, in one transaction."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.attempts import (
     CURRENT_FILE_LENGTH,
     Attempt,
@@ -35,8 +34,8 @@ def succeed(
     empty = attempts[0].window.is_empty
     ending = {step for _, step in ended_steps}
     ended = _columns(outcome, covered=int(not empty)) | {"ending": sorted(ending)}
-    if not ATTEMPTS.write(conn, attempts, ended, now=_ENDED_AT, where=steps.ALL_THROUGH):
-        raise _not_through(conn, attempts, ending)
+    if not ATTEMPTS.write(conn, attempts, ended, now=_ENDED_AT, where=steps.CAN_SUCCEED):
+        raise steps.unable_to_succeed(conn, [attempt.job_id for attempt in attempts], ending)
     steps.finish(conn, ended_steps)
     if not empty:
         whole = TimeWindow(attempts[0].window.start, attempts[-1].window.end)
@@ -61,17 +60,6 @@ def fail(
         if attempt.standing is not None and outcome.published_nothing:
             failed_refreshes.hide(conn, attempt.job_id, attempt.standing)
     steps.forget_staged(conn, jobs)
-
-
-def _not_through(
-    conn: Connection, attempts: Sequence[Attempt], ending: Collection[str]
-) -> AttemptLostError:
-    """Name the first step that ended badly, or still runs, although nobody ends it now."""
-    known = steps.of_jobs(conn, [attempt.job_id for attempt in attempts])
-    for (job_id, step), status in known.items():
-        if status in steps.NOT_THROUGH and step not in ending:
-            return AttemptLostError(f"step {step} of job {job_id} is {status}: not by us")
-    return AttemptLostError(f"a step of {attempts[0]} was changed meanwhile: not by us")
 
 
 def _columns(outcome: AttemptOutcome, *, covered: int | None) -> dict[str, Any]:

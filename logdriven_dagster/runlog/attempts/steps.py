@@ -5,7 +5,7 @@ functions are called in a transaction that has proved that the attempt is ours. 
 whoever ends an attempt ends its steps.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Any, TypeAlias
@@ -45,14 +45,22 @@ _RUNNING = Status.RUNNING.value
 _STAGED = (
     update(step_log).where(_EACH, step_log.c.status == _RUNNING).values(staged=bindparam("state"))
 )
-NOT_THROUGH = (_RUNNING, Status.FAILURE.value)
-"""The states of steps behind which no attempt can succeed."""
-ALL_THROUGH = ~exists().where(
+_NOT_THROUGH = (_RUNNING, Status.FAILURE.value)
+"""The states of steps behind which no attempt can succeed, unless they end with it."""
+_OPEN = (Status.READY.value, _RUNNING)
+CAN_SUCCEED = ~exists().where(
     step_log.c.job_id == job_log.c.job_id,
-    step_log.c.status.in_(NOT_THROUGH),
-    step_log.c.step_id.not_in(bindparam("ending", expanding=True)),
+    # IN once: SQLAlchemy expands an empty list for IN and for NOT IN differently.
+    case(
+        (
+            step_log.c.step_id.in_(bindparam("ending", expanding=True)),
+            step_log.c.status.not_in(_OPEN),
+        ),
+        else_=step_log.c.status.in_(_NOT_THROUGH),
+    ),
 )
-"""Whether no step of an attempt is in such a state, but for those that are named `ending`."""
+"""Whether an attempt can succeed with the steps named `ending`: nobody has ended one of them, and
+every other one is through."""
 _ERROR_LENGTH = 5000
 """Source: Sharp ETL, error texts are cut to 5,000 characters."""
 _COUNTS = tuple(field.name for field in fields(Counts))
@@ -121,6 +129,16 @@ def of_jobs(conn: Connection, jobs: Sequence[int]) -> dict[StepKey, str]:
         rows = conn.execute(_OF_JOBS, {"jobs": part})
         found |= {(row.job_id, row.step_id): row.status for row in rows}
     return found
+
+
+def unable_to_succeed(
+    conn: Connection, jobs: Sequence[int], ending: Collection[str]
+) -> AttemptLostError:
+    """Say for which step of these jobs `CAN_SUCCEED` is not true."""
+    for (job_id, step), state in of_jobs(conn, jobs).items():
+        if state not in _OPEN if step in ending else state in _NOT_THROUGH:
+            return AttemptLostError(f"step {step} of job {job_id} is {state}: not by us")
+    return AttemptLostError(f"steps of job {jobs[0]} were changed meanwhile: not by us")
 
 
 def finish(conn: Connection, outcomes: Mapping[StepKey, StepOutcome]) -> None:
@@ -228,8 +246,8 @@ def _prove(conn: Connection, statement: Update, rows: Sequence[Mapping[str, Any]
 
 
 def _changed(jobs: Sequence[int], step_id: str) -> AttemptLostError:
-    named = ", ".join(map(str, jobs))
-    return AttemptLostError(f"step {step_id} of job {named}: somebody else ended it")
+    which = f"job {jobs[0]}" if len(jobs) == 1 else f"one of the jobs {jobs[0]} to {jobs[-1]}"
+    return AttemptLostError(f"step {step_id} of {which}: somebody else ended it")
 
 
 def _columns(outcome: StepOutcome) -> dict[str, Any]:
