@@ -28,9 +28,10 @@ are compared with what DuckDB makes of the same data: counts by the day and a ha
 Wrong rows have no time. Seconds are medians with the least and the most of the rounds. A ratio is
 the median of the rounds' own ratios, so that a slow moment of the machine slows both sides of it.
 CPU is user and system time of all processes, JVMs included; behind a plus, where it was measured,
-that of a warm server, cluster or database meanwhile, which is there before and after. "Our JVM
-option" is `{LARGE_REGIONS}`: our projects start their JVMs with it, the others leave
-it to their users.
+that of a warm server, cluster or database meanwhile, which is there before and after. Peak MB is
+that of the largest process; Linux counts the memory of the suite, which starts it, so none has less
+than some 190. "Our JVM option" is `{LARGE_REGIONS}`: our projects start their JVMs with it,
+the others leave it to their users.
 """
 
 
