@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.figures import Spread, ratios
 from benchmarks.results import Results, Scenario, Times
 from benchmarks.targets import TARGETS, Limit, Target
-from logdriven_dagster.engine.spark.settings import LARGE_REGIONS
+from logdriven_dagster.engine.spark.settings import JVM_OPTIONS
 
 _BASES = ("plain-pass", "plain-loop", "plain-iceberg-pass", "logdriven", "logdriven-one-core")
 """Whom a scenario's ratios compare with: the first that has times."""
@@ -30,8 +30,9 @@ the median of the rounds' own ratios, so that a slow moment of the machine slows
 CPU is user and system time of all processes, JVMs included; behind a plus, where it was measured,
 that of a warm server, cluster or database meanwhile, which is there before and after. Peak MB is
 that of the largest process; Linux counts the memory of the suite, which starts it, so none has less
-than some 190. "Our JVM option" is `{LARGE_REGIONS}`: our projects start their JVMs with it,
-the others leave it to their users.
+than some 190. "Our JVM options" are `{" ".join(JVM_OPTIONS)}`:
+our projects start their JVMs with them, the others leave them to their users. Until 26 November
+2026 there was the first one alone, "our JVM option".
 """
 
 

@@ -86,9 +86,9 @@ _OF_ICEBERG = (
 
 
 def _alike(target: Target) -> Target:
-    """The same over contestants that have the JVM option of ours."""
+    """The same over contestants that have the JVM options of ours."""
     theirs = tuple(f"{name}-alike" for name in target.theirs)
-    return replace(target, text=f"{target.text}, with our JVM option", theirs=theirs)
+    return replace(target, text=f"{target.text}, with our JVM options", theirs=theirs)
 
 
 TARGETS: tuple[Target | Limit, ...] = (

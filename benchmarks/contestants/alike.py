@@ -1,4 +1,4 @@
-"""The others once more, with the JVM option that ours starts with and that they leave to users."""
+"""The others once more, with the JVM options that ours starts with and that they leave to users."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,17 +6,18 @@ from functools import partial
 
 from benchmarks.contestants import dbt, plain, sqlmesh
 from benchmarks.tasks import Command, Contestant, Task
-from logdriven_dagster.engine.spark.settings import LARGE_REGIONS
+from logdriven_dagster.engine.spark.settings import JVM_OPTIONS
 
 
 def _command(task: Task, command: Callable[[Task], Command]) -> Command:
     told = command(task)
-    return replace(told, variables={**told.variables, "JDK_JAVA_OPTIONS": LARGE_REGIONS})
+    options = {"JDK_JAVA_OPTIONS": " ".join(JVM_OPTIONS)}
+    return replace(told, variables={**told.variables, **options})
 
 
 def _alike(contestant: Contestant) -> Contestant:
     command = partial(_command, command=contestant.command)
-    return replace(contestant, label=f"{contestant.label}, our JVM option", command=command)
+    return replace(contestant, label=f"{contestant.label}, our JVM options", command=command)
 
 
 CONTESTANTS = {

@@ -37,9 +37,20 @@ _DEBIAN_JARS = Path("/usr/share/java")
 _LOOPBACK = "127.0.0.1"
 _CLASS_PATH = "spark.driver.extraClassPath"
 
-LARGE_REGIONS = "-XX:G1HeapRegionSize=32m"
+_LARGE_REGIONS = "-XX:G1HeapRegionSize=32m"
 """Spark's buffers are of a megabyte and more, for which G1 has a slow way of its own in heaps of
 small regions, its default: a sixth of the time of writing Parquet. Other collectors ignore it."""
+_PATIENT_COMPILER = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+"""Java compiles a method once more, with all optimizations, when it is used ten times as much as by
+default. Most of Spark's code is used a few thousand times in a run, and never pays that back. Loops
+over rows reach it soon. Measured on two cores (docs/spark.md)."""
+JVM_OPTIONS = (_LARGE_REGIONS, *_PATIENT_COMPILER)
+"""What makes any JVM of Spark faster; none of them changes a result."""
 
 _COMMITS = "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
 
@@ -173,11 +184,11 @@ def _java_options(project: Project) -> dict[str, str]:
     java = {
         "spark.driver.extraJavaOptions": [
             zone,
-            LARGE_REGIONS,
+            *JVM_OPTIONS,
             _log_option(),
             *_sqlite_options(project),
         ],
-        "spark.executor.extraJavaOptions": [zone, LARGE_REGIONS],
+        "spark.executor.extraJavaOptions": [zone, *JVM_OPTIONS],
     }
     return {
         name: " ".join([*options, given.get(name, "")]).strip() for name, options in java.items()
