@@ -11,8 +11,8 @@ from logdriven_dagster.engine.spark.settings import JVM_OPTIONS
 
 def _command(task: Task, command: Callable[[Task], Command]) -> Command:
     told = command(task)
-    options = {"JDK_JAVA_OPTIONS": " ".join(JVM_OPTIONS)}
-    return replace(told, variables={**told.variables, **options})
+    options = " ".join(JVM_OPTIONS)
+    return replace(told, variables={**told.variables, "JDK_JAVA_OPTIONS": options})
 
 
 def _alike(contestant: Contestant) -> Contestant:

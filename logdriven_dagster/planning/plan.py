@@ -110,8 +110,6 @@ class TablePlan:
 
     def _queue(self, windows: Windows) -> Iterator[tuple[TimeWindow, Trigger]]:
         unfinished = ((window, Trigger.PENDING) for window in windows)
-        if not self.reruns:  # as in nearly every table
-            return unfinished
         return merge(unfinished, self.reruns, key=lambda item: item[0].span[0])
 
 

@@ -71,7 +71,8 @@ def test_options_of_the_project_come_after_those_of_every_jvm(lab: Lab):
     lab.settings["spark"] = {"config": {names[0]: own}}
     settings = spark_settings.launch_settings(lab.project)
     assert settings[names[0]].endswith(f" {own}")
-    assert all(set(spark_settings.JVM_OPTIONS) <= {*settings[name].split()} for name in names)
+    assert all("-XX:G1HeapRegionSize=32m" in settings[name].split() for name in names)
+    assert all("-XX:Tier4CompileThreshold=150000" in settings[name].split() for name in names)
 
 
 def test_the_jvm_is_started_without_a_fork_and_out_of_reach_of_ctrl_c():
