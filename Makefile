@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark test-core test-wheel test-lake faults test-hosts bench clean
+.PHONY: help install demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-fast test-long test-spark test-core test-wheel test-lake faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -88,6 +88,12 @@ $(VENV)/.classes: $(VENV)/.installed-dev
 	touch $@
 
 TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+FAST := not spark and not database and not browser and not long
+test-fast: $(VENV)/.installed-dev ## lint, types, imports and every test without Spark, server and browser: three minutes
+	@began=$$SECONDS; $(MAKE) --no-print-directory check; \
+	$(BIN)/python -m pytest $(TWO) -q -m '$(FAST)'; \
+	echo "test-fast took $$((SECONDS - began)) seconds"
+
 test: $(VENV)/.installed-dev check $(VENV)/.classes ## install what the tests need and run them all
 	scripts/test_packages.sh
 	$(BIN)/python -m pytest $(TWO) -m 'not long' --durations=25

@@ -1,7 +1,7 @@
 """A day of many hourly tables without Spark: the project, and the workers that share it.
 
 Half of the tables are in chains of three, one in twenty is due an hour and a half late, and one
-window in a hundred fails when it is tried first (`benchmarks.null_engine`). Everything else is the
+window in a hundred fails when it is tried first (`benchmarks.null_runs`). Everything else is the
 product's own.
 
 `python -m benchmarks.many_tables FOLDER GROUP` is a worker: for each line of its input, which is a
@@ -20,8 +20,9 @@ from typing import Any
 import yaml
 
 from benchmarks.machine import peak_megabytes
-from benchmarks.null_engine import null_runner
+from benchmarks.null_runs import failing_engine
 from logdriven_dagster.execution.definitions.registering import register
+from logdriven_dagster.testing.null_engine import null_runner
 
 _CYCLE, _CHAIN = 6, 3
 """Of six tables three wait for none, and three are a chain."""
@@ -98,7 +99,8 @@ def _table(day: Day, k: int) -> dict[str, Any]:
 def main(folder: Path, group: str) -> None:
     """Catch up to each moment that is read; one line of JSON for each."""
     registered = register(folder)
-    runner = null_runner(registered.project, registered.run_log)
+    engine = failing_engine()
+    runner = null_runner(registered.project, registered.run_log, engine)
     mine = [n for n, t in registered.project.tables.items() if t.worker_group == group]
     print(json.dumps(len(mine)), flush=True)
     for line in sys.stdin:
@@ -114,6 +116,7 @@ def main(folder: Path, group: str) -> None:
             "megabytes": peak_megabytes(),
         }
         print(json.dumps(found), flush=True)
+        engine.clear()  # what it remembers is not what a catch-up holds
 
 
 if __name__ == "__main__":

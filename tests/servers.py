@@ -14,6 +14,7 @@ from sqlalchemy.pool import NullPool
 
 from scripts import servers
 from tests.memory import temporary_folder
+from tests.needs import require
 
 _NAMES = {"postgresql": "LOGDRIVEN_TEST_POSTGRES", "mariadb": "LOGDRIVEN_TEST_MARIADB"}
 KINDS = ("sqlite", *_NAMES)
@@ -40,6 +41,7 @@ def restartable_postgres() -> Iterator[tuple[str, Callable[[], None]]]:
 @contextmanager
 def _private(name: str, start: Callable[[Path], Started]) -> Iterator[tuple[Path, Started]]:
     """A folder with what was started in it; its tests are skipped where the package is missing."""
+    require("database")
     root = server_folder(name)
     try:
         yield root, start(root)

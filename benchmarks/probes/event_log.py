@@ -1,6 +1,6 @@
 """Q: what it costs a window to be told to Dagster, in a pass of many windows and by the mirror.
 
-A table's windows run in one pass, without Spark (`benchmarks.null_engine`), once by the job
+A table's windows run in one pass, without Spark (`benchmarks.null_runs`), once by the job
 `catch_up` and once outside of Dagster, so that the mirror shows them. What is measured is the time
 of the one who tells, over an instance on SQLite and one on PostgreSQL, in turns: event by event, as
 storages that we do not know are written, and in bulk.
@@ -21,7 +21,7 @@ from dagster import DagsterInstance, Definitions, build_sensor_context
 
 from benchmarks.contestants.logdriven import Variant, write_project
 from benchmarks.data import midnight
-from benchmarks.null_engine import null_runner
+from benchmarks.null_runs import cheap_runner
 from benchmarks.probes.many_tables import databases
 from benchmarks.tasks import Task
 from logdriven_dagster.config import Project, load_project
@@ -83,7 +83,7 @@ def _told(source: Path, folder: Path, log: str, home: Path, days: int) -> dict[s
         seconds = {"pass": _of_run(build_definitions(by_run), by_run, instance, days)}
         elsewhere = _project(source, folder / "elsewhere", f"sqlite:///{folder / 'other.db'}", days)
         run_log = RunLog.open(elsewhere.run_log_url)
-        for _ in null_runner(elsewhere, run_log, failing=0).catch_up(midnight(days)):
+        for _ in cheap_runner(elsewhere, run_log, failing=0).catch_up(midnight(days)):
             pass
         sensor = build_definitions(elsewhere).resolve_sensor_def(MIRROR)
         began = time.perf_counter()
@@ -111,7 +111,7 @@ def _of_run(
 
     def open_null(_location: Location, context: Any) -> Any:
         run_log = RunLog.open(project.run_log_url)
-        return null_runner(project, run_log, failing=0, dagster_run_id=context.run.run_id)
+        return cheap_runner(project, run_log, failing=0, dagster_run_id=context.run.run_id)
 
     Reporter.follow, Location.open_runner = timed, open_null  # type: ignore[method-assign,assignment]
     try:

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.many_tables import Day, make_project
-from benchmarks.null_engine import null_runner
+from benchmarks.null_runs import cheap_runner
 from logdriven_dagster.execution.definitions.registering import register
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 
@@ -28,7 +28,7 @@ def test_half_of_the_tables_are_in_chains_of_three_that_a_worker_has_as_a_whole(
 def test_every_window_succeeds_once_though_some_fail_first_and_some_come_late(tmp_path: Path):
     make_project(tmp_path, DAY, f"sqlite:///{tmp_path / 'log.db'}")
     registered = register(tmp_path)
-    runner = null_runner(registered.project, registered.run_log)
+    runner = cheap_runner(registered.project, registered.run_log)
     hours = [list(runner.catch_up(moment)) for moment in DAY.moments]
     done = Counter(
         (each.attempt.table, each.attempt.window)

@@ -1,38 +1,13 @@
-"""One Spark session for all tests of the engine, and a project folder for each of them."""
+"""A project folder for each test of the engine, on the session of the process."""
 
-import os
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from logdriven_dagster.config import load_project
-from logdriven_dagster.config.project import REMOTE_VARIABLE
-from logdriven_dagster.engine import spark_session
-from logdriven_dagster.engine.spark.server import lifecycle as connect_server
-from logdriven_dagster.engine.spark.settings import launch_settings
-from tests.engine.foreign import foreign_server
 from tests.engine.laboratory import Lab
 from tests.lake import CATALOG, STORAGE, CatalogOf, Lake
-
-# The first compiler alone starts fastest, and tests end before the second one pays off.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-CONNECTIONS = {
-    "lite": {"url": "sqlite:///lite.db"},
-    "postgres": {"url": "postgresql://u@localhost/x"},
-    "maria": {"url": "mysql://u@localhost/x"},
-}
-
-
-FOR_DRIVERS = ("spark.driver.extraClassPath", "spark.driver.extraJavaOptions")
-
-MODE = os.environ.get("LOGDRIVEN_TEST_SPARK", "classic")
-"""`connect` has every test of Spark use the project's server of Spark Connect; `foreign` has it use
-one that knows nothing of the project, as those of other people."""
-
+from tests.spark_session import CONNECTIONS
 
 OF_A_DISK = {
     "test_what_a_log_names_by_its_path_is_taken_over_too": "logs that hold paths are of disks",
@@ -45,32 +20,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if reason := left_out.get(item.name.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=reason))
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, lake: Lake) -> Iterator[Any]:
-    root = tmp_path_factory.mktemp("spark")
-    config = {"spark.driver.extraJavaOptions": JAVA, "spark.driver.memory": "1g", **lake.spark}
-    remote = "auto" if MODE == "connect" else "classic"
-    settings = {
-        "project": "lab",
-        "spark": {"master": "local[2]", "remote": remote, "config": config},
-        "connections": CONNECTIONS,
-    }
-    (root / "logdriven.yaml").write_text(yaml.safe_dump(settings))
-    project = load_project(root)
-    if MODE == "connect":
-        connect_server.start(project, lambda _: None)
-    with ExitStack() as stack:
-        if MODE == "foreign":
-            known = launch_settings(project)
-            drivers = {name: known[name] for name in FOR_DRIVERS}
-            url = stack.enter_context(foreign_server(root, drivers))
-            stack.enter_context(pytest.MonkeyPatch.context()).setenv(REMOTE_VARIABLE, url)
-        session = spark_session(project)
-        yield session
-        session.stop()
-    connect_server.stop(project, lambda _: None)
 
 
 @pytest.fixture

@@ -1,23 +1,27 @@
-"""A small project on real Spark: numbers by day in CSV files, loaded and summed."""
+"""A small project: numbers by day in CSV files, loaded and summed.
+
+Its windows run on the null engine, or on real Spark in a test that asks for `spark` as well.
+"""
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from logdriven_dagster.config import load_project
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.engine import WindowSession
+from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.execution.events import WindowEvent
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.history import logs as history
+from logdriven_dagster.testing.null_engine import NullEngine, NullSession, null_engine
 from tests.builders import at
-from tests.engine.conftest import spark
-
-__all__ = ["spark"]
 
 NUMBERS = """
     table: ods.numbers
@@ -47,8 +51,8 @@ NOW = at("2022-01-05 14:00")
 class World:
     """A project folder, its runner and what came of it."""
 
-    def __init__(self, root: Path, spark: Any) -> None:
-        self.root, self.spark = root, spark
+    def __init__(self, root: Path, spark: Any = None, engine: NullEngine | None = None) -> None:
+        self.root, self.spark, self.engine = root, spark, engine
         self.write("logdriven.yaml", "project: world")
         self.write("tables/numbers.yaml", NUMBERS)
         self.write("tables/sums.yaml", SUMS)
@@ -65,6 +69,11 @@ class World:
     @property
     def runner(self) -> Runner:
         return open_runner(load_project(self.root), spark=lambda: self.spark)
+
+    @property
+    def session_class(self) -> type:
+        """The class whose `stage` and `publish` do the work of a window."""
+        return WindowSession if self.engine is None else NullSession
 
     def catch_up(self, **options: Any) -> list[WindowEvent]:
         return list(self.runner.catch_up(options.pop("now", NOW), **options))
@@ -90,17 +99,47 @@ class World:
             conn.exec_driver_sql(statement)
 
 
-@pytest.fixture
-def world(tmp_path: Path, spark: Any) -> World:
-    return World(tmp_path, spark)
+def count_numbers(file: Path, run: WindowRun) -> int:
+    """Return how many lines of the file lie in the window; a number that is none fails it."""
+    found = 0
+    for line in file.read_text().splitlines()[1:]:
+        day, _, number = line.partition(",")
+        if run.window.start <= at(day) < run.window.end:
+            if not number.isdigit():
+                raise TerminalStepError(f"the value '{number}' cannot be cast to INT")
+            found += 1
+    return found
 
 
 @pytest.fixture
-def after_stage(monkeypatch) -> Callable[[str, Callable[[], None]], list[str]]:
+def engine(request: pytest.FixtureRequest) -> Iterator[NullEngine | None]:
+    """The null engine under every runner of the test; None in a test that asks for `spark`."""
+    if "spark" in request.fixturenames:
+        yield None
+        return
+    root = request.getfixturevalue("tmp_path")
+
+    def stage(run: WindowRun, step: StepConfig) -> int:
+        return count_numbers(root / "data/numbers.csv", run) if step.source else 1
+
+    with null_engine(NullEngine(stage=stage)) as engine:
+        yield engine
+
+
+@pytest.fixture
+def world(tmp_path: Path, request: pytest.FixtureRequest, engine: NullEngine | None) -> World:
+    session = request.getfixturevalue("spark") if engine is None else None
+    return World(tmp_path, session, engine)
+
+
+@pytest.fixture
+def after_stage(
+    monkeypatch: pytest.MonkeyPatch, world: World
+) -> Callable[[str, Callable[[], None]], list[str]]:
     """Do something once, right after a step was staged; returns the steps staged so far."""
 
     def arrange(step_id: str, hook: Callable[[], None]) -> list[str]:
-        original, staged, waiting = WindowSession.stage, [], [hook]
+        original, staged, waiting = world.session_class.stage, [], [hook]
 
         def stage(self, step):
             result = original(self, step)
@@ -109,7 +148,7 @@ def after_stage(monkeypatch) -> Callable[[str, Callable[[], None]], list[str]]:
                 waiting.pop()()
             return result
 
-        monkeypatch.setattr(WindowSession, "stage", stage)
+        monkeypatch.setattr(world.session_class, "stage", stage)
         return staged
 
     return arrange

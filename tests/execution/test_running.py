@@ -32,7 +32,7 @@ BAD = [line if not line.startswith("2022-01-02") else "2022-01-02,oops" for line
 
 
 @pytest.mark.connect
-def test_a_catch_up_runs_the_four_windows_in_order_and_once_k08(world):
+def test_a_catch_up_runs_the_four_windows_in_order_and_once_k08(spark, world):
     world.catch_up()
     done = [("01", "SUCCESS"), ("02", "SUCCESS"), ("03", "SUCCESS"), ("04", "SUCCESS")]
     assert world.statuses("ods.numbers") == world.statuses("dws.sums") == done
@@ -41,7 +41,7 @@ def test_a_catch_up_runs_the_four_windows_in_order_and_once_k08(world):
 
 
 @pytest.mark.connect
-def test_every_count_is_of_the_window_s27_k13(world):
+def test_every_count_is_of_the_window_s27_k13(spark, world):
     world.catch_up(tables=["ods.numbers"], max_windows=1)
     (row,) = world.log()
     (step,) = row["steps"]
@@ -52,7 +52,7 @@ def test_every_count_is_of_the_window_s27_k13(world):
     assert row["application_id"] == world.spark.conf.get("spark.app.id")
 
 
-def test_the_log_says_what_an_upsert_inserted_and_updated(world):
+def test_the_log_says_what_an_upsert_inserted_and_updated(spark, world):
     sums = "SELECT 1 AS id, sum(n) AS total FROM ods.numbers"
     upsert = "{type: iceberg, mode: upsert, key: [id]}"
     text = SUMS.replace("SELECT sum(n) AS total FROM ods.numbers", sums)
@@ -67,7 +67,7 @@ def test_the_log_says_what_an_upsert_inserted_and_updated(world):
     assert sorted(counts) == [(1, 0, 1), (1, 1, 0)]
 
 
-def test_a_bad_day_holds_its_successors_until_it_is_repaired_s04_s05_d18(world):
+def test_a_bad_day_holds_its_successors_until_it_is_repaired_s04_s05_d18(spark, world):
     world.numbers(*BAD)
     events = world.catch_up()
     assert world.statuses("ods.numbers") == [("01", "SUCCESS"), ("02", "FAILURE")]
@@ -126,7 +126,7 @@ def test_max_windows_bounds_a_run(world):
     assert len(world.log()) == 3
 
 
-def test_a_refresh_runs_finished_windows_again_and_leaves_the_same_rows_s08(world):
+def test_a_refresh_runs_finished_windows_again_and_leaves_the_same_rows_s08(spark, world):
     world.catch_up()
     before = world.rows("ods.numbers")
     list(world.runner.refresh("ods.numbers", days(2, 4), NOW))
@@ -208,7 +208,7 @@ def test_closing_in_mid_window_discards_the_attempt_y06(world):
     assert isinstance(world.catch_up()[-1], WindowSucceeded)
 
 
-def test_a_check_stops_publication_s28(world):
+def test_a_check_stops_publication_s28(spark, world):
     check = "checks: [{check: positive, sql: SELECT * FROM load WHERE n > 15}]"
     file = world.root / "tables/numbers.yaml"
     file.write_text(file.read_text() + check)
@@ -244,7 +244,7 @@ def steps_of(world):
     return {s["step_id"]: (s["status"], s["target_count"]) for s in world.log("many")[-1]["steps"]}
 
 
-def test_steps_run_in_order_and_read_each_other(world):
+def test_steps_run_in_order_and_read_each_other(spark, world):
     world.write("tables/many.yaml", STEPS)
     world.catch_up(tables=["many"], max_windows=1)
     assert steps_of(world) == {
@@ -255,7 +255,7 @@ def test_steps_run_in_order_and_read_each_other(world):
     assert world.rows("many") == [(2,)]
 
 
-def test_empty_data_can_skip_the_following_steps_s26(world):
+def test_empty_data_can_skip_the_following_steps_s26(spark, world):
     world.write("tables/many.yaml", STEPS)
     arguments = RunArguments(overrides={"wanted": "false"})
     world.catch_up(tables=["many"], max_windows=1, arguments=arguments)
@@ -288,7 +288,7 @@ def test_a_refresh_can_leave_steps_out_s08(world):
         list(world.runner.refresh("many", day(1), NOW, RunArguments(from_step="nothing")))
 
 
-def test_what_a_step_reads_as_a_whole_runs_first_b4(world):
+def test_what_a_step_reads_as_a_whole_runs_first_b4(spark, world):
     file = world.root / "tables/sums.yaml"
     reading = "depends_on: [{table: ods.numbers, window: none, read: all}]"
     file.write_text(file.read_text().replace("depends_on: [ods.numbers]", reading))
@@ -299,7 +299,7 @@ def test_what_a_step_reads_as_a_whole_runs_first_b4(world):
     assert world.rows("dws.sums") == [(23 + 43 + 63 + 83,)] * 4
 
 
-def test_before_and_after_an_upstreams_windows_nothing_is_awaited_and_nothing_read_b6(world):
+def test_before_and_after_an_upstreams_windows_nothing_is_awaited_and_nothing_read_b6(spark, world):
     file = world.root / "tables/numbers.yaml"
     bounds = "default_start: 2022-01-02\nend: 2022-01-04"
     file.write_text(file.read_text().replace("default_start: 2022-01-01", bounds))
@@ -327,7 +327,7 @@ def test_lookback_runs_earlier_windows_again_with_each_new_one(world):
     assert {row["run_trigger"] for row in world.log()} == {"pending", "lookback"}
 
 
-def test_a_broken_definition_fails_its_window_and_not_the_process(world):
+def test_a_broken_definition_fails_its_window_and_not_the_process(spark, world):
     file = world.root / "tables/sums.yaml"
     file.write_text(file.read_text().replace("sum(n)", "sum(missing)"))
     failed = [e for e in world.catch_up() if isinstance(e, WindowFailed)]
@@ -336,7 +336,7 @@ def test_a_broken_definition_fails_its_window_and_not_the_process(world):
     assert world.statuses("ods.numbers")[-1] == ("04", "SUCCESS")
 
 
-def test_a_frame_is_written_and_logged_like_a_configured_table(world):
+def test_a_frame_is_written_and_logged_like_a_configured_table(spark, world):
     project = world.runner.project
     frame = world.spark.sql("SELECT 7 AS n")
     list(world.runner.write_frame(project.table("ods.numbers"), day(1), frame, NOW))
@@ -374,19 +374,19 @@ def flaky(world, error, retries):
     return row["status"], row["error_count"]
 
 
-def test_a_transient_error_is_tried_again_and_its_count_kept_k12(world):
+def test_a_transient_error_is_tried_again_and_its_count_kept_k12(spark, world):
     assert flaky(world, "ConnectionError", retries=3) == ("SUCCESS", 2)
 
 
-def test_retries_are_bounded_k11(world):
+def test_retries_are_bounded_k11(spark, world):
     assert flaky(world, "ConnectionError", retries=1) == ("FAILURE", 2)
 
 
-def test_a_terminal_error_is_not_tried_again(world):
+def test_a_terminal_error_is_not_tried_again(spark, world):
     assert flaky(world, "ValueError", retries=3) == ("FAILURE", 1)
 
 
-def test_a_check_that_fails_behind_a_view_is_logged_at_the_step_it_keeps_back(world):
+def test_a_check_that_fails_behind_a_view_is_logged_at_the_step_it_keeps_back(spark, world):
     world.write("tables/many.yaml", STEPS)
     file = world.root / "tables/many.yaml"
     view = "  - step: last\n    sql: SELECT two FROM second\n"

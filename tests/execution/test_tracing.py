@@ -149,7 +149,7 @@ def test_a_window_tells_what_the_log_tells(world, received):
     }
 
 
-def test_spans_of_a_python_transform_are_within_its_step(world, received):
+def test_spans_of_a_python_transform_are_within_its_step(spark, world, received):
     world.write(
         "tables/own.py",
         """
@@ -212,7 +212,7 @@ def test_several_windows_of_one_pass_share_its_steps(world, received):
     assert step["rows_written"] == 8
 
 
-def test_a_failure_is_told_where_it_was_and_no_secret_leaves(world, received, monkeypatch):
+def test_a_failure_is_told_where_it_was_and_no_secret_leaves(spark, world, received, monkeypatch):
     monkeypatch.setenv("TOKEN", "s3cret-of-mine")
     world.write("logdriven.yaml", "project: world\nvariables: {token: '${env:TOKEN}'}")
     fails = "CASE WHEN n = 'oops' THEN raise_error(concat('no ', '${token}')) ELSE n END AS n"
@@ -269,7 +269,7 @@ def test_steps_of_a_maintenance_job_belong_to_its_run(world, received):
 
 
 def test_a_run_nests_in_the_trace_of_what_started_it_and_all_is_sent_at_its_end(
-    world, tmp_path: Path
+    spark: Any, world, tmp_path: Path
 ):
     with receiver(tmp_path) as found:
         ended = command(

@@ -36,7 +36,7 @@ def after_publishing(monkeypatch, hook):
     monkeypatch.setattr(WindowSession, "publish", publish)
 
 
-def test_what_an_unfinished_attempt_has_published_outlives_expiry(world, monkeypatch):
+def test_what_an_unfinished_attempt_has_published_outlives_expiry(spark, world, monkeypatch):
     """It died between publication and the log; whoever takes it over publishes nothing twice."""
     world.write("tables/numbers.yaml", NUMBERS + "    ordered: false")
     with monkeypatch.context() as dying:

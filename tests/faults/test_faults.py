@@ -43,7 +43,7 @@ def test_hurt_at_the_points_of_a_windows_life_nothing_is_lost_or_doubled_y13_y15
     assert (driver.report.zombies, driver.report.zombies_refused) == (1, 1)
 
 
-@pytest.mark.long
+@pytest.mark.usefixtures("long")
 @pytest.mark.parametrize(
     ("name", "point"),
     [
@@ -60,7 +60,7 @@ def test_a_runner_frozen_inside_a_transaction_of_sqlite_loses_nothing(tmp_path, 
     assert driver.report.faults == {f"freeze, {point}": 1}
 
 
-@pytest.mark.long
+@pytest.mark.usefixtures("long")
 def test_postgres_restarted_in_the_middle_of_a_catch_up(tmp_path, restartable_postgres):
     url, restart = restartable_postgres
     scenario = make_scenario("database", tmp_path, days=6, server=url)
@@ -89,7 +89,7 @@ def peer(request, monkeypatch):
         pytest.skip(str(missing))
 
 
-@pytest.mark.long
+@pytest.mark.usefixtures("long")
 @pytest.mark.parametrize("answer", ["rolled back", "committed, and nobody was told"])
 def test_a_target_that_is_killed_in_the_middle_of_a_publication(tmp_path, peer, answer):
     variable = f"${{env:{URL_VARIABLE}}}"
@@ -123,7 +123,7 @@ def publications(peer):
         return conn.execute(sa.text(count)).scalar()
 
 
-@pytest.mark.long
+@pytest.mark.usefixtures("long")
 def test_a_server_that_goes_and_a_runner_frozen_in_its_transaction_lose_nothing(tmp_path, peer):
     scenario = make_scenario("lake", tmp_path, days=5, server=f"${{env:{URL_VARIABLE}}}")
     with driving(scenario, seed=1, peer=peer) as driver:

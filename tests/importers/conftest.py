@@ -15,10 +15,9 @@ from logdriven_dagster.config import load_project
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from tests.builders import at
 from tests.cli.conftest import CommandLine, logdriven
-from tests.engine.conftest import spark
 from tests.execution.conftest import World
 
-__all__ = ["logdriven", "spark"]
+__all__ = ["logdriven"]
 
 NOW = at("2022-01-10 12:00")
 

@@ -7,11 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import spark
 from tests.engine.laboratory import Lab
 from tests.kafka.peer import Peer, running_peer
-
-__all__ = ["spark"]
 
 _TOPICS = count(1)
 

@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import CONNECTIONS, spark
 from tests.quality.orders import Orders
-
-__all__ = ["spark"]
+from tests.spark_session import CONNECTIONS
 
 
 @pytest.fixture

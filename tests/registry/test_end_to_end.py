@@ -8,10 +8,9 @@ from logdriven_dagster.execution.definitions.exchange import export, import_expo
 from logdriven_dagster.execution.definitions.registering import author, register
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.model.definitions import Kind
-from tests.engine.conftest import spark
 from tests.execution.conftest import NOW, world
 
-__all__ = ["spark", "world"]
+__all__ = ["world"]
 
 
 def test_an_export_from_sqlite_runs_from_postgresql_with_the_same_codes_versions_and_plan(

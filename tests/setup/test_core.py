@@ -18,7 +18,7 @@ from logdriven_dagster import __version__
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.config.project import REMOTE_VARIABLE
 from logdriven_dagster.engine.spark.server import lifecycle as spark_server
-from tests.engine.conftest import JAVA
+from tests.spark_session import JAVA
 
 ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = ("dagster-pyspark", "dagster-webserver", "pyspark")

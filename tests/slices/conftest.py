@@ -8,10 +8,7 @@ import sqlalchemy as sa
 import yaml
 
 from tests.builders import at
-from tests.engine.conftest import spark
 from tests.execution.conftest import World
-
-__all__ = ["spark"]
 
 
 def noon(day: int) -> Any:

@@ -8,10 +8,9 @@ import sqlalchemy as sa
 
 from logdriven_dagster.engine import WindowSession
 from tests.builders import at
-from tests.engine.conftest import spark
 from tests.execution.conftest import World, world
 
-__all__ = ["spark", "world"]
+__all__ = ["world"]
 
 LINES = [f"2022-01-0{day},{day * 10 + n}" for day in range(1, 7) for n in range(day)]
 NOW = at("2022-01-07 14:00")

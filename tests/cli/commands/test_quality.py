@@ -2,10 +2,6 @@
 
 import pytest
 
-from tests.engine.conftest import spark
-
-__all__ = ["spark"]
-
 PROJECT = "project: shop\ndefaults: {period: 1 day, default_start: 2022-01-01}\n"
 TABLE = """
 table: ods.orders

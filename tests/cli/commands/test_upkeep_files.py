@@ -4,10 +4,6 @@ import time
 
 import pytest
 
-from tests.engine.conftest import spark
-
-__all__ = ["spark"]
-
 FEW = ("--min-files", 2)
 
 

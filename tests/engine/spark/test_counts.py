@@ -5,8 +5,8 @@ import pytest
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.attempts import Counts
 from tests.builders import day, days
-from tests.engine.conftest import MODE
 from tests.engine.laboratory import Lab
+from tests.spark_session import MODE
 
 pytestmark = pytest.mark.connect
 

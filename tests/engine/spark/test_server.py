@@ -30,8 +30,8 @@ from logdriven_dagster.engine.spark.server import lifecycle as connect_server
 from logdriven_dagster.engine.spark.server import state as server_state
 from logdriven_dagster.engine.spark.server.state import Server
 from logdriven_dagster.errors import UnmetNeedError, UsageError
-from tests.engine.conftest import JAVA
 from tests.security.spy import ask_for_a_block
+from tests.spark_session import JAVA
 
 SECRET = "a-secret-of-the-project"
 CSV = {"type": "csv"}

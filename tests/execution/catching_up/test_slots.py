@@ -84,7 +84,7 @@ def most_at_once(world):
     return most
 
 
-def test_independent_tables_run_at_the_same_time_and_each_in_its_order(bare):
+def test_independent_tables_run_at_the_same_time_and_each_in_its_order(spark, bare):
     for name in "abc":
         slow(bare, name)
     bare.catch_up(max_parallel=3)
@@ -94,7 +94,7 @@ def test_independent_tables_run_at_the_same_time_and_each_in_its_order(bare):
         assert all(one[2] <= other[1] for one, other in pairwise(spans(bare, name)))
 
 
-def test_windows_of_an_unordered_table_run_at_the_same_time(bare):
+def test_windows_of_an_unordered_table_run_at_the_same_time(spark, bare):
     slow(bare, "a", "ordered: false", target="{type: iceberg}")
     bare.catch_up(max_parallel=3)
     assert sorted(bare.statuses("a")) == [(day, "SUCCESS") for day in DONE]
@@ -102,7 +102,7 @@ def test_windows_of_an_unordered_table_run_at_the_same_time(bare):
     assert len(bare.rows("a")) == 4 * 7
 
 
-def test_no_more_windows_than_slots_are_in_work(bare):
+def test_no_more_windows_than_slots_are_in_work(spark, bare):
     slow(bare, "a", "ordered: false", end="2022-01-05")
     slow(bare, "b", "ordered: false", end="2022-01-05")
     bare.catch_up(max_parallel=2)
@@ -116,7 +116,7 @@ def test_without_max_parallel_no_thread_of_ours_runs_a_window(bare, monkeypatch)
     assert bare.statuses("a") == [(day, "SUCCESS") for day in DONE]
 
 
-def test_the_project_says_how_many(bare):
+def test_the_project_says_how_many(spark, bare):
     bare.write("logdriven.yaml", "project: world\nmax_parallel: 2")
     slow(bare, "a")
     slow(bare, "b")
@@ -138,7 +138,7 @@ def test_max_windows_bounds_all_slots_together(bare):
     assert len(bare.log()) == 4
 
 
-def test_a_window_begins_as_soon_as_its_upstream_has_ended_in_another_slot(world):
+def test_a_window_begins_as_soon_as_its_upstream_has_ended_in_another_slot(spark, world):
     world.catch_up(max_parallel=2)
     numbers = {window: end for window, _, end in spans(world, "ods.numbers")}
     sums = {window: start for window, start, _ in spans(world, "dws.sums")}
@@ -162,7 +162,7 @@ def test_what_reads_a_window_that_runs_once_more_waits_for_it(world):
     assert world.statuses("dws.sums") == [(day, "SUCCESS") for day in DONE]
 
 
-def test_counts_are_exact_for_eight_tables_side_by_side(bare):
+def test_counts_are_exact_for_eight_tables_side_by_side(spark, bare):
     for n in range(8):
         folder = f"t{n}"
         slow(bare, folder, target="{type: iceberg}", end="2022-01-03")
@@ -180,7 +180,7 @@ def test_counts_are_exact_for_eight_tables_side_by_side(bare):
     assert len(bare.rows("t3")) == 2 * 1003
 
 
-def test_a_failing_table_holds_its_own_windows_alone(bare):
+def test_a_failing_table_holds_its_own_windows_alone(spark, bare):
     slow(bare, "good")
     slow(bare, "bad", "checks: [{check: none, sql: SELECT * FROM make}]")
     events = bare.catch_up(max_parallel=2)
@@ -200,7 +200,7 @@ def test_every_window_is_told_of_once_and_its_end_after_its_beginning(bare):
     assert len(kinds) == 8
 
 
-def test_all_windows_in_work_are_discarded_when_the_caller_stops(bare):
+def test_all_windows_in_work_are_discarded_when_the_caller_stops(spark, bare):
     for name in "abc":
         slow(bare, name)
         text = (bare.root / f"tables/{name}.yaml").read_text()
@@ -216,7 +216,7 @@ def test_all_windows_in_work_are_discarded_when_the_caller_stops(bare):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("slot ")]
 
 
-def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(bare):
+def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(spark, bare):
     slow(bare, "a", end="2022-01-02")
     slow(bare, "b", end="2022-01-02")
     text = (bare.root / "tables/b.yaml").read_text()
@@ -274,7 +274,7 @@ def test_an_error_of_the_log_lets_the_others_end_and_is_raised_then(bare, monkey
     assert len(bare.statuses("a")) == 1
 
 
-def test_a_retry_that_waits_is_interrupted_too(bare):
+def test_a_retry_that_waits_is_interrupted_too(spark, bare):
     slow(bare, "a", "retries: 3\n    retry_interval: 1 hour")
     text = (bare.root / "tables/a.yaml").read_text()
     bare.write("tables/a.yaml", text.replace("slow.py", "broken.py"))
@@ -288,7 +288,7 @@ def test_a_retry_that_waits_is_interrupted_too(bare):
     assert bare.statuses("a") == [("01", "DISCARDED")]
 
 
-def test_a_killed_process_with_several_windows_in_work_is_taken_over(bare):
+def test_a_killed_process_with_several_windows_in_work_is_taken_over(spark, bare):
     for name in "abc":
         slow(bare, name, "ordered: false", target="{type: iceberg}")
     bare.write("tables/slow.py", ROWS.format(seconds=1.5, rows=7))

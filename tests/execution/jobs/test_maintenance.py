@@ -225,7 +225,7 @@ def test_a_statement_that_takes_too_long_is_cancelled(world, sweep):
     assert "takes longer than its timeout" in runs(world, "sweep")[0]["error"]
 
 
-def test_spark_sql_reads_tables_by_their_names(world, sweep):
+def test_spark_sql_reads_tables_by_their_names(spark, world, sweep):
     world.catch_up(tables=["ods.numbers"], max_windows=2)
     make = "CREATE TABLE copied USING parquet AS SELECT * FROM ods.numbers"
     sweep(
@@ -238,7 +238,7 @@ def test_spark_sql_reads_tables_by_their_names(world, sweep):
     assert told[1].row_count == 4
 
 
-def test_a_python_step_gets_what_its_parameters_name(world, sweep):
+def test_a_python_step_gets_what_its_parameters_name(spark, world, sweep):
     world.write(
         "jobs/steps.py",
         """

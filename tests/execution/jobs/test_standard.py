@@ -107,7 +107,7 @@ def test_any_failure_fails_the_job_with_its_end_and_reason_k15(world):
     assert row["error"].startswith("ods.numbers [2022-01-02, 2022-01-03): step load failed: ")
 
 
-def test_a_table_that_fails_for_good_does_not_stop_the_unrelated_ones_k14(world):
+def test_a_table_that_fails_for_good_does_not_stop_the_unrelated_ones_k14(spark, world):
     alone(world, "bad", "SELECT raise_error('broken') AS one")
     alone(world, "good")
     job(world, "job: nightly\ntables: [bad, good]")
@@ -188,7 +188,9 @@ def test_a_killed_run_does_not_stay_running_k18(world):
     assert ended(run(world, max_windows=1)) == "SUCCESS"
 
 
-def test_all_relations_are_loaded_at_the_start_and_bodies_when_they_run_d09(world, monkeypatch):
+def test_all_relations_are_loaded_at_the_start_and_bodies_when_they_run_d09(
+    spark, world, monkeypatch
+):
     alone(world, "a")
     world.write("tables/later.sql", "SELECT 1 AS one")
     text = ALONE.replace("sql:", "sql_file:").format(name="b", sql="later.sql", more="")
@@ -229,7 +231,9 @@ def test_a_disabled_table_is_left_out_and_nobody_runs_it_d13(world):
     assert world.log() == []
 
 
-def test_parameters_run_over_table_over_job_over_project_and_are_frozen_d14(world, monkeypatch):
+def test_parameters_run_over_table_over_job_over_project_and_are_frozen_d14(
+    spark, world, monkeypatch
+):
     monkeypatch.setenv("SHOP_KEY", "s3cret-value")
     world.write(
         "logdriven.yaml",
@@ -267,7 +271,7 @@ def test_of_what_is_ready_at_once_the_greater_priority_goes_first_d15(world):
     assert order == ["c_high", "b_plain", "a_low"]
 
 
-def test_a_run_that_takes_too_long_is_stopped(world, monkeypatch):
+def test_a_run_that_takes_too_long_is_stopped(spark, world, monkeypatch):
     alone(world, "one")
     alone(world, "two")
     job(world, "job: nightly\ntables: [one, two]\ntimeout: 1 s")

@@ -14,6 +14,8 @@ from tests.engine.cluster import cluster
 from tests.execution.conftest import World
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("spark_processes")
+
 ROWS = 600_000
 PROJECT = """
     project: world

@@ -28,7 +28,7 @@ def failed_refresh(world, table="ods.numbers"):
     return failure
 
 
-def test_later_windows_and_downstreams_go_on_and_the_old_rows_stay_s08(world):
+def test_later_windows_and_downstreams_go_on_and_the_old_rows_stay_s08(spark, world):
     world.catch_up()
     world.write("tables/numbers.yaml", BROKEN)
     before = world.rows("ods.numbers")
@@ -40,7 +40,7 @@ def test_later_windows_and_downstreams_go_on_and_the_old_rows_stay_s08(world):
     assert world.statuses("dws.sums")[4:] == [("05", "SUCCESS")]
 
 
-def test_it_can_be_repeated_and_what_was_made_from_it_follows_s08(world):
+def test_it_can_be_repeated_and_what_was_made_from_it_follows_s08(spark, world):
     world.catch_up()
     world.write("tables/numbers.yaml", BROKEN)
     failed_refresh(world)
@@ -62,7 +62,7 @@ def test_one_that_is_interrupted_leaves_its_window_finished_too(world):
     assert world.catch_up() == []
 
 
-def test_a_rerun_for_an_upstream_that_fails_is_due_again_after_a_pause(world):
+def test_a_rerun_for_an_upstream_that_fails_is_due_again_after_a_pause(spark, world):
     world.catch_up()
     list(world.runner.refresh("ods.numbers", day(1), NOW))
     world.write("tables/sums.yaml", SUMS.replace("sum(n)", "CAST('oops' AS INT)"))
@@ -75,7 +75,7 @@ def test_a_rerun_for_an_upstream_that_fails_is_due_again_after_a_pause(world):
     assert world.statuses("dws.sums")[-2:] == [("01", "SUCCESS"), ("05", "SUCCESS")]
 
 
-def test_one_that_had_begun_to_publish_leaves_its_window_open(world):
+def test_one_that_had_begun_to_publish_leaves_its_window_open(spark, world):
     world.write("logdriven.yaml", "project: world\nconnections: {lite: {url: 'sqlite:///t.db'}}")
     world.write("tables/two.yaml", TWO_TARGETS % "")
     world.catch_up(tables=["two"], max_windows=1)

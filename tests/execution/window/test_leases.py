@@ -57,7 +57,7 @@ def test_a_heartbeat_keeps_a_window_that_takes_longer_than_its_lease(world, afte
     assert row["fencing_token"] > 0
 
 
-def test_a_zombie_neither_publishes_nor_finishes_y15_d19(world, after_stage):
+def test_a_zombie_neither_publishes_nor_finishes_y15_d19(spark, world, after_stage):
     def sleep_past_the_lease():
         world.sql(EXPIRE)
         world.catch_up(tables=["ods.numbers"], max_windows=1)
@@ -73,7 +73,7 @@ def test_a_zombie_neither_publishes_nor_finishes_y15_d19(world, after_stage):
 
 
 def test_a_dead_attempt_goes_on_at_its_first_unfinished_step_y03_y13(
-    world, after_stage, monkeypatch
+    spark, world, after_stage, monkeypatch
 ):
     world.write("tables/many.yaml", TWO_STEPS)
     staged = after_stage("second", kill)
@@ -98,7 +98,7 @@ def test_a_step_that_cannot_recover_starts_with_the_one_before(world, after_stag
     assert staged == ["first", "second", "first", "second"]
 
 
-def test_a_changed_definition_is_never_resumed(world, after_stage, monkeypatch):
+def test_a_changed_definition_is_never_resumed(spark, world, after_stage, monkeypatch):
     world.write("tables/many.yaml", TWO_STEPS)
     after_stage("second", kill)
     crash(world, monkeypatch, "many")
@@ -107,7 +107,7 @@ def test_a_changed_definition_is_never_resumed(world, after_stage, monkeypatch):
     assert world.rows("many") == [(8,)]
 
 
-def test_what_read_upstream_rows_that_changed_since_is_never_resumed(world, monkeypatch):
+def test_what_read_upstream_rows_that_changed_since_is_never_resumed(spark, world, monkeypatch):
     world.catch_up(tables=["ods.numbers"], max_windows=1)
     with monkeypatch.context() as dying:
         dying.setattr(WindowSession, "publish", lambda *_: kill())
@@ -171,7 +171,7 @@ def test_on_running_fail_refuses_to_start_s10(world, after_stage):
     assert ended(world.catch_up(tables=["ods.numbers"], max_windows=1), WindowSucceeded)
 
 
-def test_on_running_replace_fences_the_first_s10(world, after_stage):
+def test_on_running_replace_fences_the_first_s10(spark, world, after_stage):
     replaced = []
 
     def second():
@@ -187,7 +187,7 @@ def test_on_running_replace_fences_the_first_s10(world, after_stage):
     assert [n for _, n in world.rows("ods.numbers")] == [11, 12]
 
 
-def test_a_discarded_attempt_publishes_nothing_and_cleans_up_y06_y12(world, after_stage):
+def test_a_discarded_attempt_publishes_nothing_and_cleans_up_y06_y12(spark, world, after_stage):
     runner = world.runner
     after_stage(
         "load", lambda: discard(runner.project, runner.run_log, "ods.numbers", runner.owner)
@@ -222,6 +222,7 @@ def load(spark):
 """
 
 
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     ("strategy", "status", "warned"),
     [("warn", "SUCCESS", True), ("fail", "FAILURE", False), ("both", "FAILURE", True)],
@@ -253,7 +254,7 @@ def test_a_failing_window_rests_longer_and_longer_for_what_starts_by_itself(worl
 
 @pytest.mark.parametrize("kind", ["iceberg", "parquet"])
 def test_a_folder_elsewhere_that_the_log_calls_staged_is_neither_read_nor_removed(
-    world, after_stage, monkeypatch, kind
+    spark, world, after_stage, monkeypatch, kind
 ):
     text = TWO_STEPS.replace("target: {type: iceberg}", f"target: {{type: {kind}}}")
     world.write("tables/many.yaml", text)

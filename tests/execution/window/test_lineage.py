@@ -23,7 +23,7 @@ def origins(query):
     return {made.column: [str(ref) for ref in made.origins] for made in query.columns}
 
 
-def test_each_query_of_an_attempt_is_stored_with_its_columns_b30(world):
+def test_each_query_of_an_attempt_is_stored_with_its_columns_b30(spark, world):
     world.catch_up(**ONE_DAY)
     numbers, sums = (
         ask(world, lineage_answers.by_attempt, row["job_id"]).queries for row in world.log()
@@ -37,7 +37,7 @@ def test_each_query_of_an_attempt_is_stored_with_its_columns_b30(world):
     assert sums[0].columns[0].functions == ("sum",)
 
 
-def test_a_column_is_followed_over_tables_both_ways_b30(world):
+def test_a_column_is_followed_over_tables_both_ways_b30(spark, world):
     world.catch_up(**ONE_DAY)
     column = ColumnRef(Container("ods.numbers"), "n")
     links = ask(world, lineage_answers.by_column, column)
@@ -47,7 +47,7 @@ def test_a_column_is_followed_over_tables_both_ways_b30(world):
     ]
 
 
-def test_a_query_is_computed_once_and_every_attempt_names_it_b30(world, monkeypatch):
+def test_a_query_is_computed_once_and_every_attempt_names_it_b30(spark, world, monkeypatch):
     world.catch_up()
     with world.runner.run_log.read() as conn:
         assert len(conn.execute(lineage_query.select()).all()) == 2
@@ -58,7 +58,7 @@ def test_a_query_is_computed_once_and_every_attempt_names_it_b30(world, monkeypa
     assert origins(event.lineage[0])["n"] == ["data/numbers.csv.n"]
 
 
-def test_views_star_and_whole_rows_are_followed_b30(world):
+def test_views_star_and_whole_rows_are_followed_b30(spark, world):
     world.write(
         "tables/steps.yaml",
         """
@@ -104,7 +104,7 @@ def test_lineage_that_cannot_be_computed_is_logged_and_the_window_succeeds_b30(
     assert ask(world, lineage_answers.by_attempt, 1).queries == ()
 
 
-def test_a_python_step_is_made_of_whatever_it_may_read(world):
+def test_a_python_step_is_made_of_whatever_it_may_read(spark, world):
     world.write("tables/t.py", "def double(ods_numbers):\n    return ods_numbers.select('n')")
     world.write(
         "tables/doubled.yaml",
@@ -124,7 +124,7 @@ def test_a_python_step_is_made_of_whatever_it_may_read(world):
     assert origins(query) == {"n": ["ods.numbers.*"]}
 
 
-def test_a_python_transform_can_ask_for_properties_b31(world):
+def test_a_python_transform_can_ask_for_properties_b31(spark, world):
     body = "spark.sql('SELECT ' + str(properties['run']['n']) + ' AS n')"
     world.write("tables/t.py", f"def rows(spark, properties):\n    return {body}")
     world.write(
@@ -141,7 +141,7 @@ def test_a_python_transform_can_ask_for_properties_b31(world):
     assert world.rows("dwd.given") == [(42,)]
 
 
-def test_secrets_stay_out_of_stored_queries(world, monkeypatch):
+def test_secrets_stay_out_of_stored_queries(spark, world, monkeypatch):
     monkeypatch.setenv("HIDDEN_WORD", "hush-hush")
     world.write("logdriven.yaml", "project: world\nvariables: {word: '${env:HIDDEN_WORD}'}")
     text = (world.root / "tables/numbers.yaml").read_text()

@@ -44,7 +44,7 @@ def test_a_line_tells_what_the_log_tells_of_an_attempt(world):
     }
 
 
-def test_a_failure_has_its_step_and_its_error_in_brief_without_secrets(world, monkeypatch):
+def test_a_failure_has_its_step_and_its_error_in_brief_without_secrets(spark, world, monkeypatch):
     monkeypatch.setenv("TOKEN", "s3cret-of-mine")
     world.write("logdriven.yaml", "project: world\nvariables: {token: '${env:TOKEN}'}")
     world.numbers("2022-01-01,1", "2022-01-02,2")

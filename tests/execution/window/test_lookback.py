@@ -1,6 +1,10 @@
 """Orders that are changed late reach the day that they were made on. Source: issue 16, A5."""
 
+import pytest
+
 from tests.builders import at
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 ORDERS = """
     table: ods.orders

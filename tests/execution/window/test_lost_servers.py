@@ -10,6 +10,8 @@ from tests.engine.foreign import foreign_server, free_port
 from tests.execution.conftest import World
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("spark_processes")
+
 TABLE = """
     table: ods.deadly
     period: 1 day
@@ -42,7 +44,7 @@ KILL = """
 """
 
 
-@pytest.mark.long
+@pytest.mark.usefixtures("long")
 def test_one_that_was_started_anew_does_the_window_and_without_one_the_run_ends(tmp_path):
     port, marks = free_port(), tmp_path / "deaths.txt"
     world = World(tmp_path, None)

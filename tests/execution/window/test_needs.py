@@ -139,7 +139,7 @@ def test_settings_of_spark_that_lack_something_are_one_error_for_all_tables(worl
     assert world.log() == []
 
 
-def test_a_spark_that_does_not_start_is_one_error_and_no_failed_window(world):
+def test_a_spark_that_does_not_start_is_one_error_and_no_failed_window(spark, world):
     def broken():
         raise UsageError("no Java")
 
@@ -152,7 +152,7 @@ def test_a_spark_that_does_not_start_is_one_error_and_no_failed_window(world):
 
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare")
-def test_spark_starts_on_a_machine_whose_own_name_means_nothing(tmp_path):
+def test_spark_starts_on_a_machine_whose_own_name_means_nothing(spark, tmp_path):
     script = f"""
         hostname no-such-host.invalid || exit 77
         {sys.executable} -m logdriven_dagster.cli init shop --now 2022-01-04 && cd shop &&

@@ -48,7 +48,7 @@ def sent() -> None:
     sender._finish()
 
 
-def test_an_attempt_begins_and_ends_with_its_columns_rows_and_versions(world, received):
+def test_an_attempt_begins_and_ends_with_its_columns_rows_and_versions(spark, world, received):
     world.catch_up(max_windows=2)
     sent()
     events = received.events

@@ -1,9 +1,12 @@
 """What rules found outlives the runner that found it."""
 
+import pytest
 from sqlalchemy import text
 
 from logdriven_dagster.runlog.observed.quality import newest
 from tests.execution.crashes import crash, kill
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 CHECKED = """
     table: checked

@@ -52,7 +52,7 @@ def outputs(events: list[Any]) -> list[str]:
     return [event.steps[0].output for event in events if isinstance(event, WindowSucceeded)]
 
 
-def test_rows_of_no_window_are_told_by_the_first_window_that_finds_them(shop: World):
+def test_rows_of_no_window_are_told_by_the_first_window_that_finds_them(spark: Any, shop: World):
     first, *others = outputs(shop.catch_up(tables=["ods.orders"]))
     sentence = "2 of 6 rows belong to no window: 1 with NULL, 1 before the first window"
     assert first.startswith(sentence)
@@ -62,7 +62,7 @@ def test_rows_of_no_window_are_told_by_the_first_window_that_finds_them(shop: Wo
     ]
 
 
-def test_sources_are_looked_at_again_only_when_their_files_have_changed(shop: World):
+def test_sources_are_looked_at_again_only_when_their_files_have_changed(spark: Any, shop: World):
     shop.catch_up(tables=["ods.orders"], max_windows=1)
     (again,) = outputs(shop.catch_up(tables=["ods.orders"], max_windows=1))
     assert "no window" not in again
@@ -71,13 +71,13 @@ def test_sources_are_looked_at_again_only_when_their_files_have_changed(shop: Wo
     assert changed.startswith("3 of 7 rows")
 
 
-def test_rows_after_the_end_belong_to_no_window(world: World):
+def test_rows_after_the_end_belong_to_no_window(spark: Any, world: World):
     shop = declared(world, "end: 2022-01-04")
     shop.catch_up(tables=["ods.orders"], max_windows=1)
     assert [(rows.after, rows.outside) for rows in told(shop)] == [(2, 4)]
 
 
-def test_a_table_may_fail_for_rows_of_no_window(world: World):
+def test_a_table_may_fail_for_rows_of_no_window(spark: Any, world: World):
     shop = declared(world, "rows_outside: fail")
     (failed,) = [e for e in shop.catch_up(tables=["ods.orders"]) if isinstance(e, WindowFailed)]
     assert "2 of 6 rows belong to no window" in failed.error
@@ -91,7 +91,7 @@ def test_a_table_may_not_care(world: World):
     assert told(shop) == []
 
 
-def test_the_windows_of_a_stretch_tell_it_once(world: World):
+def test_the_windows_of_a_stretch_tell_it_once(spark: Any, world: World):
     shop = declared(world, "batch_size: all")
     first, *others = outputs(shop.catch_up(tables=["ods.orders"]))
     assert first.startswith("2 of 6 rows")
@@ -100,7 +100,7 @@ def test_the_windows_of_a_stretch_tell_it_once(world: World):
     assert len(told(shop)) == 1
 
 
-def test_an_audit_has_a_place_for_every_row(shop: World):
+def test_an_audit_has_a_place_for_every_row(spark: Any, shop: World):
     shop.catch_up(tables=["ods.orders"], max_windows=2)
     (rows,) = shop.runner.audit("ods.orders", NOW)
     assert (rows.total, rows.done, rows.read, rows.pending, rows.future) == (6, 2, 2, 2, 1)
@@ -108,7 +108,7 @@ def test_an_audit_has_a_place_for_every_row(shop: World):
     assert told(shop)[0].done == 2
 
 
-def test_an_audit_finds_rows_that_came_after_their_window(world: World):
+def test_an_audit_finds_rows_that_came_after_their_window(spark: Any, world: World):
     shop = declared(world, rows=ROWS[:2])
     shop.catch_up(tables=["ods.orders"])
     declared(shop, rows=(*ROWS[:2], "2022-01-01 05:00:00,9"))
@@ -117,7 +117,7 @@ def test_an_audit_finds_rows_that_came_after_their_window(world: World):
     assert rows.message == "1 rows came after their windows had run"
 
 
-def test_an_audit_asks_databases(world: World):
+def test_an_audit_asks_databases(spark: Any, world: World):
     world.write("logdriven.yaml", "project: world\nconnections: {lite: {url: 'sqlite:///lite.db'}}")
     with sqlite3.connect(world.root / "lite.db") as conn:
         conn.execute("CREATE TABLE orders (id INTEGER, at TIMESTAMP)")
@@ -131,7 +131,7 @@ def test_an_audit_asks_databases(world: World):
     assert (rows.total, rows.done, rows.unplaced, rows.before) == (4, 0, 1, 1)
 
 
-def test_an_audit_of_keys(world: World):
+def test_an_audit_of_keys(spark: Any, world: World):
     world.write(
         "tables/orders.yaml",
         """

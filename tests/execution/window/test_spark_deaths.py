@@ -9,6 +9,8 @@ import pytest
 from tests.execution.conftest import World
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("spark_processes")
+
 TABLE = """
     table: ods.deadly
     period: 1 day

@@ -57,7 +57,7 @@ def guarded(request, world):
     return Guarded(world, TARGETS[request.param])
 
 
-def test_nothing_never_replaces_rows(guarded):
+def test_nothing_never_replaces_rows(spark, guarded):
     guard = "never_empty: true"
     assert isinstance(guarded.run(0, guard), WindowSucceeded)  # there is nothing to replace yet
     assert isinstance(guarded.run(4, guard), WindowSucceeded)
@@ -70,7 +70,7 @@ def test_nothing_never_replaces_rows(guarded):
     assert guarded.count == 0
 
 
-def test_the_number_of_rows_changes_by_no_more_than_a_step_allows(guarded):
+def test_the_number_of_rows_changes_by_no_more_than_a_step_allows(spark, guarded):
     guard = "change_at_most: 50 %"
     assert isinstance(guarded.run(10, guard), WindowSucceeded)
     for rows, change in ((16, "60.0%"), (4, "60.0%"), (0, "100.0%")):

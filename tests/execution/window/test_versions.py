@@ -40,7 +40,9 @@ def versions(world):
     ]
 
 
-def test_a_run_ends_with_the_version_it_began_with_and_the_next_window_has_the_new_one_d04(world):
+def test_a_run_ends_with_the_version_it_began_with_and_the_next_window_has_the_new_one_d04(
+    spark, world
+):
     events = registered(world).catch_up(NOW, ["ods.numbers"], max_windows=1)
     assert isinstance(next(events), WindowStarted)
     world.write("tables/numbers.yaml", TENFOLD)
@@ -53,7 +55,7 @@ def test_a_run_ends_with_the_version_it_began_with_and_the_next_window_has_the_n
     assert [n for _, n in world.rows("ods.numbers")] == [11, 12, 210, 220]
 
 
-def test_a_failed_window_is_tried_again_with_the_definition_in_force_d04(world):
+def test_a_failed_window_is_tried_again_with_the_definition_in_force_d04(spark, world):
     world.write("tables/numbers.yaml", BROKEN)
     run(world)
     world.write("tables/numbers.yaml", NUMBERS)
@@ -61,7 +63,7 @@ def test_a_failed_window_is_tried_again_with_the_definition_in_force_d04(world):
     assert versions(world) == [("01", "FAILURE", 1), ("01", "SUCCESS", 2)]
 
 
-def test_so_it_is_with_the_files_beside_the_table(world):
+def test_so_it_is_with_the_files_beside_the_table(spark, world):
     sql_file = NUMBERS.split("sql: >-")[0] + "sql_file: load.sql\n        target: {type: iceberg}"
     world.write("tables/numbers.yaml", sql_file)
     world.write("tables/load.sql", "SELECT CAST('oops' AS INT) AS n FROM source")
@@ -71,7 +73,7 @@ def test_so_it_is_with_the_files_beside_the_table(world):
     assert versions(world) == [("01", "FAILURE", 1), ("01", "SUCCESS", 2)]
 
 
-def test_a_python_file_that_was_mended_is_the_one_that_runs(world):
+def test_a_python_file_that_was_mended_is_the_one_that_runs(spark, world):
     world.write("tables/numbers.yaml", IN_PYTHON)
     world.write("tables/clean.py", "def run(source):\n    raise ValueError('line 2')")
     run(world)
@@ -85,7 +87,9 @@ def test_a_python_file_that_was_mended_is_the_one_that_runs(world):
     [(RECORDED, "period: 1 day"), (RunArguments(), AS_RECORDED)],
     ids=["asked for", "in the table's file"],
 )
-def test_recorded_runs_the_version_of_the_last_attempt_and_says_so_d04(world, arguments, text):
+def test_recorded_runs_the_version_of_the_last_attempt_and_says_so_d04(
+    spark, world, arguments, text
+):
     world.write("tables/numbers.yaml", BROKEN)
     run(world)
     world.write("tables/numbers.yaml", NUMBERS.replace("period: 1 day", text))
@@ -99,7 +103,7 @@ def test_recorded_runs_the_version_of_the_last_attempt_and_says_so_d04(world, ar
     assert versions(world)[2:] == [("01", "SUCCESS", 2)]
 
 
-def test_a_job_may_say_recorded_for_its_tables(world):
+def test_a_job_may_say_recorded_for_its_tables(spark, world):
     job = "job: nightly\ntables: [ods.numbers]\nretry_version: recorded\nmax_windows: 1"
     world.write("jobs/nightly.yaml", job)
     world.write("tables/numbers.yaml", BROKEN)

@@ -62,7 +62,7 @@ def test_queries_that_are_always_the_same(alike: Alike, sql: str) -> None:
     alike(sql)
 
 
-@pytest.mark.long
+@pytest.mark.usefixtures("long")
 @settings(RANDOM, max_examples=1000)
 @given(sql=queries())
 def test_queries_that_are_always_others(alike: Alike, sql: str) -> None:

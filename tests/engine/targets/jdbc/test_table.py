@@ -12,8 +12,8 @@ from logdriven_dagster.engine.targets.jdbc.table import JdbcTable
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from logdriven_dagster.model.runs import Merged
 from tests.builders import day
-from tests.engine.conftest import MODE
 from tests.engine.laboratory import Lab, held
+from tests.spark_session import MODE
 
 SECRET = "correct-horse"
 TARGET = {"type": "jdbc", "connection": "db", "table": "t"}

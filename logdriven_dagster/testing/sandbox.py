@@ -1,16 +1,4 @@
-r"""Tests of projects without Dagster: a project in a folder, a run log in memory, real Spark.
-
-    from logdriven_dagster.testing import Sandbox
-
-    def test_an_order_arrives_once(tmp_path):
-        sandbox = Sandbox(tmp_path, copy_of="shop")
-        sandbox.write("data/orders.csv", "id,at\n1,2022-01-01 10:00")
-        sandbox.run("ods.orders", now="2022-01-02")
-        assert sandbox.statuses("ods.orders") == {"[2022-01-01, 2022-01-02)": "SUCCESS"}
-        assert sandbox.rows("ods.orders") == [{"id": 1, ...}]
-
-Spark, the targets and the log are real. Only the log's place differs: it is gone with the process.
-"""
+"""A project in a folder of its own, for tests."""
 
 import shutil
 import textwrap
@@ -21,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config import Project, load_project
 from logdriven_dagster.config.models.fields import parse_moment
+from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.events import WindowEvent
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
@@ -28,6 +17,7 @@ from logdriven_dagster.model.windows import TimeWindow, on_clock
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history import logs
 from logdriven_dagster.runlog.sql.windows import window_of
+from logdriven_dagster.testing.null_engine import NullEngine, null_runner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,15 +43,20 @@ class Sandbox:
         copy_of: Path | str | None = None,
         run_log: RunLog | None = None,
         spark: "Callable[[], SparkSession] | None" = None,
+        engine: NullEngine | None = None,
     ) -> None:
-        """`copy_of` is a project folder to begin with; without one an empty project is written.
+        """Copy a project folder, or write an empty project.
 
-        `spark` gives the session to use, such as a test session's own; by default the project's is
-        started, or reused. The log of the project's own files is never opened.
+        Args:
+            folder: where the project lives; it is created if it is not there.
+            copy_of: a project folder to begin with.
+            run_log: the log to use, in place of one in memory. The project's own is never opened.
+            spark: the session to use; by default the project's is started, or reused.
+            engine: runs the windows without Spark, in place of `spark`.
         """
         self.folder = Path(folder)
         self.run_log = run_log or memory_run_log()
-        self._spark = spark
+        self._spark, self._null = spark, engine
         if copy_of is not None:
             hidden = shutil.ignore_patterns(".logdriven", "warehouse")
             shutil.copytree(copy_of, self.folder, ignore=hidden, dirs_exist_ok=True)
@@ -86,7 +81,16 @@ class Sandbox:
     @property
     def runner(self) -> Runner:
         """A runner of the project as its files are now."""
+        if self._null is not None:
+            return null_runner(self.project, self.run_log, self._null)
         return open_runner(self.project, spark=self._spark, run_log=self.run_log)
+
+    @property
+    def engine(self) -> NullEngine:
+        """The null engine that the sandbox was given; UsageError if it runs on Spark."""
+        if self._null is None:
+            raise UsageError("this sandbox runs on Spark; give it `engine=NullEngine()`")
+        return self._null
 
     def run(self, *tables: str, now: datetime | str, **options: Any) -> list[WindowEvent]:
         """Catch up at a moment of data time; `options` are those of `Runner.catch_up`.

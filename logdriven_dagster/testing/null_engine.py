@@ -1,0 +1,279 @@
+"""An engine without Spark: windows are claimed, fenced, published and logged; no row is read."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, NoReturn, cast
+from zoneinfo import ZoneInfo
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.models.fields import parse_moment
+from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
+from logdriven_dagster.engine import Engine
+from logdriven_dagster.errors import StepError, TerminalStepError, UsageError
+from logdriven_dagster.execution.opening import substitute_engine
+from logdriven_dagster.execution.owners import current_owner
+from logdriven_dagster.execution.runner import Runner
+from logdriven_dagster.model.attempts import Counts
+from logdriven_dagster.model.files import RegisteredFile
+from logdriven_dagster.model.runs import Published, Staged, WindowRun
+from logdriven_dagster.model.windows import TimeWindow, on_clock
+from logdriven_dagster.runlog import RunLog
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One step of one window, published by one attempt."""
+
+    table: str
+    window: TimeWindow
+    step: str
+    job_id: int
+    """The attempt, as `job_log.job_id` names it."""
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.window}"
+
+
+@dataclass
+class _Failure:
+    """A failure that a test has asked for."""
+
+    table: str
+    start: datetime | None
+    step: str | None
+    error: StepError
+    times: int
+
+    def concerns(self, run: WindowRun, step: StepConfig, zone: ZoneInfo) -> bool:
+        if not self.times or self.table != run.table or self.step not in (None, step.step):
+            return False
+        if self.start is None:
+            return True
+        return on_clock(self.start, zone).timestamp() == run.window.start.timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class _StagedRows:
+    """Rows of a step where no reader looks: only their number is real."""
+
+    location: str
+    rows: int
+
+    def described(self, step: StepConfig) -> Staged:
+        if step.target is None:
+            return Staged(step.step, Counts(), "sql", None, ())
+        counts = Counts(source=self.rows, target=self.rows, success=self.rows, failure=0)
+        state, kind = json.dumps(asdict(self)), step.target.type
+        return Staged(step.step, counts, "sql", kind, (), location=self.location, state=state)
+
+
+class _NullWarehouse:
+    """The targets of the null engine: what is staged and published, and by which attempt."""
+
+    def __init__(self) -> None:
+        self.published: dict[Publication, None] = {}
+        self.staged: set[_StagedRows] = set()
+        self._tokens: dict[tuple[str, str], int] = {}
+        """The greatest fencing token that a target has seen, by table and window."""
+
+    def publish(self, run: WindowRun, step_id: str) -> None:
+        """Publish a step; AttemptLostError if a newer attempt has fenced the window."""
+        token = self._tokens.get((run.table, run.window.key), 0)
+        if token > run.fencing_token:
+            raise run.at(step_id).superseded(token)
+        self.fence(run)
+        self.published[Publication(run.table, run.window, step_id, run.job_id)] = None
+
+    def fence(self, run: WindowRun) -> None:
+        place = (run.table, run.window.key)
+        self._tokens[place] = max(self._tokens.get(place, 0), run.fencing_token)
+
+
+class NullEngine:
+    """Runs windows without Spark, and records which were published by which attempt, in order.
+
+    Planning, claims, leases, fencing, steps, retries and the log are those of a real run. A step
+    delivers one row. A target refuses an attempt that a newer one has fenced, as real targets do.
+    What needs rows raises UsageError: reading a table, the end of a source, an audit.
+
+    One engine serves any number of runners and projects of a process, as a warehouse does.
+    """
+
+    application_id = "null"
+
+    def __init__(
+        self,
+        *,
+        stage: Callable[[WindowRun, StepConfig], int] | None = None,
+        check: Callable[[WindowRun, CheckConfig], None] | None = None,
+    ) -> None:
+        """Make an engine whose steps deliver one row and whose checks pass.
+
+        Args:
+            stage: called with an attempt and one of its steps. Returns how many rows the step
+                delivers; what it raises is how the step fails.
+            check: called with an attempt and a check; what it raises is how the check fails.
+        """
+        self._stage, self._check = stage, check
+        self._failures: list[_Failure] = []
+        self._warehouse = _NullWarehouse()
+
+    @property
+    def publications(self) -> tuple[Publication, ...]:
+        """What was published, in order. A window that was refreshed is there twice."""
+        return tuple(self._warehouse.published)
+
+    def published(self, table: str | None = None) -> list[str]:
+        """Return the publications of one table or of all as text: `ods.orders [2022-01-01, …)`."""
+        return [str(each) for each in self.publications if table in (None, each.table)]
+
+    def clear(self) -> None:
+        """Forget what was staged and published, as if the warehouse were empty."""
+        self._warehouse = _NullWarehouse()
+
+    def fail(
+        self,
+        table: str,
+        start: datetime | str | None = None,
+        *,
+        step: str | None = None,
+        error: StepError | None = None,
+        times: int = 1,
+    ) -> None:
+        """Let the next attempts to stage a table's step fail.
+
+        Args:
+            table: the table's name.
+            start: the start of the window that fails; by default any window does.
+            step: the step that fails; by default any step does.
+            error: how it fails; by default with a TerminalStepError, which is not retried.
+            times: how many attempts fail before the step succeeds.
+        """
+        moment = parse_moment(start) if isinstance(start, str) else start
+        why = error or TerminalStepError("the test asked for this failure")
+        self._failures.append(_Failure(table, moment, step, why, times))
+
+    def stage(self, run: WindowRun, step: StepConfig, zone: ZoneInfo) -> int:
+        """Return how many rows a step delivers, or raise how it fails."""
+        for failure in self._failures:
+            if failure.concerns(run, step, zone):
+                failure.times -= 1
+                raise failure.error
+        return 1 if self._stage is None else self._stage(run, step)
+
+    def check(self, run: WindowRun, check: CheckConfig) -> None:
+        """Raise how a check fails."""
+        if self._check is not None:
+            self._check(run, check)
+
+    @contextmanager
+    def window(self, runs: Sequence[WindowRun], project: Project) -> Iterator["NullSession"]:
+        """Open a session for one window, or for adjoining ones that run in one pass."""
+        yield NullSession(self, self._warehouse, runs, project.zone)
+
+    def read(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise UsageError: no row is kept."""
+        raise UsageError("the null engine keeps no rows; run this on Spark to read a table")
+
+    def look(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise UsageError: no row is kept."""
+        self.read()
+
+    def reading(self, run: WindowRun) -> NoReturn:
+        """Raise UsageError: a source that says itself how far it goes needs Spark."""
+        raise UsageError(f"the null engine reads no source; run {run.table} on Spark")
+
+    def count_source(self, run: WindowRun, *_: Any) -> NoReturn:
+        """Raise UsageError: no source is read."""
+        self.reading(run)
+
+
+@dataclass
+class NullSession:
+    """The steps of one pass on the null engine; see `engine.window.session.WindowSession`."""
+
+    engine: NullEngine
+    warehouse: _NullWarehouse
+    runs: Sequence[WindowRun]
+    zone: ZoneInfo
+    """The project's."""
+    _staged: dict[str, list[_StagedRows]] = field(default_factory=dict)
+    """Step → what is staged of it, for each window."""
+    _published: set[str] = field(default_factory=set)
+
+    def stage(self, step: StepConfig) -> tuple[Staged, ...]:
+        """Stage a step of every window."""
+        rows = [self.engine.stage(run, step, self.zone) for run in self.runs]
+        places = [f"null/{run.job_id}/{step.step}" for run in self.runs]
+        return self._keep(step, list(map(_StagedRows, places, rows)))
+
+    def stage_frame(self, step: StepConfig, _frame: Any) -> tuple[Staged, ...]:
+        """Stage a frame that was made outside."""
+        return self.stage(step)
+
+    def check(self, check: CheckConfig) -> None:
+        """Make a check on every window."""
+        for run in self.runs:
+            self.engine.check(run, check)
+
+    def replaced_rows(self, _step: StepConfig) -> int:
+        """Return 0: no row is ever replaced."""
+        return 0
+
+    def publish(self, step_id: str, verify: Callable[[], None]) -> tuple[Published, ...]:
+        """Record a staged step of every window as published; AttemptLostError if it is fenced."""
+        verify()
+        for run in self.runs:
+            self.warehouse.publish(run, step_id)
+        self._published.add(step_id)
+        target = f"null {self.runs[0].table}"
+        return tuple(Published(step_id, target, rows=each.rows) for each in self._staged[step_id])
+
+    def fence(self, runs: Sequence[WindowRun] | None = None) -> None:
+        """Shut out every older attempt at these windows."""
+        for run in self.runs if runs is None else runs:
+            self.warehouse.fence(run)
+
+    def restore(self, step: StepConfig, states: Sequence[str]) -> tuple[Staged, ...] | None:
+        """Take over what dead attempts staged; None if it is not there any more."""
+        known = [_StagedRows(**json.loads(state)) for state in states]
+        return self._keep(step, known) if self.warehouse.staged.issuperset(known) else None
+
+    def read_files(self, files: tuple[RegisteredFile, ...]) -> None:
+        """Accept the files of a table of files."""
+
+    def refuse_changed_files(self) -> None:
+        """Accept every file as it is."""
+
+    def discard(self) -> None:
+        """Forget what is staged and not published."""
+        for step_id, staged in self._staged.items():
+            if step_id not in self._published:
+                self.warehouse.staged.difference_update(staged)
+
+    def _keep(self, step: StepConfig, staged: list[_StagedRows]) -> tuple[Staged, ...]:
+        self._staged[step.step] = staged
+        self.warehouse.staged.update(staged)
+        return tuple(each.described(step) for each in staged)
+
+
+@contextmanager
+def null_engine(engine: NullEngine | None = None) -> Iterator[NullEngine]:
+    """Let every runner of this process use the null engine within the block.
+
+    Dagster's jobs and sensors and the command line open their own runners; this reaches those, too.
+    """
+    chosen = engine or NullEngine()
+    with substitute_engine(cast("Engine", chosen)):
+        yield chosen
+
+
+def null_runner(
+    project: Project, run_log: RunLog, engine: NullEngine, *, dagster_run_id: str | None = None
+) -> Runner:
+    """Return a runner of a project that runs its windows on the null engine."""
+    chosen = cast("Engine", engine)
+    return Runner(project, run_log, lambda _: chosen, current_owner(dagster_run_id))
