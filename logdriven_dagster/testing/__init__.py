@@ -1,10 +1,12 @@
-r"""Tests of projects without Dagster: a project in a folder and a run log in memory.
+r"""Tests of projects without Dagster, and an engine without Spark for tests of order.
+
+A sandbox is a project in a folder, with a run log in memory.
 
     from logdriven_dagster.testing import Sandbox
 
     def test_an_order_arrives_once(tmp_path):
         sandbox = Sandbox(tmp_path, copy_of="shop")
-        sandbox.write("data/orders.csv", "id,at\\n1,2022-01-01 10:00")
+        sandbox.write("data/orders.csv", "id,at\n1,2022-01-01 10:00")
         sandbox.run("ods.orders", now="2022-01-02")
         assert sandbox.statuses("ods.orders") == {"[2022-01-01, 2022-01-02)": "SUCCESS"}
         assert sandbox.rows("ods.orders") == [{"id": 1, ...}]

@@ -69,7 +69,7 @@ def test_a_translator_says_what_assets_are_called_and_upstreams_follow(world: Wo
     assert daily.automation_condition == AutomationCondition.on_missing()
 
 
-def test_windows_are_told_under_the_translated_key(world: World) -> None:
+def test_windows_are_told_under_the_translated_key(spark: Any, world: World) -> None:
     project = world.write(EVENTS, DAILY).events(days=2).project
     definitions = build_definitions(project, translator=Lake())
     tables = "lake.ods.events lake.dwd.daily"

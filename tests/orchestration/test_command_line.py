@@ -49,6 +49,7 @@ def test_definitions_validate(world: World, dagster) -> None:
     assert "Validation successful" in result.stderr + result.stdout
 
 
+@pytest.mark.usefixtures("spark_processes")
 def test_job_execute_runs_the_catch_up(world: World, dagster) -> None:
     world.write(EVENTS).events(days=2, bad_day=2)
     config = world.root / "run.yaml"
@@ -59,6 +60,7 @@ def test_job_execute_runs_the_catch_up(world: World, dagster) -> None:
     assert world.colours("ods.events") == {"materialized": ["2022-01-01"], "failed": ["2022-01-02"]}
 
 
+@pytest.mark.usefixtures("spark_processes")
 def test_asset_materialize_runs_a_partition(world: World, dagster) -> None:
     world.write(EVENTS).events()
     selected = ["--select", "ods/events", "--partition"]

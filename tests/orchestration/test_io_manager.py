@@ -9,6 +9,8 @@ from sqlalchemy import text
 from logdriven_dagster.execution.opening import open_runner
 from tests.orchestration.world import EVENTS, World, failure_of
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 DAYS = DailyPartitionsDefinition("2022-01-01")
 READS = {"events": AssetIn(AssetKey(["ods", "events"]))}
 

@@ -93,14 +93,14 @@ def batches(name: str, step: dict[str, Any], *upstreams: str) -> dict[str, Any]:
     }
 
 
-def test_a_catch_up_makes_one_partition_after_the_other(shop: World) -> None:
+def test_a_catch_up_makes_one_partition_after_the_other(spark: Any, shop: World) -> None:
     assert shop.catch_up(now=NOW).success
     assert keys(shop) == ["0", "10", "20"]
     assert shop.colours("ods.orders") == {"materialized": ["0", "10", "20"]}
     assert shop.colours("dws.daily") == {"materialized": ["2022-01-01"]}
 
 
-def test_a_materialization_tells_the_range_and_its_rows(shop: World) -> None:
+def test_a_materialization_tells_the_range_and_its_rows(spark: Any, shop: World) -> None:
     shop.catch_up(now=NOW)
     event = shop.instance.get_latest_materialization_event(AssetKey(["ods", "orders"]))
     assert event is not None
@@ -113,7 +113,7 @@ def test_a_materialization_tells_the_range_and_its_rows(shop: World) -> None:
     assert metadata["dagster/row_count"].value == 4
 
 
-def test_a_look_that_finds_nothing_is_a_materialization_of_no_rows(shop: World) -> None:
+def test_a_look_that_finds_nothing_is_a_materialization_of_no_rows(spark: Any, shop: World) -> None:
     shop.catch_up(now=NOW)
     shop.catch_up(now="2022-01-03 12:00", tables=["ods.orders"])
     event = shop.instance.get_latest_materialization_event(AssetKey(["ods", "orders"]))
@@ -125,7 +125,7 @@ def test_a_look_that_finds_nothing_is_a_materialization_of_no_rows(shop: World) 
     assert materialization.metadata["dagster/row_count"].value == 4
 
 
-def test_a_backfill_of_chosen_slices_moves_no_watermark(shop: World) -> None:
+def test_a_backfill_of_chosen_slices_moves_no_watermark(spark: Any, shop: World) -> None:
     shop.catch_up(now=NOW)
     assert shop.materialize("ods.orders", "0", "10").success
     place(shop, 26)
@@ -134,7 +134,7 @@ def test_a_backfill_of_chosen_slices_moves_no_watermark(shop: World) -> None:
     assert [start for start, _ in shop.log("ods.orders")] == ["0", "10", "20", "0", "10", "25"]
 
 
-def test_the_next_slice_can_be_materialized_and_no_other(shop: World) -> None:
+def test_the_next_slice_can_be_materialized_and_no_other(spark: Any, shop: World) -> None:
     shop.instance.add_dynamic_partitions("slices of ods.orders", ["0", "7"])
     result = shop.materialize("ods.orders", "7")
     assert "ods.orders has no slice 7; the next one is 0" in failure_of(result)
@@ -142,7 +142,7 @@ def test_the_next_slice_can_be_materialized_and_no_other(shop: World) -> None:
     assert shop.colours("ods.orders") == {"materialized": ["0"]}
 
 
-def test_slices_that_others_ran_are_mirrored(shop: World) -> None:
+def test_slices_that_others_ran_are_mirrored(spark: Any, shop: World) -> None:
     elsewhere = World(shop.root, DagsterInstance.ephemeral(), shop.settings)
     elsewhere.catch_up(now=NOW)
     tick(shop)

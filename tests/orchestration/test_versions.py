@@ -40,14 +40,18 @@ def versions(world: World) -> list[tuple[int, str]]:
         return [(row[0], row[1]) for row in rows]
 
 
-def test_a_catch_up_runs_the_mended_file_unless_recorded_is_asked_for(mended: World) -> None:
+def test_a_catch_up_runs_the_mended_file_unless_recorded_is_asked_for(
+    spark: Any, mended: World
+) -> None:
     result = caught_up(mended, retry_version="recorded")
     assert result.get_failed_step_keys()
     assert caught_up(mended).success
     assert versions(mended) == [(1, "FAILURE"), (1, "FAILURE"), (2, "SUCCESS")]
 
 
-def test_a_materialization_takes_it_from_its_tag_and_says_what_ran(mended: World) -> None:
+def test_a_materialization_takes_it_from_its_tag_and_says_what_ran(
+    spark: Any, mended: World
+) -> None:
     job = build_definitions(register(mended.root).project).resolve_implicit_global_asset_job_def()
     result = job.execute_in_process(
         instance=mended.instance,

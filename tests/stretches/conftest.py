@@ -1,6 +1,7 @@
 """A small project on real Spark whose windows may run together."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +9,7 @@ import sqlalchemy as sa
 
 from logdriven_dagster.engine import WindowSession
 from tests.builders import at
-from tests.execution.conftest import World, world
-
-__all__ = ["world"]
+from tests.execution.conftest import World
 
 LINES = [f"2022-01-0{day},{day * 10 + n}" for day in range(1, 7) for n in range(day)]
 NOW = at("2022-01-07 14:00")
@@ -53,6 +52,11 @@ steps:
     sql: SELECT day, CAST(n AS INT) AS n FROM source
     target: {target}
 {more}"""
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: Any) -> World:
+    return World(tmp_path, spark)
 
 
 @pytest.fixture

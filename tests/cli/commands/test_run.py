@@ -80,7 +80,7 @@ def test_a_refresh_of_a_window_whose_turn_has_not_come_says_what_to_run(shop, lo
     assert "run [2022-01-01, 2022-01-02) first, or `logdriven run ods.orders`" in result.err
 
 
-def test_a_failed_window_holds_its_table_and_the_exit_code_is_1(shop):
+def test_a_failed_window_holds_its_table_and_the_exit_code_is_1(spark, shop):
     csv = shop / "data/orders.csv"
     csv.write_text(csv.read_text() + "99,1,2022-01-02 10:00:00,-5.00\n")
     noisy = shop / "tables/ods/noisy.py"

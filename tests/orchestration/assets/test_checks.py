@@ -64,7 +64,7 @@ def test_every_rule_and_check_is_an_asset_check_of_partitions(world: World):
 
 
 @pytest.mark.parametrize("how", ["materialize", "catch_up"])
-def test_every_window_of_a_run_is_evaluated(world: World, how):
+def test_every_window_of_a_run_is_evaluated(spark: Any, world: World, how):
     world.write(CHECKED).events(bad_day=2, days=4)
     run = (
         world.materialize("ods.events", "2022-01-01", "2022-01-04")
@@ -79,7 +79,7 @@ def test_every_window_of_a_run_is_evaluated(world: World, how):
     assert world.colours("ods.events")["materialized"] == days
 
 
-def test_an_evaluation_has_severity_counts_and_first_ids(world: World):
+def test_an_evaluation_has_severity_counts_and_first_ids(spark: Any, world: World):
     world.write(CHECKED).events(bad_day=2, days=4).catch_up(now="2022-01-05 00:00")
     _, error = evaluation(world, "value_positive", "2022-01-02")
     assert (error.severity.value, error.blocking, error.metadata["rows"].value) == (
@@ -93,7 +93,7 @@ def test_an_evaluation_has_severity_counts_and_first_ids(world: World):
     assert warning.severity.value == "WARN"
 
 
-def test_a_materialization_counts_the_rows_that_were_rejected(world: World):
+def test_a_materialization_counts_the_rows_that_were_rejected(spark: Any, world: World):
     world.write(CHECKED).events(bad_day=2, days=2).catch_up(now="2022-01-03 00:00")
     newest, before = world.instance.fetch_materializations(KEY, limit=2).records
     counts = [
@@ -102,7 +102,7 @@ def test_a_materialization_counts_the_rows_that_were_rejected(world: World):
     assert counts == [0, 4]
 
 
-def test_a_blocking_rule_turns_its_partition_red_and_shows_what_it_found(world: World):
+def test_a_blocking_rule_turns_its_partition_red_and_shows_what_it_found(spark: Any, world: World):
     world.write(blocking({**RULES, "blocking": ["positive"]})).events(bad_day=2, days=4)
     run = world.materialize("ods.events", "2022-01-01", "2022-01-04")
     assert not run.success
@@ -111,7 +111,7 @@ def test_a_blocking_rule_turns_its_partition_red_and_shows_what_it_found(world: 
     assert (status.value, found.blocking, found.metadata["rows"].value) == ("FAILED", True, 4)
 
 
-def test_a_check_that_finds_rows_is_shown_as_failed(world: World):
+def test_a_check_that_finds_rows_is_shown_as_failed(spark: Any, world: World):
     check = {"check": "positive", "sql": "SELECT * FROM load WHERE value < 0"}
     world.write({**EVENTS, "checks": [check]}).events(bad_day=2, days=2)
     world.catch_up(now="2022-01-03 00:00")
@@ -131,7 +131,7 @@ def test_the_latest_result_is_that_of_a_window_not_of_one_that_was_refused(world
         assert (record.partition, record.status.value) == ("2022-01-02", "SUCCEEDED")
 
 
-def test_behind_a_failed_window_no_check_is_left_open(world: World):
+def test_behind_a_failed_window_no_check_is_left_open(spark: Any, world: World):
     world.write(blocking({**RULES, "blocking": ["positive"]})).events(bad_day=2, days=4)
     assert not world.materialize("ods.events", "2022-01-01", "2022-01-04").success
     (latest,) = world.instance.event_log_storage.get_latest_asset_check_execution_by_key(

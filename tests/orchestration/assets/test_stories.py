@@ -24,7 +24,9 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split(" | ")]
 
 
-def test_a_window_tells_all_attempts_with_steps_counts_versions_and_runs(world: World) -> None:
+def test_a_window_tells_all_attempts_with_steps_counts_versions_and_runs(
+    spark: Any, world: World
+) -> None:
     world.write(EVENTS).events(bad_day=1)
     versioned = build_definitions(world.root)
     failed = world.materialize("ods.events", DAY, definitions=versioned)

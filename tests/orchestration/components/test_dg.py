@@ -72,7 +72,7 @@ class Shell:
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+def shell(tmp_path_factory: pytest.TempPathFactory, spark_processes: None) -> Shell:
     """All commands of the page but the last, which serves the UI."""
     made = Shell(tmp_path_factory.mktemp("dg"))
     *all_but_last, last = commands()

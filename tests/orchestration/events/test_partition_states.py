@@ -1,6 +1,7 @@
 """After every run Dagster's partitions show what the run log says."""
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 from dagster import AssetKey
@@ -30,7 +31,9 @@ def test_a_range_whose_third_window_fails_is_green_red_and_missing(world: World)
     ]
 
 
-def test_a_materialization_carries_rows_schema_window_job_and_snapshot(world: World) -> None:
+def test_a_materialization_carries_rows_schema_window_job_and_snapshot(
+    spark: Any, world: World
+) -> None:
     world.write(EVENTS).events()
     assert world.materialize("ods.events", DAYS[0], DAYS[1]).success
     events = materializations(world, "ods.events")
@@ -50,7 +53,9 @@ def test_a_materialization_carries_rows_schema_window_job_and_snapshot(world: Wo
     ]
 
 
-def test_a_materialization_carries_the_columns_it_is_made_from_b30(world: World) -> None:
+def test_a_materialization_carries_the_columns_it_is_made_from_b30(
+    spark: Any, world: World
+) -> None:
     world.write(EVENTS, DAILY).events()
     assert world.materialize("ods.events dwd.daily", DAYS[0]).success
     (event,) = materializations(world, "dwd.daily")
@@ -70,7 +75,7 @@ def into_database(world: World) -> World:
 
 
 def test_a_window_in_a_database_carries_the_rows_of_its_table(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    spark: Any, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whole_tables, "_SHARE", 1.0)  # however slow this machine is just now
     assert into_database(world).materialize("ods.events", DAYS[0], DAYS[1]).success
@@ -80,7 +85,7 @@ def test_a_window_in_a_database_carries_the_rows_of_its_table(
 
 
 def test_a_table_that_takes_long_to_count_is_counted_seldom(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    spark: Any, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whole_tables, "_SHARE", 1e-9)
     assert into_database(world).materialize("ods.events", DAYS[0], DAYS[1]).success
