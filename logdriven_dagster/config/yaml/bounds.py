@@ -9,6 +9,9 @@ SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MOST_REPEATED = 100_000
 """Values that aliases may stand for, beside those that are written."""
 _DEEPEST = 100
+_TOO_DEEP = f"it is nested more than {_DEEPEST} levels deep"
+_LIBYAML_TOO_DEEP = "exceeded maximum nesting depth"
+"""The problem that PyYAML 6.0.4's libyaml reports from 1,001 levels; older ones read any depth."""
 
 
 class ExcessError(yaml.MarkedYAMLError):
@@ -29,7 +32,11 @@ def read_yaml(text: str, loader: Any = SAFE_LOADER) -> tuple[yaml.Node | None, A
         _refuse_excess(node)
         return node, reading.construct_document(node)
     except RecursionError:
-        raise ExcessError(problem="it is nested too deeply") from None
+        raise ExcessError(problem=_TOO_DEEP) from None
+    except yaml.MarkedYAMLError as error:
+        if error.problem != _LIBYAML_TOO_DEEP:
+            raise
+        raise ExcessError(problem=_TOO_DEEP, problem_mark=error.problem_mark) from None
     finally:
         reading.dispose()
 
@@ -60,7 +67,7 @@ def _refuse_excess(root: yaml.Node) -> None:
         size = 1 + len(parts) - len(inner) + sum(values for values, _ in known)
         depth = 1 + max((levels for _, levels in known), default=int(len(parts) > 0))
         if depth > _DEEPEST:
-            raise _refused(node, f"it is nested more than {_DEEPEST} levels deep")
+            raise _refused(node, _TOO_DEEP)
         sizes[id(node)] = (size, depth)
         if size > _MOST_REPEATED + len(sizes) + len(scalars):
             raise _refused(node, f"aliases repeat more than {_MOST_REPEATED:,} values")

@@ -1,11 +1,12 @@
-"""YAML that was written to do harm is a mistake of its file, told in a moment."""
+"""Hostile YAML is reported within seconds as a mistake of its file."""
 
 import time
 
 import pytest
+import yaml
 
 from logdriven_dagster.config.derived.exchange import parsed_export
-from logdriven_dagster.config.yaml.bounds import read_yaml
+from logdriven_dagster.config.yaml.bounds import ExcessError, read_yaml
 from logdriven_dagster.errors import UsageError
 
 LAUGHS = "\n".join(
@@ -23,6 +24,11 @@ HOSTILE = {
     "recursive list": ("a: &a [*a]", "an alias refers to a value that contains it"),
     "recursive fields": ("&a\nb: *a", "an alias refers to a value that contains it"),
     "deep": ("a: " + "[" * 2000 + "]" * 2000, "nested more than 100 levels deep"),
+    "deep list": ("a:\n  " + "- " * 2000 + "1", "nested more than 100 levels deep"),
+    "deep fields": (
+        "\n".join(" " * depth + "a:" for depth in range(2000)),
+        "nested more than 100 levels deep",
+    ),
 }
 
 
@@ -51,6 +57,14 @@ def test_an_export_is_refused(tmp_path, hostile):
     text, problem = hostile
     with pytest.raises(UsageError, match=problem):
         parsed_export(tmp_path / "e.yaml", text)
+
+
+@pytest.mark.parametrize("loader", [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)])
+@pytest.mark.parametrize("depth", [101, 1001, 5000])
+def test_every_loader_reports_the_same_limit_of_nesting(loader, depth):
+    with pytest.raises(ExcessError) as refused:
+        read_yaml("[" * depth + "]" * depth, loader)
+    assert refused.value.problem == "it is nested more than 100 levels deep"
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "9" * 10_000])
