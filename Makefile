@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-fast test-long test-spark test-core test-wheel test-lake faults test-hosts bench clean
+.PHONY: help install hooks test-fast test-lane test-newest test-oldest demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark test-core test-wheel test-lake faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -41,6 +41,9 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	touch $@
 
 install: $(VENV)/.installed ## make .venv with the package and what it needs
+
+hooks: $(VENV)/.installed-dev ## run the checks of .pre-commit-config.yaml before each commit
+	$(BIN)/pre-commit install
 
 demo: $(VENV)/.installed ## run the example project on real data and print its log
 	$(BIN)/python -m logdriven_dagster.examples.demo --folder $(DEMO)
@@ -88,12 +91,6 @@ $(VENV)/.classes: $(VENV)/.installed-dev
 	touch $@
 
 TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
-FAST := not spark and not database and not browser and not long
-test-fast: $(VENV)/.installed-dev ## lint, types, imports and every test without Spark, server and browser: three minutes
-	@began=$$SECONDS; $(MAKE) --no-print-directory check; \
-	$(BIN)/python -m pytest $(TWO) -q -m '$(FAST)'; \
-	echo "test-fast took $$((SECONDS - began)) seconds"
-
 test: $(VENV)/.installed-dev check $(VENV)/.classes ## install what the tests need and run them all
 	scripts/test_packages.sh
 	$(BIN)/python -m pytest $(TWO) -m 'not long' --durations=25
@@ -104,6 +101,31 @@ test: $(VENV)/.installed-dev check $(VENV)/.classes ## install what the tests ne
 test-long: $(VENV)/.installed-dev $(VENV)/.classes ## the tests that kill or restart whole processes again and again
 	scripts/test_packages.sh
 	$(BIN)/python -m pytest $(TWO) -m long --durations=25
+
+# By default the tests that need no Spark, no server and no browser.
+LANE ?= not spark and not database and not browser and not long
+TESTS ?=
+IN_LANE = -m pytest $(TWO) -m '$(LANE)' --durations=25 $(TESTS)
+test-fast: $(VENV)/.installed-dev ## lint, types and the tests that need no Spark, no server and no browser
+	@began=$$SECONDS; $(MAKE) --no-print-directory check; \
+	$(BIN)/python $(IN_LANE) -q --durations=10; \
+	echo "make test-fast took $$((SECONDS - began)) seconds"
+
+test-lane: $(VENV)/.installed-dev $(if $(findstring not spark,$(LANE)),,$(VENV)/.classes) ## the tests of one lane of CI: LANE='spark and not long' TESTS=tests/engine
+	$(if $(findstring not database,$(LANE)),,scripts/test_packages.sh)
+	$(BIN)/python $(IN_LANE)
+
+# The constraints hold one version of each package. Users get any that the ranges allow.
+test-newest: RESOLUTION := highest
+test-oldest: RESOLUTION := lowest-direct
+test-newest: ## a lane with the newest versions that pyproject.toml allows
+test-oldest: ## a lane with the oldest versions that pyproject.toml allows
+test-newest test-oldest: test-%: $(VENV)/.installed
+	test -x $(VENV)-$*/bin/python || $(PYTHON) -m venv --without-pip $(VENV)-$*
+	VIRTUAL_ENV=$(VENV)-$* $(BIN)/uv pip install --quiet --no-cache --compile-bytecode \
+		--build-constraint scripts/build.txt --upgrade --resolution $(RESOLUTION) \
+		--group dev --editable '.[demo,postgres,mysql,kafka,connect$(JAVA)]'
+	$(VENV)-$*/bin/python $(IN_LANE)
 
 # All but PySpark as it is pinned. The oldest patch of a line is the hardest to please.
 SPARK ?= 4.0.0
@@ -172,4 +194,4 @@ bench: $(VENV)/.installed-dev ## compare with Spark, SQLMesh, dbt; ROUNDS=3 ONLY
 	$(BIN)/python -m benchmarks --scale $(SCALE) --only '$(ONLY)' $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(TABLES),--tables $(TABLES)) $(if $(HOURS),--hours $(HOURS))
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(VENV)-spark-* $(CORE) $(WHEEL) $(DEMO) $(DEMO)-orders $(DEMO)-events $(DEMO)-lake .servers .bench site dist build *.egg-info
+	rm -rf $(VENV) $(VENV)-* $(CORE) $(WHEEL) $(DEMO) $(DEMO)-orders $(DEMO)-events $(DEMO)-lake .servers .bench site dist build *.egg-info

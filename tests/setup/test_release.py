@@ -3,21 +3,26 @@
 `make test-wheel` installs the built wheel into a clean environment, and names it here.
 """
 
+import itertools
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from _pytest.mark.expression import Expression
 
 from logdriven_dagster import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEEL = os.environ.get("LOGDRIVEN_TEST_WHEEL")
 CI = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
-STEPS = [step for job in CI["jobs"].values() for step in job["steps"]]
+INSTALL = yaml.safe_load((ROOT / ".github/actions/install/action.yml").read_text())
+STEPS = [step for job in CI["jobs"].values() for step in job["steps"]] + INSTALL["runs"]["steps"]
+LANES = ("check", "test-lane", "test-long", "test-newest", "test-oldest")
 
 on_a_wheel = pytest.mark.skipif(WHEEL is None, reason="make test-wheel installs it")
 
@@ -36,7 +41,7 @@ def test_both_packages_say_the_same_of_themselves():
 
 def test_the_pythons_that_are_named_are_those_that_are_tested():
     named = [line for line in classifiers("pyproject.toml") if ":: 3." in line]
-    tested = CI["jobs"]["test"]["strategy"]["matrix"]["python"]
+    tested = CI["jobs"]["fast"]["strategy"]["matrix"]["python"]
     assert named == [f"Programming Language :: Python :: {version}" for version in tested]
 
 
@@ -44,7 +49,22 @@ def test_the_workflow_calls_targets_that_are_there():
     called = [step["run"] for step in STEPS if step.get("run", "").startswith("make ")]
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {word for line in called for word in line.split()[1:] if "=" not in word}
-    assert {"test", "docs", "test-wheel", "test-core", "dist"} <= named <= targets
+    assert {*LANES, "docs", "test-wheel", "test-core", "dist"} <= named
+    assert named <= {*targets, ".venv/.installed-dev"}
+
+
+NEEDS = ("spark", "database", "browser", "long")
+
+
+@pytest.mark.parametrize("needs", list(itertools.product([False, True], repeat=len(NEEDS))))
+def test_the_lanes_run_every_test_once(needs: tuple[bool, ...]):
+    of_a_test = dict(zip(NEEDS, needs, strict=True))
+    default = re.search(r"^LANE \?= (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert default is not None
+    classic = CI["jobs"]["spark"]["strategy"]["matrix"]["include"][0]["lane"]
+    lanes = [CI["jobs"][name]["env"]["LANE"] for name in ("databases", "ui")]
+    lanes += [default[1], classic, "long"]
+    assert sum(Expression.compile(lane).evaluate(of_a_test.__getitem__) for lane in lanes) == 1
 
 
 def test_only_what_publishes_may_identify_itself_and_only_after_all_else_for_a_tag():
@@ -58,14 +78,27 @@ def test_only_what_publishes_may_identify_itself_and_only_after_all_else_for_a_t
 
 
 def test_the_workflow_stores_no_token_and_names_no_host():
-    text = (ROOT / ".github/workflows/ci.yml").read_text()
-    assert "secrets." not in text
-    assert "://" not in text
+    for file in (".github/workflows/ci.yml", ".github/actions/install/action.yml"):
+        text = (ROOT / file).read_text()
+        assert "secrets." not in text
+        assert "://" not in text
+
+
+def test_hooks_are_programs_of_the_environment_and_fetch_no_repository():
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    assert {repo["repo"] for repo in config["repos"]} == {"local"}
+    hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
+    assert {hook["language"] for hook in hooks} == {"system"}
+    programs = {Path(hook["entry"].split()[0]) for hook in hooks}
+    assert {program.parent for program in programs} == {Path(".venv/bin")}
+    assert not [p.name for p in programs if not (Path(sys.executable).parent / p.name).exists()]
 
 
 @pytest.mark.parametrize("step", [s for s in STEPS if "uses" in s], ids=lambda s: s["uses"])
 def test_every_action_has_a_version(step: dict[str, Any]):
-    assert re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|release/v\d+)", step["uses"])
+    assert re.fullmatch(
+        r"[\w-]+/[\w-]+@(v\d+|release/v\d+)|\./\.github/actions/install", step["uses"]
+    )
 
 
 @pytest.mark.parametrize("name", list(CI["jobs"]))
