@@ -22,8 +22,8 @@ FIXTURES = {
 }
 """Marker → the fixtures that stand for it, asked for directly or by other fixtures."""
 
-SERVERS = ("postgresql", "mariadb")
-"""Parameters of a fixture for which a server is started."""
+SERVERS = ("postgresql", "mariadb", "postgres_url", "mariadb_url")
+"""Parameters for which a server is started by a fixture that is asked for by name."""
 
 _STARTED = "LOGDRIVEN_TEST_STARTED"
 """Names the file in which the substitute for Java notes that it was called."""

@@ -86,7 +86,7 @@ def shop(tmp_path: Path) -> Shop:
     return shop
 
 
-def test_a_table_with_both_is_valid_runs_and_is_cleaned(shop: Shop):
+def test_a_table_with_both_is_valid_runs_and_is_cleaned(spark_processes: Any, shop: Shop):
     assert shop.logdriven("validate").returncode == 0
     ran = shop.logdriven("run", "--now", "2022-01-03")
     assert ran.returncode == 0, ran.stdout + ran.stderr

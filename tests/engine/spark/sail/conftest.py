@@ -13,6 +13,11 @@ from tests.engine.spark.sail.engines import Sail, Spark
 from tests.engine.spark.sail.tables import Example, characters, pairs
 
 
+@pytest.fixture(autouse=True)
+def engines(spark_processes: None) -> None:
+    """Let every test of this folder start Sail, and Spark next to it."""
+
+
 @pytest.fixture(scope="session")
 def sail_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("sail")
