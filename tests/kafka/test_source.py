@@ -11,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from logdriven_dagster.config.models.types.kafka import KafkaSource
 from logdriven_dagster.engine.kafka.offsets import bound
 from logdriven_dagster.engine.sources import kafka as kafka_source
+from logdriven_dagster.engine.sources import kafka_reader
 from logdriven_dagster.engine.sources.kafka import java_settings
 from logdriven_dagster.engine.sources.kafka_reader import MessageReader
 from logdriven_dagster.engine.sources.readers import Reading, read_source
@@ -155,7 +156,8 @@ def test_a_cluster_that_is_gone_is_worth_another_try(lab: Lab, topic: str):
             lab.run("ods.t", window)
 
 
-def test_a_cluster_that_dies_in_the_middle():
+def test_a_cluster_that_dies_in_the_middle(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kafka_reader, "_AT_ONCE", 100)  # of 300: a fast cluster sends them all
     with running_peer() as dying:
         dying.create("long")
         for _ in range(30):

@@ -12,6 +12,8 @@ from logdriven_dagster.orchestration.code_location import build_definitions
 from logdriven_dagster.orchestration.jobs.catch_up import RETRY_VERSION_TAG
 from tests.orchestration.world import ALONE, World, failure_of
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 BROKEN: dict[str, Any] = ALONE | {
     "steps": [{**ALONE["steps"][0], "sql": "SELECT CAST('oops' AS INT) AS one"}]
 }
@@ -40,18 +42,14 @@ def versions(world: World) -> list[tuple[int, str]]:
         return [(row[0], row[1]) for row in rows]
 
 
-def test_a_catch_up_runs_the_mended_file_unless_recorded_is_asked_for(
-    spark: Any, mended: World
-) -> None:
+def test_a_catch_up_runs_the_mended_file_unless_recorded_is_asked_for(mended: World) -> None:
     result = caught_up(mended, retry_version="recorded")
     assert result.get_failed_step_keys()
     assert caught_up(mended).success
     assert versions(mended) == [(1, "FAILURE"), (1, "FAILURE"), (2, "SUCCESS")]
 
 
-def test_a_materialization_takes_it_from_its_tag_and_says_what_ran(
-    spark: Any, mended: World
-) -> None:
+def test_a_materialization_takes_it_from_its_tag_and_says_what_ran(mended: World) -> None:
     job = build_definitions(register(mended.root).project).resolve_implicit_global_asset_job_def()
     result = job.execute_in_process(
         instance=mended.instance,

@@ -10,6 +10,8 @@ from logdriven_dagster.orchestration.assets import previews
 from tests.orchestration.ticks import tick
 from tests.orchestration.world import ALONE, EVENTS, World
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 DAY = "2022-01-01"
 
 
@@ -26,9 +28,7 @@ def alone(sql: str, **fields: Any) -> dict[str, Any]:
     return {**ALONE, "preview": 5, "steps": [{**step, "sql": sql}], **fields}
 
 
-def test_a_table_shows_the_first_rows_of_each_window_and_by_default_none(
-    spark: Any, world: World
-) -> None:
+def test_a_table_shows_the_first_rows_of_each_window_and_by_default_none(world: World) -> None:
     world.write({**EVENTS, "preview": 2}, ALONE).events()
     assert world.materialize("ods.events", DAY, "2022-01-02").success
     assert world.materialize("ods.alone", DAY).success
@@ -44,7 +44,7 @@ def test_a_table_shows_the_first_rows_of_each_window_and_by_default_none(
 
 
 def test_values_are_short_and_mean_nothing_in_markdown(
-    spark: Any, world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_PASSWORD", "hunter2-top-secret")
     resolve("${env:WORLD_PASSWORD}")
@@ -72,9 +72,7 @@ def test_what_cannot_be_read_in_time_is_not_shown_and_harms_nothing(
 
 
 @pytest.mark.parametrize("type_", ["delta", "parquet"])
-def test_other_types_that_need_no_spark_are_shown_as_well(
-    spark: Any, world: World, type_: str
-) -> None:
+def test_other_types_that_need_no_spark_are_shown_as_well(world: World, type_: str) -> None:
     (step,) = ALONE["steps"]
     world.write({**ALONE, "preview": 5, "steps": [{**step, "target": {"type": type_}}]})
     assert world.materialize("ods.alone", DAY).success
@@ -90,7 +88,7 @@ def test_no_spark_is_asked_for_a_target_that_only_spark_can_read(world: World) -
     assert shown(world, "ods.alone") == [None]
 
 
-def test_of_windows_that_ran_elsewhere_the_newest_one_has_rows(spark: Any, world: World) -> None:
+def test_of_windows_that_ran_elsewhere_the_newest_one_has_rows(world: World) -> None:
     world.write(alone("SELECT 1 AS one"))
     assert world.materialize("ods.alone", DAY, "2022-01-02").success
     world.instance.wipe()
