@@ -27,7 +27,13 @@ REFUSED_ON_4_0 = (
 _FIRST = {"setup", "faults", "examples", "ui", "security", "test_kills.py", "test_crashes.py"}
 """Folders and files whose tests start whole processes: few tests, each of which takes a while."""
 
-pytest_plugins = ["tests.needs", "tests.lake", "tests.servers", "tests.spark_session"]
+pytest_plugins = [
+    "tests.needs",
+    "tests.run_logs",
+    "tests.lake",
+    "tests.servers",
+    "tests.spark_session",
+]
 
 os.environ.pop("COLUMNS", None)  # workers of xdist have it, and no terminal
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(temporary_folder()))

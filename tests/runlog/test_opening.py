@@ -11,6 +11,8 @@ from logdriven_dagster.runlog.history import logs as history
 from tests.builders import day
 from tests.runlog.logbook import execute, rows, succeed
 
+pytestmark = pytest.mark.usefixtures("real_upgrade")
+
 
 def test_the_columns_are_those_of_sharp_etl(log):
     inspector = inspect(log.engine)

@@ -112,7 +112,7 @@ def test_a_failed_window_holds_its_table_and_the_exit_code_is_1(spark, shop):
     assert {json.dumps(row["runtime_args"]) for row in rows} == {'{"region": "eu"}'}
 
 
-def test_sigterm_discards_the_window_and_leaves_with_143(shop):
+def test_sigterm_discards_the_window_and_leaves_with_143(spark_processes, shop):
     query = "SELECT java_method('java.lang.Thread', 'sleep', 60000L) AS slept FROM range(2)"
     steps = f'steps:\n  - {{step: wait, sql: "{query}", target: {{type: parquet}}}}\n'
     (shop / "tables/slow.yaml").write_text("table: slow\n" + steps)
@@ -161,7 +161,9 @@ def _wait_for_a_running_step(shop: Path) -> None:
     raise TimeoutError("no step was started")
 
 
-def test_validate_deep_lets_spark_look_at_the_queries_and_java_says_nothing_of_itself(shop):
+def test_validate_deep_lets_spark_look_at_the_queries_and_java_says_nothing_of_itself(
+    spark_processes, shop
+):
     query = shop / "tables/dws/daily_sales.sql"
     query.write_text(query.read_text().replace("count(*)", "cuont(*)"))
     command = [*PROGRAM, "validate", "--deep"]

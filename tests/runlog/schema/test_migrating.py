@@ -18,6 +18,8 @@ from logdriven_dagster.runlog.schema.version import HEAD, VERSION_TABLE
 from logdriven_dagster.runlog.schema.views import VIEWS, create_views, drop_views
 from tests.runlog.logbook import execute
 
+pytestmark = pytest.mark.usefixtures("real_upgrade")
+
 FROZEN = sorted(Path(migrations.__path__[0], "versions").glob("v*.py"))
 
 
