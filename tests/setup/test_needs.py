@@ -1,0 +1,76 @@
+"""Markers follow from fixtures, and a test that starts what it is not marked for fails."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STARTS_SPARK = """
+import subprocess
+
+def start():
+    # What PySpark's launcher calls, without a Spark to be found.
+    subprocess.run(["java", "-cp", "/nowhere", "org.apache.spark.launcher.Main"], check=False)
+"""
+FAST = "not spark and not database and not browser and not long"
+
+
+def run(folder: Path, tests: str, *options: str) -> str:
+    """Return what pytest prints of a file of tests that knows our markers and servers."""
+    (folder / "test_it.py").write_text("import pytest\n" + STARTS_SPARK + tests)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.needs", "-p", "tests.servers", "-q"]
+    path = os.pathsep.join([str(ROOT), *sys.path])
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider", "--rootdir", str(folder), *options, str(folder)],
+        cwd=folder,
+        # This test has no Spark either: what one that is allowed to start it calls is noted there.
+        env=os.environ | {"PYTHONPATH": path, "LOGDRIVEN_TEST_STARTED": str(folder / "noted")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+def test_a_test_that_starts_spark_without_asking_for_it_fails(tmp_path: Path):
+    printed = run(tmp_path, "def test_it(): start()\n")
+    assert "this test starts what only tests marked `spark` may" in printed
+    assert "ask for sail or spark or spark_processes" in printed
+
+
+def test_so_does_one_whose_process_starts_it(tmp_path: Path):
+    child = "import subprocess as s; s.run(['java', 'org.apache.spark.deploy.SparkSubmit'])"
+    test = f'import sys\ndef test_it(): subprocess.run([sys.executable, "-c", "{child}"])\n'
+    assert "only tests marked `spark` may" in run(tmp_path, test)
+
+
+def test_one_that_asks_for_it_may(tmp_path: Path):
+    assert "1 passed" in run(tmp_path, "def test_it(spark_processes): start()\n")
+
+
+def test_a_server_that_is_started_behind_the_markers_fails(tmp_path: Path):
+    test = "def test_it(request): request.getfixturevalue('server_urls')\n"
+    printed = run(tmp_path, test)
+    assert "this test starts what only tests marked `database` may" in printed
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "def test_it(spark_processes): pass",
+        "def test_it(server_urls): pass",
+        "def test_it(postgres_url): pass",
+        '@pytest.mark.usefixtures("long")\ndef test_it(): pass',
+        "@pytest.fixture\ndef browser(): pass\n\ndef test_it(browser): pass",
+    ],
+)
+def test_what_needs_more_is_no_fast_test(tmp_path: Path, test: str):
+    assert "1 deselected" in run(tmp_path, f"{test}\n", "-m", FAST)
+
+
+def test_of_a_test_on_three_databases_the_one_on_a_file_is_fast(tmp_path: Path):
+    test = "def test_it(database_url): pass\n"
+    assert "1 passed, 2 deselected" in run(tmp_path, test, "-m", FAST)
