@@ -12,6 +12,7 @@ from logdriven_dagster.config.connections import database_url
 from logdriven_dagster.config.models.jobs import MaintenanceJob
 from logdriven_dagster.config.models.project import ConnectionConfig, ProjectConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.sql.lexing import dialect_named
 from logdriven_dagster.config.yaml.documents import Document
 from logdriven_dagster.errors import ConfigError, UsageError
 
@@ -39,10 +40,9 @@ def ending_statement(sql: str, backend: str) -> str | None:
     from sqlglot.errors import SqlglotError
     from sqlglot.tokenizer_core import TokenType
 
-    dialect = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}.get(backend, backend)
     text = _VARIABLE.sub("v", _EXECUTED_COMMENT.sub(r" \1 ", sql))
     try:
-        tokens = Dialect.get_or_raise(dialect).tokenize(text)
+        tokens = Dialect.get_or_raise(dialect_named(backend)).tokenize(text)
     except (SqlglotError, ValueError):
         return None  # the database says what is wrong with it
     words: list[str] = []

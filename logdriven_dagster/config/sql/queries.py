@@ -9,10 +9,8 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.config.sql.lexing import dialect_named
 from logdriven_dagster.model.lineage import Container, NodeType, Query
-
-_DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}
-"""SQLAlchemy's names where sqlglot has others."""
 
 
 def queries(
@@ -59,7 +57,7 @@ def dialect_of(project: Project, connection: str) -> str | None:
     """What sqlglot calls the language of a connection's database."""
     url = project.config.connections[connection].url or ""
     backend = re.split(r"[+:]", url)[0]
-    return _DIALECTS.get(backend, backend or None)
+    return dialect_named(backend) if backend else None
 
 
 class _Asking:

@@ -6,21 +6,20 @@ below the folder that the configuration names.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
+from logdriven_dagster.config.sql.lexing import is_ambiguous, lexemes
+from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.errors import TerminalStepError
 
 Value: TypeAlias = str | int | float | bool
 
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
-_QUOTED_IN_SPARK = re.compile(
-    r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/""",
-    re.DOTALL,
-)
-_QUOTED_IN_DATABASES = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL)
-_COMMENTS = ("--", "/*")
 _WORDS = re.compile(r"\w+(\.\w+)*")
+_ENDS_QUOTES = re.compile(r"""['"`\\$\[\]{}()<>]""")
+"""What may end a quoted text or name of any dialect; the brackets are those of Oracle's q'[…]'."""
 _NO_FOLDER = re.compile(r"[a-z][a-z0-9+.-]*:/*")
 _PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f]|://")
 
@@ -33,10 +32,10 @@ def into_spark(sql: str, data: Mapping[str, Value]) -> str:
             raise _refused(name, text, "it would end the quotes around it", f"write :{name}")
         return text
 
-    return _filled(sql, data, _QUOTED_IN_SPARK, accept, "write :{name}")
+    return _filled(sql, data, "spark", accept, "write :{name}")
 
 
-def into_database(sql: str, data: Mapping[str, Value]) -> str:
+def into_database(sql: str, data: Mapping[str, Value], dialect: str) -> str:
     """Put the values into a query or table name for a database; errors as in `into_spark`.
 
     A value between single quotes is a literal, in which only the quotes have to be doubled: a
@@ -46,14 +45,12 @@ def into_database(sql: str, data: Mapping[str, Value]) -> str:
     def accept(name: str, text: str, quote: str) -> str:
         if quote == "'" and "\\" not in text:
             return text.replace("'", "''")
-        if re.search(r"""['"`\\]""", text):
+        if _ENDS_QUOTES.search(text):
             raise _refused(name, text, "it would end the quotes around it", "leave such rows out")
         return text
 
     fix = "put it between single quotes, or leave such rows out"
-    # With backslashes in the query nobody knows where its quotes end.
-    quoted = re.compile(r"(?!)") if "\\" in sql else _QUOTED_IN_DATABASES
-    return _filled(sql, data, quoted, accept, fix)
+    return _filled(sql, data, dialect, accept, fix)
 
 
 def into_path(path: str, data: Mapping[str, Value]) -> str:
@@ -84,33 +81,81 @@ def into_path(path: str, data: Mapping[str, Value]) -> str:
 def _filled(
     sql: str,
     data: Mapping[str, Value],
-    quoted: re.Pattern[str],
+    dialect: str,
     accept: Callable[[str, str, str], str],
     fix: str,
 ) -> str:
     """Return the query with the values in it; `accept` is asked for each one between quotes."""
+    names = [match[1] for match in _REFERENCE.finditer(sql) if match[1] in data]
+    if not names:
+        return sql
 
-    def within(part: str, quote: str) -> str:
-        def value(match: re.Match[str]) -> str:
-            name = match[1]
-            if name not in data:
-                return match[0]
-            text = str(data[name])
-            if quote:
-                return accept(name, text, quote)
-            if isinstance(data[name], str) and not _WORDS.fullmatch(text):
-                problem = "outside of quotes only words and numbers can stand"
-                raise _refused(name, text, problem, fix.format(name=name))
+    def value(quote: str, name: str) -> str:
+        text = str(data[name])
+        if not isinstance(data[name], str) or _WORDS.fullmatch(text):
             return text
+        if quote and not template.only_words:
+            return accept(name, text, quote)
+        problem = "outside of quotes only words and numbers can stand"
+        if quote:
+            problem = f"servers differ in where the texts of this query end ({dialect})"
+        raise _refused(name, text, problem, fix.format(name=name))
 
-        return _REFERENCE.sub(value, part)
+    try:
+        template = _Template(sql, names, dialect)
+        return template.filled(value, lambda name: str(data[name]))
+    except UnreadableSqlError as error:
+        named = ", ".join(f"${{{name}}}" for name in dict.fromkeys(names))
+        problem = f"the query cannot be read with {named} in it: {error}"
+        raise TerminalStepError(f"{problem}; {fix.format(name=names[0])}") from None
 
-    parts, end = list[str](), 0
-    for found in quoted.finditer(sql):
-        parts.append(within(sql[end : found.start()], ""))
-        inner, end = found[0], found.end()
-        parts.append(inner if inner.startswith(_COMMENTS) else within(inner, inner.lstrip("rR")[0]))
-    return "".join([*parts, within(sql[end:], "")])
+
+class _Template:
+    """A query in which marks stand for its values, read by the tokenizer of its dialect."""
+
+    def __init__(self, sql: str, names: Sequence[str], dialect: str) -> None:
+        """`names`: the references to replace, in their order. May raise UnreadableSqlError."""
+        stem = "ld"
+        while stem in sql:
+            stem += "q"
+        numbers = iter(range(len(names)))
+        self._names, self._dialect = names, dialect
+        self._mark = re.compile(rf"{stem}(\d+)_")
+        self._text = _REFERENCE.sub(
+            lambda match: f"{stem}{next(numbers)}_" if match[1] in names else match[0], sql
+        )
+        self._lexemes = lexemes(self._text, dialect)
+        self.only_words = is_ambiguous(self._text, dialect, self._lexemes)
+        """Whether the tokenizer may see quotes and comments in other places than the server."""
+
+    def filled(self, written: Callable[[str, str], str], meant: Callable[[str], str]) -> str:
+        """Return the query with its values; references in comments stay as they are.
+
+        `written` returns for a quote and a name in it what to write, `meant` the value itself.
+        Apart from the values the result must have the tokens of the template. Raises
+        UnreadableSqlError otherwise, such as where a negative number makes a minus a comment.
+        """
+        parts, expected, end = list[str](), list[tuple[str, str]](), 0
+        for lexeme in self._lexemes:
+            raw, quote = self._text[lexeme.start : lexeme.end], lexeme.quote_in(self._text)
+            filled = self._replaced(raw, partial(written, quote))
+            parts += [self._text[end : lexeme.start], filled]
+            end = lexeme.end
+            if quote or filled == raw:
+                expected.append((lexeme.kind, self._replaced(lexeme.text, meant)))
+            else:
+                expected += _contents(filled, self._dialect)
+        made = self._replaced("".join([*parts, self._text[end:]]), "${{{}}}".format)
+        if expected != _contents(made, self._dialect):
+            raise UnreadableSqlError("a value would change how the text around it is read")
+        return made
+
+    def _replaced(self, text: str, by: Callable[[str], str]) -> str:
+        return self._mark.sub(lambda match: by(self._names[int(match[1])]), text)
+
+
+def _contents(sql: str, dialect: str) -> list[tuple[str, str]]:
+    return [(lexeme.kind, lexeme.text) for lexeme in lexemes(sql, dialect)]
 
 
 def _refused(name: str, text: str, problem: str, fix: str) -> TerminalStepError:

@@ -17,8 +17,11 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.config.connections import Connection
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.secrets import is_reference, resolve
+from logdriven_dagster.config.sql.lexing import dialect_named, lexemes
+from logdriven_dagster.config.sql.references import UnreadableSqlError
 from logdriven_dagster.engine.queries.data_values import Value, into_database, into_path, into_spark
 from logdriven_dagster.engine.queries.instants import instant_text, literal
 from logdriven_dagster.errors import TerminalStepError
@@ -30,12 +33,6 @@ if TYPE_CHECKING:
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 PARAMETER = re.compile(r"(?<![:\w]):([A-Za-z_]\w*)")
-_MARKS = re.compile(
-    r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|" + PARAMETER.pattern,
-    re.DOTALL,
-)
-"""Parameters; texts, quoted names and comments are passed over."""
-
 _BOUNDS = ("data_range_start", "data_range_end")
 
 
@@ -47,12 +44,13 @@ def render(sql: str, run: WindowRun) -> str:
     return into_spark(_configured(sql, run), _data(run))
 
 
-def render_for_database(sql: str, run: WindowRun) -> str:
+def render_for_database(sql: str, run: WindowRun, connection: Connection) -> str:
     """Replace each `${name}` in a query, or the name of a table, for a database.
 
     Errors as of `render`.
     """
-    return into_database(_configured(sql, run), _data(run))
+    dialect = dialect_named(connection.url.get_backend_name())
+    return into_database(_configured(sql, run), _data(run), dialect)
 
 
 def render_path(path: str, run: WindowRun, project: Project) -> str:
@@ -109,13 +107,25 @@ def with_instants(sql: str, run: WindowRun) -> str:
     """Return the query with the bounds of a window of time written out.
 
     Spark writes bound values into the text of a query, a TIMESTAMP without its offset: the second
-    of the two hours when clocks go back would become the first.
+    of the two hours when clocks go back would become the first. TerminalStepError for a query whose
+    texts and comments are not to be separated.
     """
     if isinstance(run.window, Slice):
         return sql
     bounds = (instant_text(run.window.start), instant_text(run.window.end))
     texts = dict(zip(_BOUNDS, bounds, strict=True))
-    return _MARKS.sub(lambda match: texts.get(match[1], match[0]), sql)
+    if not texts.keys() & set(PARAMETER.findall(sql)):
+        return sql
+    try:
+        found = lexemes(sql, "spark")
+    except UnreadableSqlError as error:
+        raise TerminalStepError(f"the query cannot be read: {error}") from None
+    ends = {each.end for each in found if each.kind == "COLON"}
+    for each in reversed(found):
+        start = each.start - 1
+        if start + 1 in ends and each.text in texts and PARAMETER.match(sql, start):
+            sql = sql[:start] + texts[each.text] + sql[each.end :]
+    return sql
 
 
 def _texts(run: WindowRun) -> dict[str, str]:

@@ -27,9 +27,10 @@ class JdbcReader(Reader):
         connection = reading.project.connection(source.connection)
         options = reader_options(connection)
         if source.table:
-            options["dbtable"] = render_for_database(source.table, reading.run)
+            options["dbtable"] = render_for_database(source.table, reading.run, connection)
         else:
-            options["query"] = render_for_database(source.query or "", reading.run)
+            query = source.query or ""
+            options["query"] = render_for_database(query, reading.run, connection)
         options |= option_texts(source.options)
         read = read_exactly(reading.spark, connection, options, reading.project.zone)
         if source.key_column:

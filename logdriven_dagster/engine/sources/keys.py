@@ -59,8 +59,9 @@ def keys_in_database(
     """Return the least and the greatest key after `low`, by an index if there is one."""
     from sqlalchemy import func, select
 
-    with database(project.connection(source.connection)) as engine, engine.connect() as c:
-        origin = _origin(source, run)
+    connection = project.connection(source.connection)
+    with database(connection) as engine, engine.connect() as c:
+        origin = _origin(source, run, connection)
         column = _column(source)
         sample = c.scalar(select(column).select_from(origin).where(column.is_not(None)).limit(1))
         _whole(sample, source)
@@ -138,14 +139,15 @@ def predicates(
     ]
 
 
-def _origin(source: JdbcSource, run: WindowRun) -> "FromClause":
+def _origin(source: JdbcSource, run: WindowRun, connection: "Connection") -> "FromClause":
     import sqlalchemy as sa
 
     if source.table is not None:
-        schema, _, name = render_for_database(source.table, run).rpartition(".")
+        schema, _, name = render_for_database(source.table, run, connection).rpartition(".")
         return sa.table(name, schema=schema or None)
-    query = render_for_database(source.query or "", run).replace(":", "\\:")  # it has no parameters
-    return sa.text(query).columns().subquery("logdriven_source")
+    query = render_for_database(source.query or "", run, connection)
+    # It has no parameters.
+    return sa.text(query.replace(":", "\\:")).columns().subquery("logdriven_source")
 
 
 def _column(source: JdbcSource) -> "ColumnElement[Any]":

@@ -74,9 +74,10 @@ class StepResults:
         notes = []
         for script in step.commit_before_read:
             run_checks()  # an attempt that was taken over changes nothing any more
+            connection = self._context.project.connection(script.connection)
             done = run_script(
-                self._context.project.connection(script.connection),
-                [render_for_database(sql, self._run) for sql in script.sql],
+                connection,
+                [render_for_database(sql, self._run, connection) for sql in script.sql],
                 {},
                 transaction=script.transaction,
             )

@@ -30,6 +30,14 @@ def berlin(request: pytest.FixtureRequest, lab: Lab) -> Lab:
     return lab
 
 
+def test_a_bound_within_a_text_is_text_whatever_a_comment_holds(lab: Lab):
+    sql = "SELECT /* /* */ ' */ unix_seconds(:data_range_start) AS at, ':data_range_end' AS text"
+    lab.table("ods.t", {"sql": sql, "target": TARGETS["parquet"]})
+    window = lab.project.table("ods.t").grid.window(0)  # type: ignore[union-attr]
+    lab.run("ods.t", window)
+    assert lab.rows("ods.t") == [(window.start.timestamp(), ":data_range_end")]
+
+
 def test_an_hour_that_exists_twice_is_two_windows(berlin: Lab):
     grid: Any = berlin.project.table("ods.t").grid
     for n in (2, 3, 2):

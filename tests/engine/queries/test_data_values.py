@@ -104,7 +104,7 @@ def test_words_numbers_and_quoted_texts_stand_in_queries():
     data = {"row_t": "a, b", "row_n": -1.5, "row_w": "eu"}
     made = "SELECT 'a, b OR 1', -1.5, `a_eu` FROM shop.eu -- ${row_t}"
     assert into_spark(sql, data) == made
-    assert into_database(sql, data) == made
+    assert into_database(sql, data, "postgres") == made
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,43 @@ def test_words_numbers_and_quoted_texts_stand_in_queries():
 )
 def test_data_do_not_become_sql_of_a_database(sql, value):
     with pytest.raises(TerminalStepError, match="leave such rows out"):
-        into_database(sql, {"row_f": value})
+        into_database(sql, {"row_f": value}, "postgres")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql"),
+    [
+        ("postgres", "SELECT $$it's$$, ${row_f}, 'x'"),
+        ("postgres", "SELECT $a$it's$a$, ${row_f}, 'x'"),
+        ("postgres", "SELECT 1 /* /* */ ' */, ${row_f}, 'x'"),
+        ("postgres", "SELECT 1 #--'\n, ${row_f}, 'x'"),
+        ("mysql", "SELECT 1 # it's\n, ${row_f}, 'x'"),
+        ("mysql", "SELECT 1 /*! ' */, ${row_f}, 'x'"),
+        ("sqlite", "SELECT [it's], ${row_f}, 'x'"),
+        ("tsql", "SELECT [it's], ${row_f}, 'x'"),
+        ("tsql", "SELECT 1 /* /* */ ' */, ${row_f}, 'x'"),
+        ("oracle", "SELECT q'[it's]', ${row_f}, 'x' FROM dual"),
+        ("informix", "SELECT '${row_f}'"),
+        ("postgres", "CALL f('${row_f}')"),
+    ],
+)
+def test_an_apostrophe_elsewhere_does_not_turn_a_value_into_sql(dialect, sql):
+    with pytest.raises(TerminalStepError, match="leave such rows out"):
+        into_database(sql, {"row_f": "(SELECT 1)"}, dialect)
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"), [("SELECT 5 -${row_f}", -1), ("SELECT ${row_f}'a'", "E"), ("${row_f}'", "x")]
+)
+def test_a_value_does_not_change_how_the_text_around_it_is_read(sql, value):
+    with pytest.raises(TerminalStepError, match=r"cannot be read with \$\{row_f\} in it"):
+        into_database(sql, {"row_f": value}, "postgres")
+
+
+def test_a_database_of_an_unknown_dialect_takes_words_and_numbers():
+    sql = "SELECT * FROM ${row_t} WHERE n > ${row_n} AND t = '${row_t}' -- ${row_t}"
+    made = "SELECT * FROM eu.x WHERE n > -7 AND t = 'eu.x' -- ${row_t}"
+    assert into_database(sql, {"row_t": "eu.x", "row_n": -7}, "informix") == made
 
 
 def test_a_query_of_a_database_takes_quotes_as_part_of_the_value(lab: Lab):

@@ -129,7 +129,7 @@ class JdbcTable:
 
     def _pre_sql(self, run: WindowRun) -> list[str]:
         """Fill the target's statements with the values of the window."""
-        return [render_for_database(statement, run) for statement in self._target.pre_sql]
+        return [render_for_database(sql, run, self._connection) for sql in self._target.pre_sql]
 
     def _load(
         self,
