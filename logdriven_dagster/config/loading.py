@@ -79,9 +79,9 @@ def read_sources(root: Path | str) -> ProjectFiles:
         with_properties(
             _with_defaults(document, defaults), config.properties, config.variables, errors
         )
-        for document in _documents(_yaml_files(root / "tables", "**/*"), errors)
+        for document in _documents(_yaml_files(root / "tables", "**/*"), root, errors)
     ]
-    jobs = list(_documents(_yaml_files(root / "jobs", "**/*"), errors))
+    jobs = list(_documents(_yaml_files(root / "jobs", "**/*"), root, errors))
     return ProjectFiles(
         root, main, config, tuple(tables), tuple(jobs), tuple(errors), definitions_folder(root)
     )
@@ -157,7 +157,7 @@ class _Building:
         return found
 
 
-def _documents(paths: Iterable[Path], errors: list[ConfigError]) -> Iterator[Document]:
+def _documents(paths: Iterable[Path], root: Path, errors: list[ConfigError]) -> Iterator[Document]:
     """What the files stand for; those that hold the items of templates are not among them."""
     broken: list[ConfigError] = []
     read = list(_read(paths, broken))
@@ -165,7 +165,7 @@ def _documents(paths: Iterable[Path], errors: list[ConfigError]) -> Iterator[Doc
     errors += [error for error in broken if error.path.resolve() not in lists]
     for document in read:
         try:
-            yield from expanded(document)
+            yield from expanded(document, root)
         except ConfigError as error:
             errors.append(error)
         except InvalidProjectError as several:

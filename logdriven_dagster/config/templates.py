@@ -19,6 +19,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from logdriven_dagster.config.models.code_files import MOVE, misplacement
 from logdriven_dagster.config.yaml.documents import Document, Location, absence, read_list, text_of
 from logdriven_dagster.config.yaml.loader import shown
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
@@ -31,8 +32,8 @@ _NAMES = ("step", "check", "table", "name")
 _Moves: TypeAlias = list[tuple[Location, Location]]
 
 
-def expanded(document: Document) -> Iterator[Document]:
-    """The documents that a file stands for: itself, unless it is a template.
+def expanded(document: Document, root: Path) -> Iterator[Document]:
+    """The documents that a file of a project stands for: itself, unless it is a template.
 
     InvalidProjectError, after the good ones, with a ConfigError for each item that makes none.
     """
@@ -40,7 +41,7 @@ def expanded(document: Document) -> Iterator[Document]:
         yield document
         return
     errors = []
-    for item in _items(document):
+    for item in _items(document, root):
         try:
             yield item.document()
         except ConfigError as error:
@@ -179,11 +180,11 @@ def _name(item: Any) -> Any:
     return next((own[field] for field in _NAMES if field in own), None)
 
 
-def _items(template: Document) -> list[_Item]:
+def _items(template: Document, root: Path) -> list[_Item]:
     given = template.values["for_each"]
     values = given
     if isinstance(given, dict):
-        values = _read(template, given)
+        values = _read(template, given, root)
     if not isinstance(values, list):
         raise template.error(("for_each",), f"must be {_FORMS}")
     if not values:
@@ -193,11 +194,13 @@ def _items(template: Document) -> list[_Item]:
     return [_Item(template, n, value) for n, value in enumerate(values)]
 
 
-def _read(template: Document, given: Mapping[str, Any]) -> list[Any]:
+def _read(template: Document, given: Mapping[str, Any], root: Path) -> list[Any]:
     if len(given) != 1 or not given.keys() <= {"csv", "yaml"}:
         raise template.error(("for_each",), f"must be {_FORMS}")
     ((form, name),) = given.items()
     path = template.path.parent / str(name)
+    if problem := misplacement(str(name), template.path.parent, root):
+        raise template.error(("for_each", form), f"{name} {problem}", MOVE)
     if problem := absence(path):
         raise template.error(("for_each", form), problem)
     return read_list(path) if form == "yaml" else list(_rows(path))

@@ -57,6 +57,33 @@ def test_an_item_leads_into_what_it_holds(template):
     assert tables["ods.a"].retries == 4
 
 
+@pytest.mark.parametrize("form", ["csv", "yaml"])
+@pytest.mark.parametrize("name", ["../../outside", "{root}/outside", "link", "linked/outside"])
+def test_the_items_lie_in_the_project_also_by_links(folder, template, form, name):
+    outside = folder.root.parent / f"outside-{folder.root.name}"
+    outside.mkdir()
+    (outside / "outside").write_text("name\nnot-for-others\n")
+    folder.write("tables/x.txt", "")
+    (folder.root / "tables/link").symlink_to(outside / "outside")
+    (folder.root / "tables/linked").symlink_to(outside)
+    name = name.format(root=outside).replace("../../", f"../../{outside.name}/")
+    found = template(f"{{{form}: {name}}}").mistakes()
+    assert f"tables/all.yaml:1: for_each.{form}: {name} " in found
+    assert "put the file below the project folder" in found
+    assert "not-for-others" not in found
+
+
+def test_an_sql_file_outside_of_the_project_is_not_shown(folder, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside") / "x.sql"
+    outside.write_text("not-for-others = (")
+    table = "table: ods.t\nsteps:\n- step: s\n  sql_file: link.sql\n  target: {type: iceberg}\n"
+    folder.write("tables/t.yaml", table)
+    (folder.root / "tables/link.sql").symlink_to(outside)
+    found = folder.mistakes()
+    assert "leads out of the project folder" in found
+    assert "not-for-others" not in found
+
+
 def test_one_table_differs_by_its_override(template):
     items = "[{name: a, retries: 1}, {name: b, retries: 1, override: {retries: 5, timeout: 1 h}}]"
     tables = template(items).load().tables

@@ -1,4 +1,4 @@
-"""Files of SQL and Python that a definition names: they lie beside it, below the project folder."""
+"""Files that a definition names: they lie next to it, below the project folder."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -26,21 +26,26 @@ def unsound_path(path: str) -> str | None:
     return None
 
 
+MOVE = "put the file below the project folder, and name it from here"
+"""What to do about a file that lies elsewhere."""
+
+
+def misplacement(path: str, folder: Path, root: Path) -> str | None:
+    """Why a file, named in a file of `folder`, is not the project's; None: it is, also by links."""
+    if problem := unsound_path(path):
+        return problem
+    inside = (folder / path).resolve().is_relative_to(root.resolve())
+    return None if inside else "leads out of the project folder"
+
+
 def misplaced_files(documents: Iterable[Document], root: Path) -> Iterator[ConfigError]:
     """The files that definitions below the project folder name outside of it, also by links."""
-    inside = root.resolve()
     for document in documents:
         if not document.path.is_relative_to(root):
             continue  # of the registry, and looked at by `misplaced_content` before
         for location, path in _named(document.values, ()):
-            problem = unsound_path(path)
-            if problem is None and not (document.path.parent / path).resolve().is_relative_to(
-                inside
-            ):
-                problem = "leads out of the project folder"
-            if problem is not None:
-                fix = "put the file below the project folder, and name it from here"
-                yield document.error(location, f"{path} {problem}", fix)
+            if problem := misplacement(path, document.path.parent, root):
+                yield document.error(location, f"{path} {problem}", MOVE)
 
 
 def misplaced_content(content: Mapping[str, Any]) -> str | None:
