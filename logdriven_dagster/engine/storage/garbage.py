@@ -23,12 +23,16 @@ class Garbage:
     """A file, folder or table that nobody needs any more."""
 
     table: str
+    """Empty for `settings`."""
     kind: str
-    """`rows` (a staging folder or table, or files that were replaced), `metadata`, `pointer`."""
+    """`rows` (a staging folder or table, or files that were replaced), `metadata`, `pointer`.
+
+    Also `settings`: a folder with settings of Spark that a killed process left.
+    """
     location: str
     """The location as people write it."""
     bytes: int | None
-    """None in a database."""
+    """None in a database, and of settings."""
     modified: datetime | None
     """None in a database, where only the run log says what is in use."""
     remove: Callable[[], None]

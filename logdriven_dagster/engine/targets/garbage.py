@@ -7,8 +7,10 @@ a file.
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 from logdriven_dagster.config.project import Project
+from logdriven_dagster.engine.spark.classic.settings_files import left_settings, remove_settings
 from logdriven_dagster.engine.storage.garbage import Garbage, InUse, Search
 from logdriven_dagster.engine.storage.staging import staging_of
 from logdriven_dagster.engine.targets.contents import contents_of
@@ -16,7 +18,10 @@ from logdriven_dagster.engine.targets.rejected import rejected_target
 
 
 def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iterator[Garbage]:
-    """Find the garbage of all configured targets; files younger than `older_than` stay."""
+    """Find the garbage of all configured targets; files younger than `older_than` stay.
+
+    Settings of Spark that a killed process left hold secrets, so their age does not matter.
+    """
     search = Search(project, in_use, datetime.now(timezone.utc) - older_than)
     for name, config in project.tables.items():
         for step in config.steps:
@@ -26,3 +31,6 @@ def find_garbage(project: Project, in_use: InUse, older_than: timedelta) -> Iter
                 yield from contents_of(apart[1]).leftovers(search, *apart)
         for folder in search.idle(staging_of(project, name)):
             yield from search.old(name, "rows", folder)
+    for left in left_settings():
+        location, remove = str(left), partial(remove_settings, left)
+        yield Garbage("", "settings", location, None, None, remove)

@@ -1,19 +1,13 @@
-"""Starting the JVM of a classic session: what it has to know, and what others must not.
-
-Its settings come by a file that only its owner can read: on a command line every user of the
-machine could read them, with the secrets among them.
-"""
+"""Starting the JVM of a classic session, whose settings come by a file."""
 
 import os
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.spark.classic import internals
-from logdriven_dagster.private_files import private_file
+from logdriven_dagster.engine.spark.classic.settings_files import settings_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,16 +42,6 @@ def start_java(settings: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def settings_file(settings: Mapping[str, str]) -> Iterator[Path]:
-    """A file for `--properties-file`, there while the JVM starts."""
-    with TemporaryDirectory(prefix="logdriven-spark-") as folder:  # which nobody else can enter
-        path = Path(folder, "spark.properties")
-        with private_file(path) as file:
-            file.writelines(f"{_name(k)}={_value(v)}\n" for k, v in settings.items())
-        yield path
-
-
-@contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
@@ -69,16 +53,3 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def _name(name: str) -> str:
-    """Return a key as Java's properties spell it."""
-    for character in "\\=: #!":
-        name = name.replace(character, f"\\{character}")
-    return name
-
-
-def _value(value: str) -> str:
-    """Return a value as Java's properties spell it."""
-    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    return f"\\{escaped}" if escaped.startswith((" ", "\t")) else escaped

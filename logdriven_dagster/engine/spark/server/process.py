@@ -24,7 +24,7 @@ from logdriven_dagster.config.secrets import redact, remember
 from logdriven_dagster.engine.spark.classic.archives.training import with_archive
 from logdriven_dagster.engine.spark.classic.installation import refuse_client_alone
 from logdriven_dagster.engine.spark.classic.java import ensure_java
-from logdriven_dagster.engine.spark.classic.launching import settings_file
+from logdriven_dagster.engine.spark.classic.settings_files import settings_file
 from logdriven_dagster.engine.spark.connect.metrics import (
     PAGES_FILTER,
     PAGES_KEY,
