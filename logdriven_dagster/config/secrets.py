@@ -26,7 +26,7 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_SECRETS = re.compile(
-    r"(provider|location|endpoint|url|uri|file|path|class|type|length|enabled|column|key.?id)$",
+    r"(provider|location|endpoint|url|uri|file|path|class|type|length|enabled|column|key.?id|encoding|interval|timeout|ttl)$",
     re.IGNORECASE,
 )
 _REFERENCE = re.compile(r"\$\{(?:env:([A-Za-z_][A-Za-z0-9_]*)|file:([^}\s]+))\}")
@@ -107,11 +107,11 @@ def references(text: str) -> list[str]:
     return [match[0] for match in _REFERENCE.finditer(text)]
 
 
-def plain_password(text: str) -> bool:
-    """Whether a text holds a password, in a URL or as `password=`, that is written out."""
+def passwords_in(text: str) -> list[str]:
+    """Return what stands as a password in a URL or as `password=`, references too."""
     found = [m["secret"].strip("\"'") for m in _ASSIGNED.finditer(text)]
     found += [m["rest"].rpartition("@")[0] for m in _USER_INFO.finditer(text)]
-    return any(secret and not is_reference(secret) for secret in found)
+    return list(filter(None, found))
 
 
 def remember(secret: str | None) -> None:

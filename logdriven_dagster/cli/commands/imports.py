@@ -209,11 +209,11 @@ def _database(project: "Project", text: str) -> "Connection":
     from logdriven_dagster.config.checking.plain_secrets import remember_plain
     from logdriven_dagster.config.connections import open_connection
     from logdriven_dagster.config.models.project import ConnectionConfig
-    from logdriven_dagster.config.secrets import plain_password
+    from logdriven_dagster.config.secret_texts import secrets_in
 
     if text in project.config.connections:
         return project.connection(text)
-    if plain_password(text):
+    if secrets_in(text):
         remember_plain(text)  # every user of the machine sees it in the list of processes
         problem = "a password in plain text; write '${env:PASSWORD}' and set it in the environment"
         raise typer.BadParameter(problem, param_hint="--job-log")

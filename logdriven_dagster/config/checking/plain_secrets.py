@@ -8,56 +8,52 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from logdriven_dagster.config.models.fields import Option
+from logdriven_dagster.config.models.notifications import recipient_secrets
 from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.secrets import has_reference, names_secret, plain_password, remember
+from logdriven_dagster.config.secret_texts import marked_secrets, secrets_in
+from logdriven_dagster.config.secrets import has_reference, names_secret, passwords_in, remember
 from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.errors import ConfigError
 
 _OPTIONS: tuple[tuple[str, ...], ...] = (("options",), ("source", "options"), ("target", "options"))
 """Where a step has options."""
 
+_TEXTS = ("sql", "query", "pre_sql", "condition", "description")
+"""Fields whose texts are SQL or prose, in which `password = 'x'` is a comparison."""
+
 
 def plain_secrets(document: Document, config: ProjectConfig) -> Iterator[ConfigError]:
     """Secrets written into `logdriven.yaml` instead of taken from the environment."""
-    urls: list[tuple[Location, str]] = [(("run_log",), config.run_log)]
     groups: list[tuple[Location, Mapping[str, Option]]] = [
         (("storage",), config.storage),
         (("variables",), config.variables),
         (("spark", "config"), config.spark.config),
         *((("properties", group), given) for group, given in config.properties.items()),
     ]
-    if isinstance(config.catalog, str):
-        urls.append((("catalog",), config.catalog))
-    elif config.catalog:
+    if config.catalog and not isinstance(config.catalog, str):
         groups.append((("catalog",), config.catalog))
     for name, connection in config.connections.items():
         place: Location = ("connections", name)
-        urls += [((*place, "url"), connection.url)] if connection.url else []
-        urls += [((*place, "jdbc", "url"), connection.jdbc.url)] if connection.jdbc.url else []
         groups.append(((*place, "kafka"), connection.kafka or {}))
         groups.append(((*place, "jdbc", "options"), connection.jdbc.options))
-    for location, url in urls:
-        if plain_password(url):
-            remember_plain(url)
-            yield document.error(location, "a password in plain text", _fix("PASSWORD"))
+    named = dict(recipient_secrets(config.recipients))
     for location, options in groups:
-        yield from _plain_options(document, location, options)
+        named |= _named(location, options)
+    yield from _found(document, named)
 
 
 def definition_secrets(document: Document) -> Iterator[ConfigError]:
     """Secrets written into the file of a table or job."""
-    values = document.values
+    values, named = document.values, dict[Location, str]()
     for field in ("variables", "parameters"):
-        yield from _plain_options(document, (field,), _mapping(values, field))
+        named |= _named((field,), _mapping(values, field))
     steps = values.get("steps")
     for n, step in enumerate(steps if isinstance(steps, list) else ()):
         for inner in _OPTIONS:
-            yield from _plain_options(document, ("steps", n, *inner), _mapping(step, *inner))
+            named |= _named(("steps", n, *inner), _mapping(step, *inner))
     for group in _mapping(values, "properties"):
-        keys, place = _mapping(values, "properties", group), ("properties", group)
-        # The others are the project's, where they are reported.
-        own = {k: v for k, v in keys.items() if not document.lines or (*place, k) in document.lines}
-        yield from _plain_options(document, place, own)
+        named |= _named(("properties", group), _mapping(values, "properties", group))
+    yield from _found(document, named)
 
 
 def _mapping(values: Any, *place: str) -> Mapping[str, Any]:
@@ -66,22 +62,54 @@ def _mapping(values: Any, *place: str) -> Mapping[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def _plain_options(
-    document: Document, location: Location, options: Mapping[str, Any]
-) -> Iterator[ConfigError]:
-    """The mistakes of options that hold secrets which are written out, by their names or texts."""
-    for key, value in options.items():
-        text, place = str(value), (*location, key)
-        if key.endswith("JavaOptions"):
-            yield from _java_secret(document, place, text)
-        elif not has_reference(text) and not isinstance(value, bool):
-            if names_secret(key):
-                remember(text)
-                name = re.sub(r"\W+", "_", key).upper()
-                yield document.error(place, "a secret in plain text", _fix(name))
-            elif plain_password(text):
-                remember_plain(text)
-                yield document.error(place, "a password in plain text", _fix("PASSWORD"))
+def _named(location: Location, options: Mapping[str, Any]) -> dict[Location, str]:
+    """Return the options whose names say that they are secrets, and that are written out."""
+    return {
+        (*location, key): str(value)
+        for key, value in options.items()
+        if names_secret(key) and not has_reference(str(value)) and not isinstance(value, bool)
+    }
+
+
+def _found(document: Document, named: Mapping[Location, str]) -> Iterator[ConfigError]:
+    """The mistakes of a document: `named` are secrets by their names, the others by their texts.
+
+    What came from the project's file is reported there.
+    """
+    given: dict[Location, Any] = dict(_leaves(document.values, ()))
+    for place, value in {**given, **named}.items():
+        if document.lines and place not in document.lines:
+            continue
+        key = str(place[-1])
+        if isinstance(value, str) and key.endswith("JavaOptions"):
+            yield from _java_secret(document, place, value)
+        elif place in named:
+            remember(named[place])
+            name = re.sub(r"\W+", "_", key).upper()
+            yield document.error(place, "a secret in plain text", _fix(name))
+        elif isinstance(value, str) and (secrets := _written_out(place, value)):
+            for secret in secrets:
+                remember(secret)
+            remember_plain(value)
+            kind = "password" if passwords_in(value) else "secret"
+            yield document.error(place, f"a {kind} in plain text", _fix(kind.upper()))
+
+
+def _written_out(place: Location, text: str) -> list[str]:
+    if any(part in _TEXTS for part in place):
+        return [secret for secret in marked_secrets(text) if not has_reference(secret)]
+    return secrets_in(text)
+
+
+def _leaves(value: Any, place: Location) -> Iterator[tuple[Location, Any]]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _leaves(part, (*place, key))
+    elif isinstance(value, list):
+        for n, part in enumerate(value):
+            yield from _leaves(part, (*place, n))
+    else:
+        yield place, value
 
 
 def _java_secret(document: Document, place: Location, text: str) -> Iterator[ConfigError]:

@@ -7,17 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal, TypeAlias
-from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BeforeValidator, Field
 
 from logdriven_dagster.config.models.fields import Model, StepName
-from logdriven_dagster.config.secrets import (
-    has_reference,
-    names_secret,
-    plain_password,
-    remember,
-)
+from logdriven_dagster.config.secrets import has_reference, names_secret
 from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.errors import ConfigError
 
@@ -135,39 +129,33 @@ def unknown_recipients(
 def broken_recipients(
     document: Document, recipients: Mapping[str, Recipient]
 ) -> Iterator[ConfigError]:
-    """Secrets in plain text, and services whose library is not installed."""
+    """Services whose library is not installed."""
     for name, recipient in recipients.items():
-        place = ("recipients", name)
-        for field, secret in _plain_secrets(recipient):
-            remember(secret)
-            problem = "a secret in plain text"
-            fix = "write ${env:NAME} and set NAME in the environment"
-            yield document.error((*place, *field), problem, fix)
         if isinstance(recipient, AppriseRecipient) and find_spec("apprise") is None:
             fix = "pip install 'logdriven_dagster[notify]'"
-            yield document.error((*place, "type"), "apprise is not installed", fix)
+            place = ("recipients", name, "type")
+            yield document.error(place, "apprise is not installed", fix)
 
 
-def _plain_secrets(recipient: Recipient) -> Iterator[tuple[tuple[str, ...], str]]:
+def recipient_secrets(recipients: Mapping[str, Recipient]) -> Iterator[tuple[Location, str]]:
+    """The fields of recipients that are secrets whatever their texts are, and are written out."""
+    for name, recipient in recipients.items():
+        for field, text in _secret_fields(recipient):
+            if text and not has_reference(text):
+                yield ("recipients", name, *field), text
+
+
+def _secret_fields(recipient: Recipient) -> Iterator[tuple[tuple[str, ...], str | None]]:
     match recipient:
         case EmailRecipient(password=password):
-            if password and not has_reference(password):
-                yield ("password",), password
+            yield ("password",), password
         case SlackRecipient(url=url) | AppriseRecipient(url=url):
             # The whole address is the secret: whoever knows it can post.
-            if not has_reference(url):
-                yield ("url",), url
-        case WebhookRecipient(url=url, headers=headers):
-            if plain_password(url) or any(map(_is_secret, parse_qsl(urlsplit(url).query))):
-                yield ("url",), url
+            yield ("url",), url
+        case WebhookRecipient(headers=headers):
             for key, value in headers.items():
-                if _names_secret(key) and not has_reference(value):
+                if _names_secret(key):
                     yield ("headers", key), value
-
-
-def _is_secret(pair: tuple[str, str]) -> bool:
-    name, value = pair
-    return names_secret(name) and not has_reference(value)
 
 
 def _names_secret(header: str) -> bool:

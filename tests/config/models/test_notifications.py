@@ -80,7 +80,7 @@ def test_an_unknown_recipient_is_a_mistake_with_a_hint_where_it_stands(project):
 def test_a_secret_in_plain_text_is_refused_and_not_repeated(project, recipient, field):
     (mistake,) = mistakes(project, f"ops: {recipient}")
     assert mistake.startswith(f"logdriven.yaml:2 recipients.ops.{field}")
-    assert "a secret in plain text; write ${env:NAME}" in mistake
+    assert "in plain text; write ${env:" in mistake
     assert "hunter2" not in mistake
 
 

@@ -1,0 +1,110 @@
+"""Detection of secrets that are written out in a text: by their place, their kind, and entropy.
+
+By place: the password in a URL or after `password=`, a parameter of a URL whose name says it, the
+password of `jdbc:oracle:thin:user/password@`. By kind: private keys, and tokens that providers mark
+by a prefix or a form. By entropy: a value that is one random word. Percent-encoded texts are
+decoded first. A reference (`${env:NAME}`) is no secret that is written out.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from urllib.parse import unquote_plus
+
+from logdriven_dagster.config.secrets import has_reference, names_secret, passwords_in
+
+KINDS: dict[str, str] = {
+    "private key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END|\Z)",
+    "JSON Web Token": r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}",
+    "Anthropic or OpenAI": r"\bsk-(?:ant-|proj-)?[\w-]{20,}",
+    "AWS session": r"\bFwoGZXIvYXdz[\w+/=]{20,}",
+    "Azure Storage": r"\bAccountKey=[A-Za-z0-9+/]{20,}={0,2}",
+    "Azure Service Bus": r"\bSharedAccessKey=[A-Za-z0-9+/]{20,}={0,2}",
+    "Azure Entra": r"\b[A-Za-z0-9_~.-]{3}8Q~[A-Za-z0-9_~.-]{31,34}",
+    "Databricks": r"\bdapi[0-9a-f]{32}(?:-\d)?\b",
+    "DigitalOcean": r"\bdo[opr]_v1_[0-9a-f]{32,}",
+    "Discord": r"\bdiscord(?:app)?\.com/api/webhooks/\d+/[\w-]{20,}",
+    "GitHub": r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,})",
+    "GitLab": r"\bgl(?:pat|dt|rt|ptt)-[\w-]{16,}",
+    "Google": r"\b(?:AIza[\w-]{30,}|ya29\.[\w-]{16,}|GOCSPX-[\w-]{16,})",
+    "Hugging Face": r"\bhf_[A-Za-z0-9]{20,}",
+    "Microsoft Teams": r"\bwebhook\.office\.com/webhookb2/[\w@-]+/\w+/[\w/-]{16,}",
+    "npm": r"\bnpm_[A-Za-z0-9]{20,}",
+    "PyPI": r"\bpypi-[\w-]{32,}",
+    "SendGrid": r"\bSG\.[\w-]{16,}\.[\w-]{16,}",
+    "Slack": r"\b(?:xox[abeoprs]-[\w-]{10,}|hooks\.slack\.com/(?:services|workflows)/[\w/]{16,})",
+    "Stripe": r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
+    "Telegram": r"\b\d{8,12}:AA[\w-]{30,}",
+    "Vault": r"\bhv[sbr]\.[\w-]{20,}",
+}
+"""Providers → how their secrets look."""
+
+_KIND = re.compile("|".join(f"(?:{pattern})" for pattern in KINDS.values()), re.DOTALL)
+_PARAMETER = re.compile(r"(?:^|[?&;#])([\w.$-]{1,60})=([^&;#\s\"']+)")
+_OF_URLS = re.compile(r"sig|signature|sas|apikey|auth|key|code|jwt|hmac", re.IGNORECASE)
+"""Names of parameters that hold secrets in URLs, and anything else elsewhere."""
+_ORACLE = re.compile(r"\bjdbc:oracle:\w+:[^\s/:@\"']+/([^\s@\"']+)@")
+_NOT_SECRET = re.compile(r"\d{0,8}|true|false|none|null|yes|no", re.IGNORECASE)
+_AUTHORIZATION = re.compile(r"(?:Bearer|Basic|Token|ApiKey)\s+([\w.~+/=-]{8,})", re.IGNORECASE)
+_SEGMENT = re.compile(r"(?<=/)[^/?#]+")
+_WORD = re.compile(r"[A-Za-z0-9+/_~-]{20,}={0,2}")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_CLASSES = {"[a-z]": "a", "[A-Z]": "A", "[0-9]": "0"}
+
+
+def secrets_in(text: str) -> list[str]:
+    """Return the secrets that are written out in the value of an option, or in a URL."""
+    decoded = unquote_plus(text)
+    forms = [text] if decoded == text else [text, decoded, unquote_plus(decoded)]
+    found = [secret for form in forms for secret in (*marked_secrets(form), *_unmarked(form))]
+    return list(dict.fromkeys(secret for secret in found if not has_reference(secret)))
+
+
+def marked_secrets(text: str) -> Iterator[str]:
+    """Yield the secrets that no query or prose holds by chance: in URLs, and of known kinds."""
+    yield from (match[0] for match in _KIND.finditer(text))
+    yield from (match[1] for match in _ORACLE.finditer(text))
+    if "://" in text or text.startswith("jdbc:"):
+        yield from passwords_in(text)
+        yield from _parameters(text)
+
+
+def _unmarked(text: str) -> Iterator[str]:
+    yield from passwords_in(text)
+    if authorization := _AUTHORIZATION.fullmatch(text.strip()):
+        yield authorization[1]
+    if "sig=" in text.lower():
+        yield from _parameters(text)
+    if _is_random(text.strip()):
+        yield text.strip()
+    if re.match(r"https?://", text):
+        path = text.partition("://")[2].partition("?")[0]
+        yield from (segment for segment in _SEGMENT.findall(path) if _is_random(segment))
+
+
+def _parameters(text: str) -> Iterator[str]:
+    for name, value in _PARAMETER.findall(text):
+        is_named = names_secret(name) or (_OF_URLS.fullmatch(name) and len(value) >= _SHORTEST)
+        if (is_named and not _NOT_SECRET.fullmatch(value)) or _is_random(value):
+            yield value
+
+
+_SHORTEST = 6
+"""A `key` or `code` of a URL that is shorter names something."""
+
+
+def _is_random(word: str) -> bool:
+    """Whether a word has the entropy of a generated one, and letters and digits as mixed."""
+    if not _WORD.fullmatch(word) or _UUID.fullmatch(word) or not re.search(r"[0-9]", word):
+        return False
+    entropy = -sum(n / len(word) * math.log2(n / len(word)) for n in Counter(word).values())
+    is_hexadecimal = re.fullmatch(r"[0-9a-f]{32,}|[0-9A-F]{32,}", word) is not None
+    if not is_hexadecimal and not (re.search("[a-z]", word) and re.search("[A-Z]", word)):
+        return False
+    shape = word
+    for characters, name in _CLASSES.items():
+        shape = re.sub(characters, name, shape)
+    changes = sum(one != other for one, other in pairwise(shape))
+    return entropy > 3 and changes > 0.35 * len(word)
