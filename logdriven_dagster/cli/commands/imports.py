@@ -207,9 +207,9 @@ def import_sharpetl(
 def _database(project: "Project", text: str) -> "Connection":
     """A connection of the project by its name, or the database that a URL leads to."""
     from logdriven_dagster.config.checking.plain_secrets import remember_plain
+    from logdriven_dagster.config.checking.secret_texts import secrets_in
     from logdriven_dagster.config.connections import open_connection
     from logdriven_dagster.config.models.project import ConnectionConfig
-    from logdriven_dagster.config.secret_texts import secrets_in
 
     if text in project.config.connections:
         return project.connection(text)

@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from logdriven_dagster.config.checking.secret_texts import marked_secrets, secrets_in
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.notifications import recipient_secrets
 from logdriven_dagster.config.models.project import ProjectConfig
-from logdriven_dagster.config.secret_texts import marked_secrets, secrets_in
 from logdriven_dagster.config.secrets import has_reference, names_secret, passwords_in, remember
 from logdriven_dagster.config.yaml.documents import Document, Location
 from logdriven_dagster.errors import ConfigError

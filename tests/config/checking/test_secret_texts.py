@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.config.secret_texts import KINDS, secrets_in
+from logdriven_dagster.config.checking.secret_texts import KINDS, secrets_in
 from logdriven_dagster.errors import InvalidProjectError
 
 LETTERS = string.ascii_letters + string.digits
