@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING
 from xml.parsers import expat
 
 from logdriven_dagster.importers.drafts import UntranslatableError
+from logdriven_dagster.importers.kettle.hops import (
+    disabled_steps,
+    leads,
+    refuse_other_paths,
+    refuse_other_ways,
+)
 from logdriven_dagster.importers.naming import is_whole
 
 if TYPE_CHECKING:
@@ -42,6 +48,10 @@ class Script:
     sql: str
     behind_output: bool = False
     """Whether hops place it after the output, as if it were executed then."""
+    is_one_statement: bool = False
+    """Whether it is sent as it is, semicolons and all."""
+    has_variables: bool = True
+    """Whether Kettle replaces variables in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,7 @@ class Input:
     connection: str
     sql: str
     limit: int
+    has_variables: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +86,8 @@ class Ktr:
     scripts: tuple[Script, ...]
     input: Input | None
     output: Output | None
+    disabled: tuple[str, ...] = ()
+    """Steps all of whose hops are disabled: Kettle does not start them."""
 
 
 def find_ktr(repository: Path, folder: str, name: str) -> Path:
@@ -100,7 +113,9 @@ def find_ktr(repository: Path, folder: str, name: str) -> Path:
 def read_ktr(path: Path) -> Ktr:
     """Read a transformation; UntranslatableError says which of its steps have no counterpart."""
     root = _parse(path)
-    steps = {_text(step, "name"): step for step in root.findall("step")}
+    every = {_text(step, "name"): step for step in root.findall("step")}
+    disabled = disabled_steps(root, every)
+    steps = {name: step for name, step in every.items() if name not in disabled}
     foreign = sorted(
         f"{name} ({_text(step, 'type')})"
         for name, step in steps.items()
@@ -119,10 +134,11 @@ def read_ktr(path: Path) -> Ktr:
         raise UntranslatableError(
             f"{len(inputs)} inputs and {len(outputs)} outputs; one of each can be translated"
         )
-    if inputs and not _leads(root, steps, inputs[0].step, outputs[0].step):
-        raise UntranslatableError("no enabled hop leads from the table input to the output")
+    refuse_other_ways(root, steps)
+    if inputs:
+        refuse_other_paths(root, steps, inputs[0].step, outputs[0].step)
     scripts = tuple(
-        replace(each, behind_output=_leads(root, steps, outputs[0].step, each.step))
+        replace(each, behind_output=leads(root, steps, outputs[0].step, each.step))
         if outputs
         else each
         for each in read
@@ -134,6 +150,7 @@ def read_ktr(path: Path) -> Ktr:
         scripts,
         inputs[0] if inputs else None,
         outputs[0] if outputs else None,
+        tuple(sorted(disabled)),
     )
 
 
@@ -167,32 +184,30 @@ def _refuse_entities(content: bytes) -> None:
     parser.Parse(content, True)  # noqa: FBT003 - the last part of the document
 
 
-def _leads(root: "Element", steps: "dict[str, Element]", start: str, end: str) -> bool:
-    hops: dict[str, set[str]] = {}
-    for hop in root.iterfind("order/hop"):
-        if _text(hop, "enabled") == "Y" and {_text(hop, "from"), _text(hop, "to")} <= steps.keys():
-            hops.setdefault(_text(hop, "from"), set()).add(_text(hop, "to"))
-    reached, waiting = set[str](), [start]
-    while waiting:
-        step = waiting.pop()
-        if step not in reached:
-            reached.add(step)
-            waiting += hops.get(step, ())
-    return end in reached
-
-
 def _script(name: str, step: "Element") -> Script:
     _refuse(name, step, ("execute_each_row",))
     if step.find("arguments/argument") is not None:
         raise UntranslatableError(f"{name}: it has arguments")
-    return Script(name, _text(step, "connection"), _text(step, "sql"))
+    return Script(
+        name,
+        _text(step, "connection"),
+        _text(step, "sql"),
+        is_one_statement=_text(step, "single_statement") == "Y",
+        has_variables=_text(step, "replace_variables") != "N",
+    )
 
 
 def _input(name: str, step: "Element") -> Input:
     _refuse(name, step, ("execute_each_row",))
     if _text(step, "lookup"):
         raise UntranslatableError(f"{name}: it inserts data from step {_text(step, 'lookup')}")
-    return Input(name, _text(step, "connection"), _text(step, "sql"), _number(step, "limit"))
+    return Input(
+        name,
+        _text(step, "connection"),
+        _text(step, "sql"),
+        _number(step, "limit"),
+        has_variables=_text(step, "variables_active") != "N",
+    )
 
 
 def _output(name: str, step: "Element") -> Output:
@@ -214,10 +229,17 @@ def _upsert(name: str, step: "Element") -> Output:
     values = list(step.iterfind("lookup/value"))
     if not keys or any(_text(key, "condition") != "=" for key in keys):
         raise UntranslatableError(f"{name}: its keys must be compared by =")
-    if any(_text(value, "update") == "N" for value in values):
-        raise UntranslatableError(f"{name}: some columns are inserted and never updated")
     pairs = [(_text(key, "name"), _text(key, "field")) for key in keys]
-    fields = dict.fromkeys([*pairs, *((_text(v, "rename"), _text(v, "name")) for v in values)])
+    fields = dict.fromkeys((_text(v, "rename"), _text(v, "name")) for v in values)
+    if outside := [column for field, column in pairs if (field, column) not in fields]:
+        raise UntranslatableError(
+            f"{name}: {', '.join(outside)} is a key and not among the values, so that Kettle "
+            "inserts rows without it; add it to the values, with update N"
+        )
+    columns = {column for _, column in pairs}
+    never = [v for v in values if _text(v, "update") == "N" and _text(v, "name") not in columns]
+    if never:
+        raise UntranslatableError(f"{name}: some columns are inserted and never updated")
     return Output(
         step=name,
         connection=_text(step, "connection"),

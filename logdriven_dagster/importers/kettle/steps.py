@@ -66,7 +66,12 @@ class Translator:
     def _read(self, row: Transformation) -> ktr.Ktr:
         if self.repository is None:
             raise UntranslatableError("no --repository was given, so its file is not known")
-        return ktr.read_ktr(ktr.find_ktr(self.repository, row.path, row.name))
+        found = ktr.read_ktr(ktr.find_ktr(self.repository, row.path, row.name))
+        if found.disabled:
+            names = ", ".join(found.disabled)
+            reason = f"left out, since all of their hops are disabled: {names}"
+            self.translation.note(row.place, f"{row.path}/{row.name}", reason)
+        return found
 
     def _load(self, row: Transformation, found: ktr.Ktr, jobs: Sequence[str]) -> KtrStep:
         if found.input is None or found.output is None:
@@ -86,7 +91,7 @@ class Translator:
         source = {
             "type": "jdbc",
             "connection": self._connection(origin.connection, found),
-            "query": names.replaced(_query(found, origin)),
+            "query": names.replaced_in(origin, _query(found, origin)),
         }
         scripts = self._scripts(row, found, source, target, names)
         step: Values = {"step": "load", **scripts, "source": source}
@@ -221,6 +226,16 @@ class _Variables:
     def replaced(self, text: str) -> str:
         return _VARIABLE.sub(self._value, text)
 
+    def replaced_in(self, origin: ktr.Script | ktr.Input, text: str) -> str:
+        """Return the text of a step; UntranslatableError if `${…}` stands for itself there."""
+        if origin.has_variables:
+            return self.replaced(text)
+        if "${" in text:
+            raise UntranslatableError(
+                f"{origin.step}: it does not replace variables, and ${{…}} always is one here"
+            )
+        return text
+
     def _value(self, match: re.Match[str]) -> str:
         name = match[1] or match[2] or ""
         if name == JOB_VARIABLE and len(self.jobs) > 1:
@@ -236,7 +251,9 @@ class _Variables:
 
 def _texts(found: ktr.Ktr, script: ktr.Script, names: _Variables) -> list[str]:
     texts = ktr.statements(found, script.connection, script.sql)
-    return [names.replaced(block(text)) for text in texts]
+    if script.is_one_statement:
+        texts = iter([script.sql.strip()] if any(texts) else [])
+    return [names.replaced_in(script, block(text)) for text in texts]
 
 
 def _query(found: ktr.Ktr, origin: ktr.Input) -> str:

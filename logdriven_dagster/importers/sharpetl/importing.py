@@ -16,7 +16,7 @@ from logdriven_dagster.importers.sharpetl.parser import Workflow
 from logdriven_dagster.importers.sharpetl.quality import notify, read_rules
 from logdriven_dagster.importers.sharpetl.sources import FILES, KAFKA
 from logdriven_dagster.importers.sharpetl.steps import Steps
-from logdriven_dagster.importers.sharpetl.variables import Variables
+from logdriven_dagster.importers.sharpetl.variables import Variables, names_of_window
 from logdriven_dagster.model.periods import Period
 
 _KINDS = {"timewindow": "time_window", "": "time_window", "diff": "time_window"}
@@ -92,8 +92,26 @@ class _WorkflowDraft:
         if kind in (None, "time_window") and self._is_of_files():
             return "files"
         if kind == "time_window" and workflow.get("loadType").lower() == "full":
-            return "full"
+            return self._full(translation)
         return kind or "time_window"
+
+    def _full(self, translation: Translation) -> str:
+        """Only the newest window of a full load runs, unless its texts name the window.
+
+        Source: Sharp ETL, whose planner runs each missed window whatever `loadType` says.
+        """
+        workflow = self._workflow
+        line = workflow.headers["loadType"].line
+        named = names_of_window(workflow.texts())
+        if named:
+            reason = f"its texts name {', '.join(named)}: each missed window runs, as in Sharp ETL"
+        else:
+            reason = (
+                "no text names a variable of the window, so only the newest window ever runs; "
+                "Sharp ETL repeats it for each that it missed"
+            )
+        translation.note(workflow.place(line), f"loadType={workflow.get('loadType')}", reason)
+        return "time_window" if named else "full"
 
     def _is_of_files(self) -> bool:
         """Whether each file is to be loaded once: it is deleted, or missed when it is not there."""

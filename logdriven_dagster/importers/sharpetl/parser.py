@@ -78,6 +78,15 @@ class Workflow:
     def place(self, line: int) -> str:
         return f"{self.path}:{line}"
 
+    def texts(self) -> Iterator[str]:
+        """Yield all texts of the steps that may name variables."""
+        for step in self.steps:
+            yield step.sql
+            given = [step.headers, step.source.headers, step.source.options]
+            given += [step.target.headers, step.target.options]
+            yield from (header.value for headers in given for header in headers.values())
+            yield from (header.value for header in step.conf)
+
 
 def parse_workflow(path: Path) -> Workflow:
     """Read a file; ConfigError with its line for the first line that is not of a workflow."""

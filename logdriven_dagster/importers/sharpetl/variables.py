@@ -5,13 +5,20 @@ where Spark SQL uses them. The parts of the window's start are ours already.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 _OURS = {"YEAR": "yyyy", "MONTH": "MM", "DAY": "dd", "HOUR": "HH", "MINUTE": "mm"}
 _WINDOW = frozenset({"DATA_RANGE_START", "DATA_RANGE_END", "JOB_ID", "JOB_NAME"})
+_OF_WINDOW = frozenset({"DATA_RANGE_START", "DATA_RANGE_END", *_OURS})
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _BEFORE, _AFTER = r"(?<![\w'\"`.])", r"(?![\w'\"`.])"
+
+
+def names_of_window(texts: Iterable[str]) -> list[str]:
+    """Return the variables of the window that texts name."""
+    named = dict.fromkeys(name for text in texts for name in _REFERENCE.findall(text))
+    return [name for name in named if name in _OF_WINDOW]
 
 
 class NoVariablesError(ValueError):

@@ -1,6 +1,7 @@
 """Jobs and tables from Kettle's configuration and transformations."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,6 +221,7 @@ def test_fields_and_keys_of_the_output_are_kept(kettle: Kettle, brought: Any):
     lookup = (
         "<lookup><table>customers</table>"
         "<key><name>n</name><field>id</field><condition>=</condition></key>"
+        "<value><name>id</name><rename>n</rename><update>N</update></value>"
         "<value><name>name</name><rename>t</rename><update>Y</update></value></lookup>"
     )
     kettle.ktr(
@@ -234,6 +236,139 @@ def test_fields_and_keys_of_the_output_are_kept(kettle: Kettle, brought: Any):
     (customers,) = kettle.folder.values("tables/kettle/customers.yaml")["steps"]
     assert customers["sql"] == "SELECT `n` AS `id`, `t` AS `name`\nFROM source\nLIMIT 10\n"
     assert (customers["target"]["mode"], customers["target"]["key"]) == ("upsert", ["id"])
+
+
+HANDLED = (
+    "<step_error_handling><error><source_step>write</source_step>"
+    "<target_step>metrics</target_step><is_enabled>Y</is_enabled></error></step_error_handling>"
+)
+
+
+def with_hop(path: Path, *names: str, enabled: str = "Y") -> None:
+    """Add hops to a transformation, from the first step to each of the others."""
+    start, *ends = names
+    hops = "".join(
+        f"<hop><from>{start}</from><to>{end}</to><enabled>{enabled}</enabled></hop>" for end in ends
+    )
+    path.write_text(path.read_text().replace("</order>", f"{hops}</order>"))
+
+
+def test_a_script_whose_hops_are_disabled_does_not_run(kettle: Kettle, brought: Any):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    path = kettle.copies("ktr_orders", "SELECT 1 AS n", "orders", before="DELETE FROM dst")
+    with_hop(path, "script", "read", enabled="N")
+    told = brought()
+    (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
+    assert "commit_before_read" not in loaded
+    assert "pre_sql" not in loaded["target"]
+    assert "all of their hops are disabled: script" in reasons(told, "notes")
+
+
+def test_a_script_with_another_hop_that_is_enabled_runs(kettle: Kettle, brought: Any):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    path = kettle.copies("ktr_orders", "SELECT 1 AS n", "orders", before="DELETE FROM dst")
+    with_hop(path, "script", "read", enabled="N")
+    with_hop(path, "script", "metrics")
+    brought()
+    (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
+    assert loaded["commit_before_read"][0]["sql"] == ["DELETE FROM dst"]
+
+
+@pytest.mark.parametrize(
+    ("change", "hops", "reason"),
+    [
+        (("<sql>", "<copies>2</copies><sql>"), (), "read: it runs in 2 copies"),
+        (("<table>", "<copies>${N}</copies><table>"), (), "write: it runs in ${N} copies"),
+        (
+            ("<sql>", "<distribute>Y</distribute><sql>"),
+            ("read", "metrics"),
+            "read: its rows are distributed to write, metrics",
+        ),
+        (("<sql>", "<sql>"), ("read", "a", "b"), "reach write on several paths"),
+        (
+            ("<table>", "<partitioning><method>Mod</method></partitioning><table>"),
+            (),
+            "write: its rows are partitioned",
+        ),
+        (("<table>", "<cluster_schema>c</cluster_schema><table>"), (), "it runs on a cluster"),
+        (("</transformation>", f"{HANDLED}</transformation>"), (), "handled by another step"),
+    ],
+)
+def test_what_changes_which_rows_arrive_is_refused(
+    kettle: Kettle, brought: Any, change: tuple[str, str], hops: tuple[str, ...], reason: str
+):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    path = kettle.copies("ktr_orders", "SELECT 1 AS n", "orders")
+    dummies = step("a", "Dummy") + step("b", "Dummy")
+    text = path.read_text().replace("</transformation>", f"{dummies}</transformation>")
+    path.write_text(text.replace(*change))
+    if hops:
+        with_hop(path, *hops)
+        for end in hops[1:]:
+            with_hop(path, end, "write" if end in "ab" else "row_count")
+    assert reason in reasons(brought(code=1))
+
+
+def test_rows_that_are_copied_to_a_step_that_only_counts_are_all_written(
+    kettle: Kettle, brought: Any
+):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    path = kettle.copies("ktr_orders", "SELECT 1 AS n", "orders")
+    with_hop(path, "read", "metrics")
+    brought()
+    assert kettle.folder.values("tables/kettle/orders.yaml")["steps"][0]["source"]["query"]
+
+
+def test_a_script_of_one_statement_is_not_cut(kettle: Kettle, brought: Any):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    path = kettle.copies("ktr_orders", "SELECT 1 AS n", "orders", before="BEGIN x; y; END")
+    text = path.read_text().replace(
+        "<sql>BEGIN", "<single_statement>Y</single_statement><sql>BEGIN"
+    )
+    path.write_text(text)
+    brought()
+    (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
+    assert loaded["commit_before_read"][0]["sql"] == ["BEGIN x; y; END"]
+
+
+@pytest.mark.parametrize("tag", ["replace_variables", "variables_active"])
+def test_a_text_whose_variables_are_not_replaced_keeps_them(kettle: Kettle, brought: Any, tag: str):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    before = tag == "replace_variables"
+    query = "SELECT '%%TBL_NAME%%' AS n"
+    path = kettle.copies("ktr_orders", query, "orders", before="DELETE FROM x -- %%A%%")
+    place = "<sql>DELETE" if before else "<sql>SELECT"
+    path.write_text(path.read_text().replace(place, f"<{tag}>N</{tag}>{place}"))
+    brought(code=0 if before else 1)
+    (loaded,) = kettle.folder.values("tables/kettle/orders.yaml")["steps"]
+    if before:
+        assert loaded["commit_before_read"][0]["sql"] == ["DELETE FROM x -- %%A%%"]
+        assert loaded["source"]["query"] == "SELECT 'orders' AS n"
+    else:
+        assert loaded["source"]["query"] == query
+
+
+def test_a_key_that_kettle_would_not_insert_is_refused(kettle: Kettle, brought: Any):
+    kettle.job("nightly")
+    kettle.table("nightly", "orders")
+    lookup = (
+        "<lookup><table>orders</table>"
+        "<key><name>n</name><field>id</field><condition>=</condition></key>"
+        "<value><name>name</name><rename>t</rename><update>Y</update></value></lookup>"
+    )
+    kettle.ktr(
+        "ktr_orders",
+        step("read", "TableInput", sql="SELECT 1 AS n, 'x' AS t"),
+        step("write", "InsertUpdate", below=lookup),
+        hops=(("read", "write"),),
+    )
+    assert "write: id is a key and not among the values" in reasons(brought(code=1))
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,29 @@ def test_the_headers_of_a_workflow(folder: Folder, brought: Any):
     }
 
 
-def test_a_full_load_is_a_full_table(folder: Folder, brought: Any):
-    brought(header("").replace("incremental", "full"))
+def test_a_full_load_that_names_no_window_is_a_full_table(folder: Folder, brought: Any):
+    told = brought(header("").replace("incremental", "full"))
     assert folder.values("tables/w.yaml")["incremental_type"] == "full"
+    (note,) = [each for each in told["notes"] if each["item"] == "loadType=full"]
+    assert "only the newest window ever runs" in note["reason"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("SELECT 1", "SELECT '${DATA_RANGE_START}'", "DATA_RANGE_START"),
+        ("SELECT 1", "SELECT ${YEAR}", "YEAR"),
+        ("--  filePath=out", "--  filePath=out\n    --  sep=${DAY}", "DAY"),
+    ],
+)
+def test_a_full_load_of_a_window_runs_each_missed_window(
+    folder: Folder, brought: Any, old: str, new: str, name: str
+):
+    """Sharp ETL's planner ignores loadType."""
+    told = brought(header("").replace("incremental", "full").replace(old, new))
+    assert folder.values("tables/w.yaml")["incremental_type"] == "time_window"
+    (note,) = [each for each in told["notes"] if each["item"] == "loadType=full"]
+    assert f"its texts name {name}: each missed window runs" in note["reason"]
 
 
 def test_keys_it_does_not_know_are_listed_with_their_lines(folder: Folder, brought: Any):
