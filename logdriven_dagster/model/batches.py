@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
+from functools import cache
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.errors import LifeCycleError
+from logdriven_dagster.errors import LifeCycleError, UsageError
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
 
@@ -22,6 +23,7 @@ ALL_BATCHES = sys.maxsize
 PSEUDO_BATCH = 0
 """What a process without enqueuers consumes. Source: BDRE, batch 0."""
 _MOST_DATES = 31
+_LIKE = "like:"
 
 
 class BatchState(IntEnum):
@@ -39,9 +41,18 @@ class Enqueuer:
 
     table: str
     cut_pattern: str | None = None
-    """A regular expression: a run takes all up to the first batch whose marking has it."""
+    """A run takes all up to the first batch whose marking has it; see `marking_matches`."""
     required: bool = True
     """Whether a run needs a batch of it. No new file is a matter of the table's `on_empty`."""
+
+    def __post_init__(self) -> None:
+        try:
+            compiled_pattern(self.cut_pattern or "")
+        except ValueError as error:
+            problem = f"the cut_pattern {self.cut_pattern!r} of {self.table} is {error}"
+            raise UsageError(
+                f"{problem}; write a regular expression, or like: and a LIKE"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +215,29 @@ class TakenBatches:
         return (str(min(numbers)), str(max(numbers))) if numbers else ("", "")
 
 
+@cache
+def compiled_pattern(pattern: str) -> re.Pattern[str]:
+    """Return a cut pattern as a regular expression that is searched; ValueError if it is none.
+
+    After `like:` it is a pattern of SQL's LIKE for the whole marking, as BDRE has it: `%` stands
+    for any text, `_` for one character, and a backslash makes the character after it literal.
+    """
+    if pattern.startswith(_LIKE):
+        parts = re.findall(r"\\.|.", pattern.removeprefix(_LIKE), re.DOTALL)
+        texts = {"%": ".*", "_": "."}
+        made = "".join(texts.get(part) or re.escape(part[-1]) for part in parts)
+        return re.compile(rf"\A{made}\Z", re.DOTALL)
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+
+
+def marking_matches(pattern: str, marking: str) -> bool:
+    """Whether a marking has the mark at which a run cuts its intake."""
+    return compiled_pattern(pattern).search(marking) is not None
+
+
 def cut(
     batches: Sequence[Batch], pattern: str | None, max_batches: int | None
 ) -> tuple[Batch, ...]:
@@ -215,7 +249,7 @@ def cut(
     if pattern is None:
         return tuple(batches[:max_batches])
     for number, batch in enumerate(batches, 1):
-        if re.search(pattern, batch.marking):
+        if marking_matches(pattern, batch.marking):
             return tuple(batches[:number])
     return ()
 
@@ -227,7 +261,9 @@ def reach(markings: Sequence[str], pattern: str | None) -> int:
     """
     if pattern is None:
         return len(markings)
-    return max((n for n, mark in enumerate(markings, 1) if re.search(pattern, mark)), default=0)
+    return max(
+        (n for n, mark in enumerate(markings, 1) if marking_matches(pattern, mark)), default=0
+    )
 
 
 def recoverable(process: Process, succeeded: Collection[str]) -> tuple[str, ...]:

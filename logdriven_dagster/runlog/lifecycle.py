@@ -81,10 +81,15 @@ def init_job(
 
 
 def init_step(conn: Connection, processes: Processes, run: Run, step: str) -> StepKey:
-    """READY → RUNNING; the key of the step's row. LifeCycleError 103, 106, 108."""
+    """READY → RUNNING; the key of the step's row. LifeCycleError 103, 106, 108.
+
+    A step that has ended begins again: a run may try it several times before it ends itself.
+    """
     attempt, status = _step(conn, processes, run, step)
     if status == Status.RUNNING.value:
         raise LifeCycleError(106, f"{step} of {attempt.table}; end it before it starts again")
+    if status != Status.READY.value:
+        steps.reopen(conn, attempt.job_id, step)
     transitions.begin_step(conn, processes, [attempt], step)
     return attempt.job_id, step
 
@@ -115,9 +120,15 @@ def halt_job(
 ) -> int | None:
     """End a run as SUCCESS; the batch that it hands to the consumers of its table.
 
-    It is queued under a marking, see `transitions.succeed`. LifeCycleError 102, 105, 110, 111.
+    It is queued under a marking, see `transitions.succeed`. LifeCycleError 102, 105, 110, 111, and
+    107 for a step that has batches and never ran: its batches would be archived unprocessed.
     """
     attempt = _job(conn, processes, run, _UNHALTED)
+    waiting = transitions.unprocessed_steps(conn, attempt)
+    if waiting:
+        what = f"{', '.join(waiting)} of job {attempt.job_id} never ran, and took batches"
+        fix = "run them, or pass them over by halt_step with SKIPPED"
+        raise LifeCycleError(107, f"{what}; {fix}")
     made = transitions.succeed(conn, processes, [attempt], outcome, marking=marking)
     return next(iter(made), None)
 

@@ -132,6 +132,14 @@ def end_steps(
         end(conn, mine[job_id], step)
 
 
+def unprocessed_steps(conn: Connection, attempt: Attempt) -> list[str]:
+    """The steps that took batches and have not begun."""
+    known = steps.of_jobs(conn, [attempt.job_id])
+    ready = [step for (_, step), state in known.items() if state == Status.READY.value]
+    fed = batches.steps_with_batches(conn, attempt) if ready else set()
+    return [step for step in ready if step in fed]
+
+
 def succeed(
     conn: Connection,
     processes: Processes,

@@ -165,6 +165,78 @@ def test_a_cut_pattern_needs_a_batch_of_its_own_step_b05(log):
     assert bdre.queue(log) == [(1, NEW), (2, NEW)]
 
 
+@pytest.mark.parametrize("end", ["halt", "term", "pass over"])
+def test_a_step_that_ended_may_begin_again_within_its_run(log, end):
+    bdre.fill_as_documented(log)
+    attempt = bdre.init(log, KNOWN)
+    if end == "pass over":
+        bdre.halt_step(log, KNOWN, HIVE, "125", Status.SKIPPED)
+    else:
+        bdre.init_step(log, KNOWN, HIVE, "125")
+        (bdre.halt_step if end == "halt" else bdre.term_step)(log, KNOWN, HIVE, "125")
+    assert bdre.init_step(log, KNOWN, HIVE, "125") == (attempt.job_id, "125")
+    assert {state for _, state in bdre.queue(log)} == {ACCESSED}
+    with refused(106):
+        bdre.init_step(log, KNOWN, HIVE, "125")
+    bdre.halt_step(log, KNOWN, HIVE, "125")
+    bdre.run_steps(log, KNOWN, HIVE, "124")
+    bdre.halt_job(log, KNOWN, HIVE)
+    assert statuses(log, attempt.job_id) == {"124": "SUCCESS", "125": "SUCCESS"}
+
+
+def test_batches_of_a_step_that_never_ran_are_not_archived(log):
+    """BDRE archives what was never processed."""
+    bdre.fill_as_documented(log)
+    bdre.init(log, KNOWN)
+    bdre.run_steps(log, KNOWN, HIVE, "124")
+    with refused(107):
+        bdre.halt_job(log, KNOWN, HIVE)
+    assert set(bdre.queue(log)) == {(number, ACCESSED) for number in range(11, 34)}
+    bdre.halt_step(log, KNOWN, HIVE, "125", Status.SKIPPED)
+    bdre.halt_job(log, KNOWN, HIVE)
+    assert bdre.queue(log) == []
+
+
+def test_a_step_without_batches_need_not_run(log):
+    bdre.fill_as_documented(log)
+    bdre.init(log, KNOWN)
+    bdre.run_steps(log, KNOWN, HIVE, "125")
+    bdre.halt_job(log, KNOWN, HIVE)
+    assert bdre.queue(log) == []
+
+
+@pytest.mark.parametrize(
+    ("most", "taken"), [(1, [1, 4]), (2, [1, 4]), (3, [1, 2, 4]), (4, [1, 2, 3, 4])]
+)
+def test_the_number_of_batches_counts_for_a_step_not_for_each_upstream(log, most, taken):
+    both = SubProcess("125", (Enqueuer(TRANSFER), Enqueuer("86")))
+    known = bdre.registry(bdre.transfer(), bdre.process(HIVE, both))
+    bdre.fill(log, [1, 2, 3])
+    bdre.fill(log, [4, 5, 6], source="86")
+    (intake,) = bdre.init(log, known, max_batches=most).taken.intakes
+    assert [batch.batch_id for batch in intake.batches] == taken
+
+
+@pytest.mark.parametrize(
+    ("pattern", "taken"),
+    [("like:EOD%", 3), ("like:%2014%", 1), ("like:EOD", 0), (r"like:E\_D%", 0), ("like:E_D@%", 3)],
+)
+def test_a_cut_pattern_may_be_one_of_like_as_bdre_has_it(log, pattern, taken):
+    known = bdre.registry(bdre.transfer(), bdre.hive(pattern))
+    bdre.fill(log, [1, 2, 3, 4], {3: "EOD@2014-12-16"})
+    if not taken:
+        with refused(109):
+            bdre.init(log, known)
+        return
+    (intake,) = bdre.init(log, known).taken.intakes
+    assert [batch.batch_id for batch in intake.batches] == list(range(1, taken + 1))
+
+
+def test_a_cut_pattern_is_checked_when_it_is_written():
+    with pytest.raises(UsageError, match=r"cut_pattern '\(' of 85 is not a regular expression"):
+        Enqueuer(TRANSFER, "(")
+
+
 def test_every_enqueuer_must_have_sent_a_batch_b06(log):
     both = SubProcess("125", (Enqueuer(TRANSFER), Enqueuer("86")))
     known = bdre.registry(bdre.transfer(), bdre.process(HIVE, both))

@@ -27,7 +27,7 @@ def processes_of(tables: Iterable[TableConfig]) -> Processes:
 
 
 def most_batches(table: TableConfig) -> int | None:
-    """How many batches of each source without a cut pattern a window takes at most."""
+    """How many batches without a cut pattern each step of a window takes at most."""
     return table.max_batches or table.incremental.default_batches
 
 

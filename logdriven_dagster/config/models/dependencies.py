@@ -1,6 +1,5 @@
 """What a table depends on: upstream tables and assets, and which of their windows it awaits."""
 
-import re
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -22,13 +21,11 @@ from logdriven_dagster.config.models.fields import (
     TableName,
     ZoneField,
 )
+from logdriven_dagster.model.batches import compiled_pattern
 
 
 def _compiles(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
+    compiled_pattern(pattern)
     return pattern
 
 
@@ -71,8 +68,9 @@ class Dependency(Model):
     )
     cut_pattern: Annotated[str, AfterValidator(_compiles)] | None = Field(
         None,
-        description="incremental_type upstream: a regular expression; a window takes all batches "
-        "up to and including the first whose marking matches",
+        description="incremental_type upstream: a window takes all batches up to and including "
+        "the first whose marking has this: a regular expression, or after `like:` a pattern of "
+        "SQL's LIKE for the whole marking",
         examples=["T23$"],
     )
 

@@ -173,8 +173,9 @@ class TableConfig(Settings):
     max_batches: int | None = Field(
         None,
         ge=1,
-        description="files, upstream: how many batches a window takes at most; upstream tables "
-        "without a cut_pattern take one by default, files tables all",
+        description="files, upstream: how many batches each step of a window takes at most, of all "
+        "its upstreams, of each of them one at least; upstream tables without a cut_pattern take "
+        "one of each by default, files tables all",
         examples=[10],
     )
     missing_columns: MissingColumns = Field(

@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import AttemptLostError
-from logdriven_dagster.model.attempts import Counts, Status, StepOutcome, before
+from logdriven_dagster.model.attempts import TRANSITIONS, Counts, Status, StepOutcome, before
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import elapsed_seconds, utc_now
@@ -110,6 +110,19 @@ def start(conn: Connection, jobs: Sequence[int], step_id: str) -> None:
     moved = update(step_log).where(mine, step_log.c.status.in_(states)).values(**begun)
     if conn.execute(moved).rowcount != len(jobs):
         raise _changed(jobs, step_id)
+
+
+def reopen(conn: Connection, job_id: int, step_id: str) -> None:
+    """An ended step of a running attempt → READY, and what it staged is forgotten.
+
+    Source: BDRE, InitStep, which refuses no step that has ended. AttemptLostError if it has not.
+    """
+    ended = [status.value for status, following in TRANSITIONS.items() if not following]
+    mine = (step_log.c.job_id == job_id) & (step_log.c.step_id == step_id)
+    values = {"status": Status.READY.value, "staged": None}
+    moved = update(step_log).where(mine, step_log.c.status.in_(ended)).values(values)
+    if conn.execute(moved).rowcount != 1:
+        raise _changed([job_id], step_id)
 
 
 def stage(conn: Connection, states: Mapping[StepKey, str]) -> None:

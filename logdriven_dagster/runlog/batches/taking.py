@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.errors import AlreadyRunningError, EarlierWindowError, LifeCycleError
 from logdriven_dagster.model.attempts import Attempt, Status
-from logdriven_dagster.model.batches import PSEUDO_BATCH, Batch, BatchState, Process, cut
+from logdriven_dagster.model.batches import PSEUDO_BATCH, Batch, BatchState, Process, Route, cut
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
 from logdriven_dagster.runlog.attempts.rows import schedule_id
 from logdriven_dagster.runlog.batches.offering import enlist, make_batches, makes, of_route
@@ -118,7 +118,8 @@ def take_none(conn: Connection, attempt: Attempt) -> ChosenBatches:
 
 def start(conn: Connection, attempt: Attempt, step: str) -> None:
     """A step begins to read its batches."""
-    _mark(conn, attempt, step, start_ts=utc_now())
+    accessed = BatchState.ACCESSED.value
+    _mark(conn, attempt, step, start_ts=utc_now(), end_ts=None, batch_state=accessed)
 
 
 def processed(conn: Connection, attempt: Attempt, step: str | None = None) -> None:
@@ -146,6 +147,12 @@ def archive(conn: Connection, attempt: Attempt) -> None:
     rows = select(batch_queue).where(_taken_by(attempt))
     conn.execute(insert(batch_archive).from_select(names, rows))
     conn.execute(delete(batch_queue).where(_taken_by(attempt)))
+
+
+def steps_with_batches(conn: Connection, attempt: Attempt) -> set[str]:
+    """The steps that consume batches which an attempt has taken."""
+    query = select(batch_queue.c.step_id).where(_taken_by(attempt)).distinct()
+    return {step for step in conn.execute(query).scalars() if step}
 
 
 def markings(conn: Connection, attempt: Attempt) -> list[str]:
@@ -206,9 +213,13 @@ def _refuse_begun(attempt: Attempt, begun: Sequence[Batch], others: dict[int, Ro
 
 def _choose(process: Process, new: Sequence[Batch], max_batches: int | None) -> list[Batch]:
     chosen: list[Batch] = []
+    oldest = {item.queue_id for item in _oldest(process, new, max_batches)}
     for route in process.routes:
-        mine = [item for item in new if (item.step, item.source) == (route.step, route.source)]
-        part = cut(mine, route.enqueuer.cut_pattern, max_batches)
+        mine, pattern = _of(route, new), route.enqueuer.cut_pattern
+        if pattern is None:
+            part = tuple(item for item in mine if item.queue_id in oldest)
+        else:
+            part = cut(mine, pattern, max_batches)
         if not mine and route.enqueuer.required:
             raise LifeCycleError(112, f"{route} waits for a batch of {route.source}; run that")
         if not part and mine and route.enqueuer.cut_pattern is not None:
@@ -217,6 +228,27 @@ def _choose(process: Process, new: Sequence[Batch], max_batches: int | None) -> 
             raise LifeCycleError(109, f"{what}; it waits for one that is")
         chosen += part
     return chosen
+
+
+def _of(route: Route, batches: Sequence[Batch]) -> list[Batch]:
+    return [item for item in batches if (item.step, item.source) == (route.step, route.source)]
+
+
+def _oldest(process: Process, new: Sequence[Batch], max_batches: int | None) -> list[Batch]:
+    """Return what each step takes without a cut pattern: its oldest `max_batches` batches.
+
+    Of each of its upstreams it takes one at least. Source: BDRE, InitJob, max_batch for each
+    sub-process.
+    """
+    found: list[Batch] = []
+    for sub in process.steps:
+        routes = [r for r in process.routes if r.step == sub.step and not r.enqueuer.cut_pattern]
+        firsts = [batch for route in routes for batch in _of(route, new)[:1]]
+        others = [batch for route in routes for batch in _of(route, new)[1:]]
+        in_order = firsts + sorted(others, key=lambda batch: batch.queue_id)
+        most = max_batches and max(max_batches, len(firsts))
+        found += cut(in_order, None, most)
+    return found
 
 
 def _suffices(process: Process, left: Sequence[Batch], max_batches: int | None) -> bool:
