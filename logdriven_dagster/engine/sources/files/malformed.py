@@ -48,6 +48,11 @@ _MISFIT = re.compile(
 _UNDECODABLE = re.compile(rf"column [^\n]* {UNDECODABLE}")
 _MOST_RECORDS = 100
 _FIX = "mend the file, or let it through by mode: PERMISSIVE, which counts what is malformed"
+_DECIMAL_COMMA = re.compile(rf"holds .*\d,\d.*{MISFIT} [a-z<:_,]*decimal")
+_FIX_OF_COMMAS = (
+    "say how numbers are written, as in options: {locale: de-DE} for decimal commas, "
+    f"{_FIX.replace('mend', 'or mend')}"
+)
 _FIX_OF_HEADERS = (
     "name the columns as all files do, or go by their position with options: {enforceSchema: true}"
 )
@@ -73,6 +78,8 @@ class Suspect:
         if problem is None and len(thrown) == 1 and (known := _FILE.search(text)):
             # A file that cannot be read has a cause; Connect loses it where one has no message.
             problem = self._of_record(unquote(known[1]), text)
+        if problem and _DECIMAL_COMMA.search(problem):
+            return f"{problem}; {_FIX_OF_COMMAS}"
         return f"{problem}; {_FIX}" if problem else None
 
     def is_decodable(self) -> bool:

@@ -17,6 +17,7 @@ from logdriven_dagster.config.models.types.files import (
     RecordsSource,
     TextSource,
 )
+from logdriven_dagster.engine.queries.nested_values import any_leaf
 from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.engine.queries.window_index import bins_by_window, counts_of_bins
 from logdriven_dagster.engine.spark.modes import mode_of
@@ -80,7 +81,7 @@ def read_as(source: RecordsSource, columns: "StructType") -> "StructType":
 
     def wide(field: StructField) -> "DataType":
         judged = _is_judged_as_text(source, field)
-        return StringType() if judged else _widened(source, field.dataType)
+        return StringType() if judged else _read_type(source, field.dataType)
 
     fields = [
         StructField(field.name, wide(field)) for field in columns.fields if field.name != CORRUPT
@@ -190,6 +191,8 @@ def doubts(frame: "DataFrame", source: RecordsSource) -> list[Doubt]:
             continue
         if kind == "string" and goal.simpleString() == "timestamp":
             found.append(_moment(name, source))
+        elif _decimals_are_texts(source) and _holds_decimals(goal):
+            found.append(_of_decimals(name, source, goal))
         elif isinstance(source, TextSource) and kind == "string":
             found.append(Doubt(name, f"NOT is_valid_utf8({v})", v, f"make_valid_utf8({v})", text))
         elif kind == "string":
@@ -250,6 +253,34 @@ def _narrowed(name: str, wide: "DataType", narrow: "DataType") -> Doubt:
     return Doubt(name, bad, fits, "NULL", message)
 
 
+def _of_decimals(name: str, source: RecordsSource, goal: "DataType") -> Doubt:
+    """Return the doubt about decimals that were read as texts, also those within nested values.
+
+    A comma stands in none of them, and none has more digits than its type.
+    """
+    v, wide = quoted(name), _widened(source, goal)
+    known, fits = f"try_cast({v} AS {_sql(wide)})", f"try_cast({v} AS {_sql(goal)})"
+    unread = any_leaf(v, goal, _is_no_decimal) or "false"
+    bad = f"{known} != CAST({fits} AS {_sql(wide)})"
+    shown = v
+    if goal.typeName() in _NESTED:  # of which Spark compares some only as texts
+        shown = f"CAST({v} AS STRING)"
+        bad = f"NOT CAST({known} AS STRING) <=> CAST(CAST({fits} AS {_sql(wide)}) AS STRING)"
+    else:
+        shown = f"CASE WHEN {unread} THEN concat('\\'', {v}, '\\'') ELSE {v} END"
+    message = f"concat('column {plain(name)} holds ', {shown}, '{MISFIT} {goal.simpleString()}')"
+    return Doubt(name, f"coalesce(({unread}) OR {bad}, {v} IS NOT NULL)", fits, "NULL", message)
+
+
+def _is_no_decimal(v: str, kind: "DataType") -> str | None:
+    from pyspark.sql.types import DecimalType
+
+    if not isinstance(kind, DecimalType):
+        return None
+    wide = f"DECIMAL({_DIGITS}, {_DIGITS - (kind.precision - kind.scale)})"
+    return f"({v} IS NOT NULL AND try_cast({v} AS {wide}) IS NULL)"
+
+
 def _sql(kind: "DataType") -> str:
     """Return the type as Spark's SQL names it, whatever the names of its fields are."""
     from pyspark.sql import types as ty
@@ -263,19 +294,52 @@ def _sql(kind: "DataType") -> str:
     return kind.simpleString()
 
 
+def _decimals_are_texts(source: RecordsSource) -> bool:
+    """Whether it is our place to say which texts are decimals.
+
+    Without a locale Spark takes the commas out of them: 12,5 would be 125.
+    """
+    return not isinstance(source, TextSource) and "locale" not in map(str.lower, source.options)
+
+
+def _holds_decimals(kind: "DataType") -> bool:
+    return any_leaf("", kind, _is_no_decimal) is not None
+
+
+def _read_type(source: RecordsSource, kind: "DataType") -> "DataType":
+    """Return the type that Spark's parser is given for a column of this type."""
+    from pyspark.sql.types import DecimalType, StringType
+
+    texts = _decimals_are_texts(source)
+    return _mapped(
+        _widened(source, kind),
+        lambda leaf: StringType() if texts and isinstance(leaf, DecimalType) else leaf,
+    )
+
+
 def _widened(source: RecordsSource, kind: "DataType") -> "DataType":
     """A type that holds what Spark would round, or wrap around, on the way into this one."""
     from pyspark.sql import types as ty
 
-    if isinstance(kind, ty.DecimalType):
-        return ty.DecimalType(_DIGITS, _DIGITS - (kind.precision - kind.scale))
-    if isinstance(kind, ty.ByteType) and isinstance(source, JsonSource):
-        return ty.ShortType()  # Spark makes -128 of 128
+    def wide(leaf: ty.DataType) -> ty.DataType:
+        if isinstance(leaf, ty.DecimalType):
+            return ty.DecimalType(_DIGITS, _DIGITS - (leaf.precision - leaf.scale))
+        if isinstance(leaf, ty.ByteType) and isinstance(source, JsonSource):
+            return ty.ShortType()  # Spark makes -128 of 128
+        return leaf
+
+    return _mapped(kind, wide)
+
+
+def _mapped(kind: "DataType", change: "Callable[[DataType], DataType]") -> "DataType":
+    """Return a type with each simple type within it changed."""
+    from pyspark.sql import types as ty
+
     if isinstance(kind, ty.ArrayType):
-        return ty.ArrayType(_widened(source, kind.elementType))
+        return ty.ArrayType(_mapped(kind.elementType, change))
     if isinstance(kind, ty.MapType):
-        return ty.MapType(_widened(source, kind.keyType), _widened(source, kind.valueType))
+        return ty.MapType(_mapped(kind.keyType, change), _mapped(kind.valueType, change))
     if isinstance(kind, ty.StructType):
-        fields = [ty.StructField(f.name, _widened(source, f.dataType)) for f in kind.fields]
+        fields = [ty.StructField(f.name, _mapped(f.dataType, change)) for f in kind.fields]
         return ty.StructType(fields)
-    return kind
+    return change(kind)

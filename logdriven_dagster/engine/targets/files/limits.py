@@ -8,6 +8,7 @@ within a second before 1970 and the ten days that were left out in 1582. Found b
 
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.queries.nested_values import any_leaf
 from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.errors import TerminalStepError
 
@@ -35,7 +36,7 @@ def storable(frame: "DataFrame", form: str) -> "DataFrame":
         if form == "json" and (problem := _problem_in_json(kind)):
             refused = f"a JSON file cannot hold {kind.simpleString()}"
             raise TerminalStepError(f"column {name}: {refused}, {problem}")
-        if form == "orc" and (changed := _changed_by_orc(quoted(name), kind)):
+        if form == "orc" and (changed := any_leaf(quoted(name), kind, _changed_by_orc)):
             error = f"column {plain(name)}: an ORC file cannot hold this time; write it as text"
             v = quoted(name)
             changes[name] = sf.expr(f"CASE WHEN {changed} THEN raise_error('{error}') ELSE {v} END")
@@ -60,24 +61,11 @@ def _problem_in_json(kind: "DataType") -> str | None:
     return next(filter(None, map(_problem_in_json, inner)), None)
 
 
-def _changed_by_orc(v: str, kind: "DataType", depth: int = 0) -> str | None:
-    """SQL that says whether a value holds a time or day that comes back as another one."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
+def _changed_by_orc(v: str, kind: "DataType") -> str | None:
+    """SQL that says whether a value is a time or day that comes back as another one."""
     if kind.typeName() == "date":
         return f"{v} {_LEFT_OUT}"
     if kind.typeName() in ("timestamp", "timestamp_ntz"):
         fraction = f"{v} < {_EPOCH} AND {v} != date_trunc('SECOND', {v})"
         return f"({fraction} OR CAST({v} AS DATE) {_LEFT_OUT})"
-    if isinstance(kind, StructType):
-        parts = [_changed_by_orc(f"{v}.{quoted(f.name)}", f.dataType, depth) for f in kind.fields]
-        return " OR ".join(f"({part})" for part in parts if part) or None
-    if isinstance(kind, MapType):
-        keys = _changed_by_orc(f"map_keys({v})", ArrayType(kind.keyType), depth)
-        values = _changed_by_orc(f"map_values({v})", ArrayType(kind.valueType), depth)
-        return " OR ".join(f"({part})" for part in (keys, values) if part) or None
-    if isinstance(kind, ArrayType):
-        each = f"x{depth}"
-        inner = _changed_by_orc(each, kind.elementType, depth + 1)
-        return f"exists({v}, {each} -> {inner})" if inner else None
     return None

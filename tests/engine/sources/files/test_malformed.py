@@ -1,5 +1,6 @@
 """Files of text are read strictly: what does not fit fails with its place, or is counted."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -185,6 +186,69 @@ def test_json_numbers_and_times_are_what_they_are(lab: Lab, case: str):
     assert f"in/f.json, line 2: {told}" in refused(lab, json_lines(f"a {kind}"))
     assert load(lab, json_lines(f"a {kind}", mode="PERMISSIVE")).counts.malformed == 1
     assert lab.rows("ods.t") == [(None,), (None,)]
+
+
+COMMAS = {
+    "csv": ("csv", "a DECIMAL(12, 2)", "x\n12,5\n", "a", "holds '12,5', not a valid decimal(12,2)"),
+    "thousands": (
+        "csv",
+        "a DECIMAL(12, 2)",
+        "x\n1,234.56\n",
+        "a",
+        "holds '1,234.56', not a valid decimal(12,2)",
+    ),
+    "json": ("json", "a DECIMAL(12, 2)", '{"a": "12,50"}\n', "a", "holds '12,50', not a valid"),
+    "an array": (
+        "json",
+        "a ARRAY<DECIMAL(12, 2)>",
+        '{"a": [1, "12,50"]}\n',
+        "a",
+        "holds [1, 12,50], not a valid array<decimal(12,2)>",
+    ),
+    "a struct in a map": (
+        "json",
+        "a MAP<STRING, STRUCT<x: DECIMAL(12, 2), y: STRING>>",
+        '{"a": {"k": {"x": "12,50", "y": "1,5"}}}\n',
+        "a",
+        "holds {k -> {12,50, 1,5}}, not a valid map<string,struct<x:decimal(12,2),y:string>>",
+    ),
+}
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("case", COMMAS)
+def test_a_text_with_a_comma_is_no_decimal_unless_a_locale_says_so(lab: Lab, case: str):
+    form, columns, text, column, problem = COMMAS[case]
+    source: dict[str, Any] = {"type": form, "path": "in", "columns": columns}
+    if form == "csv":
+        source |= {"header": True, "sep": ";"}
+        text = text.replace("x", "a", 1)
+    lab.file("in/f", text)
+    message = refused(lab, source)
+    assert f"column {column} {problem}" in message
+    assert "as in options: {locale: de-DE} for decimal commas" in message
+    assert load(lab, source | {"mode": "PERMISSIVE"}).counts.malformed == 1
+
+
+def test_a_locale_says_what_a_comma_means(lab: Lab):
+    lab.file("in/f.csv", "a\n12,5\n1.234,56\n")
+    load(lab, csv("a DECIMAL(12, 2)", sep=";", options={"locale": "de-DE"}))
+    assert lab.rows("ods.t") == [(Decimal("12.50"),), (Decimal("1234.56"),)]
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_decimals_keep_every_digit_however_they_are_written(lab: Lab, form: str):
+    given = ["12.5", "-0.001", "1e3", "12345678901234567890.123456789", "0", "1.500000000000"]
+    lines = [f'{{"a": {text}}}' for text in given] + ['{"a": "7.25"}', '{"a": null}']
+    lab.file("in/f.json", "\n".join(lines))
+    lab.file("in/f.csv", "a,b\n" + "".join(f"{text},1\n" for text in [*given, "7.25", ""]))
+    columns = "a DECIMAL(30, 9)"
+    source = {"csv": csv(f"{columns}, b INT"), "json": json_lines(columns)}[form]
+    load(lab, source | {"path": f"in/f.{form}"}, "SELECT a FROM source")
+    expected = [Decimal(text) for text in [*given, "7.25"]]
+    assert sorted(row[0] for row in lab.rows("ods.t") if row[0] is not None) == sorted(expected)
+    assert (None,) in lab.rows("ods.t")
 
 
 GOOD_TIMES = {
