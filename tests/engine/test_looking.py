@@ -88,6 +88,30 @@ def test_values_of_every_type_are_those_of_spark(lab: Lab, target: Any, zone: st
     assert row["nested"]["at"].timestamp() == at("2026-10-25 01:30").timestamp()
 
 
+COLLECTIONS = {
+    "a list": "CAST(NULL AS ARRAY<STRUCT<a: INT>>)",
+    "a map": "CAST(NULL AS MAP<STRING, STRUCT<a: INT>>)",
+    "a list in a struct": "named_struct('l', CAST(NULL AS ARRAY<STRUCT<a: INT>>))",
+}
+
+
+@pytest.mark.parametrize("case", COLLECTIONS)
+def test_a_null_collection_of_structs_is_shown_as_null(lab: Lab, target: Any, case: str):
+    lab.table("ods.t", {"sql": f"SELECT 1 AS id, {COLLECTIONS[case]} AS v", "target": target})
+    lab.run("ods.t", day(1))
+    project = lab.project
+    found = look(project, lambda: lab.engine, "ods.t", limit=10)
+    value = {"l": None} if case == "a list in a struct" else None
+    assert [row["v"] for row in records(found, project.zone)] == [value]
+
+
+def test_collections_of_structs_without_null_are_shown_without_spark(lab: Lab, target: Any):
+    sql = "SELECT array(named_struct('a', 1)) AS l, map('k', named_struct('a', 1)) AS m"
+    lab.table("ods.t", {"sql": sql, "target": target})
+    lab.run("ods.t", day(1))
+    assert seen(lab) == [{"l": [{"a": 1}], "m": {"k": {"a": 1}}}]
+
+
 def test_types_that_only_spark_reads_are_read_by_spark(lab: Lab):
     lab.table(
         "ods.t",

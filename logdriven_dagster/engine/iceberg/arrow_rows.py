@@ -21,19 +21,51 @@ _FEW = 10_000
 def arrow_rows(table: "Table", column: str, window: TimeWindow | None) -> ArrowRows | None:
     """Return the rows of the current snapshot, or of one window; files are opened one by one.
 
-    None if the table has a column that only Spark reads. TerminalStepError if rows could be read
-    wrongly.
+    None if the table has a column that only Spark reads, or values that PyIceberg reads as others.
+    TerminalStepError if rows could be read wrongly.
     """
     schema = arrow_schema(spark_schema(table.schema()))
     if schema is None:
         return None
+    tasks = plan(table, within(table.schema(), column, window)) if window else plan(table)
+    if _may_lose_nulls(table, tasks):
+        return None
     if window is None:
-        return ArrowRows(schema, _batches(table, plan(table), schema))
-    tasks = plan(table, within(table.schema(), column, window))
+        return ArrowRows(schema, _batches(table, tasks, schema))
     rows = ArrowRows(schema, _batches(table, tasks, schema))
     if is_partitioned_by(table, column, [task.file for task in tasks]):
         return rows
     return rows.within(table.schema().find_field(column, case_sensitive=False).name, window)
+
+
+def _may_lose_nulls(table: "Table", tasks: "list[FileScanTask]") -> bool:
+    """Whether a list or map of structs may be NULL somewhere: PyIceberg makes an empty one of it.
+
+    A field within counts as NULL where its list is, so that one without NULL rules that out.
+    """
+    for fields in _fields_of_collections(table):
+        for task in tasks:
+            nulls = task.file.null_value_counts or {}
+            if all(nulls.get(number) != 0 for number in fields):
+                return True
+    return False
+
+
+def _fields_of_collections(table: "Table") -> Iterator[list[int]]:
+    """Yield the numbers of the leaves in each list or map of structs."""
+    from pyiceberg.schema import Schema, index_by_id
+    from pyiceberg.types import ListType, MapType, StructType
+
+    for field in index_by_id(table.schema()).values():
+        kind, numbers = field.field_type, list[int]()
+        if isinstance(kind, ListType):
+            inner = kind.element_type
+        elif isinstance(kind, MapType):
+            inner, numbers = kind.value_type, [kind.key_id]
+        else:
+            continue
+        if isinstance(inner, StructType):
+            yield [*numbers, *index_by_id(Schema(*inner.fields))]
 
 
 def _batches(

@@ -1,9 +1,9 @@
-"""SQL conditions on the values within arrays, maps and structs."""
+"""SQL over the values within arrays, maps and structs: their types, conditions, other types."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import quoted, text_literal
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -34,3 +34,46 @@ def any_leaf(
         inner = any_leaf(each, kind.elementType, condition, depth + 1)
         return f"exists({v}, {each} -> {inner})" if inner else None
     return condition(v, kind)
+
+
+def sql_type(kind: "DataType") -> str:
+    """Return the type as Spark's SQL names it, whatever the names of its fields are."""
+    from pyspark.sql import types as ty
+
+    if isinstance(kind, ty.ArrayType):
+        return f"ARRAY<{sql_type(kind.elementType)}>"
+    if isinstance(kind, ty.MapType):
+        return f"MAP<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
+    if isinstance(kind, ty.StructType):
+        fields = (f"{quoted(f.name)}: {sql_type(f.dataType)}" for f in kind.fields)
+        return f"STRUCT<{', '.join(fields)}>"
+    return kind.simpleString()
+
+
+def as_type(v: str, given: "DataType", goal: "DataType", depth: int = 0) -> str:
+    """Return SQL that makes another type of a value; fields that it lacks are NULL.
+
+    Fields match by their names, whatever the case.
+    """
+    from pyspark.sql import types as ty
+
+    if given == goal:
+        return v
+    each = f"x{depth}"
+    if isinstance(given, ty.ArrayType) and isinstance(goal, ty.ArrayType):
+        inner = as_type(each, given.elementType, goal.elementType, depth + 1)
+        return f"transform({v}, {each} -> {inner})"
+    if isinstance(given, ty.MapType) and isinstance(goal, ty.MapType):
+        inner = as_type(each, given.valueType, goal.valueType, depth + 1)
+        return f"transform_values({v}, (k{depth}, {each}) -> {inner})"
+    if isinstance(given, ty.StructType) and isinstance(goal, ty.StructType):
+        known = {field.name.lower(): field for field in given.fields}
+        parts = []
+        for field in goal.fields:
+            old = known.get(field.name.lower())
+            value = f"CAST(NULL AS {sql_type(field.dataType)})"
+            if old is not None:
+                value = as_type(f"{v}.{quoted(old.name)}", old.dataType, field.dataType, depth)
+            parts.append(f"{text_literal(field.name)}, {value}")
+        return f"CASE WHEN {v} IS NOT NULL THEN named_struct({', '.join(parts)}) END"
+    return f"CAST({v} AS {sql_type(goal)})"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
-_PATTERN = set("*?[]{}\\")
-_MOST_FILES = 10_000
+PATTERN = set("*?[]{}\\")
+MOST_FILES = 10_000
 _MOST_SOURCES = 100
 """A path may be another one for every window, and each frame keeps the session that made it."""
 
@@ -108,13 +108,13 @@ class KnownSources:
 def fingerprint(path: str) -> Fingerprint | None:
     """Size and time of a local file, or of all in a folder; None if not known, or it takes long."""
     text = as_path(location_of(path))
-    if ":" in text or _PATTERN & set(text):
+    if ":" in text or PATTERN & set(text):
         return None
     try:
         root = Path(text)
         if root.is_dir():
-            found = frozenset(islice(_below(text), _MOST_FILES + 1))
-            return found if 0 < len(found) <= _MOST_FILES else None
+            found = frozenset(islice(_below(text), MOST_FILES + 1))
+            return found if 0 < len(found) <= MOST_FILES else None
         stat = root.stat()
         return frozenset([(text, stat.st_size, stat.st_mtime_ns)])
     except OSError:
@@ -128,5 +128,10 @@ def _below(folder: str) -> Iterator[tuple[str, int, int]]:
             yield entry.path, stat.st_size, stat.st_mtime_ns
         elif entry.is_symlink():
             raise OSError(f"{entry.path} may lead anywhere")
-        else:
+        elif not is_hidden(entry.name):
             yield from _below(entry.path)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether Spark passes over a folder of this name, as writers call theirs before they end."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)

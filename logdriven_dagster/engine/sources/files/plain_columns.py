@@ -1,5 +1,8 @@
 """The columns that a source declares, for an engine that is not the one PySpark knows of."""
 
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.errors import TerminalStepError
@@ -25,6 +28,42 @@ def plain_columns(ddl: str | None) -> "StructType":
     except UnprovenError as error:
         raise TerminalStepError(f"{error} is not proven on Sail") from None
     return StructType([StructField(name, _of_spark(kind)) for name, kind in columns.items()])
+
+
+def refuse_other_columns(files: Iterable[Path], columns: "StructType") -> None:
+    """TerminalStepError for a Parquet file that does not have these columns with these types.
+
+    For an engine that would convert the values in silence.
+    """
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    for path in files:
+        stat = path.stat()
+        found = _types(str(path), stat.st_size, stat.st_mtime_ns)
+        for field in columns.fields:
+            wanted = str(to_arrow_type(field.dataType, timezone="UTC"))
+            if found.get(field.name) != wanted:
+                held = found.get(field.name, "not there")
+                raise TerminalStepError(
+                    f"{path}: the column {field.name} is {held} in the file and "
+                    f"{field.dataType.simpleString()} in `columns`, which Sail would convert in "
+                    "silence; name the file's own type, and CAST in the query"
+                )
+
+
+@lru_cache(maxsize=100_000)
+def _types(path: str, _size: int, _changed: int) -> Mapping[str, str]:
+    """Read the types of the columns, cached for each version of a file."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        file = pa.parquet.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        raise TerminalStepError(f"cannot read the file {path}: {error}") from None
+    if any(name.startswith(b"org.apache.spark.legacy") for name in file.metadata or ()):
+        raise TerminalStepError(f"{path}: days of the Julian calendar are not proven on Sail")
+    return {field.name: str(field.type) for field in file.schema.to_arrow_schema()}
 
 
 def _of_spark(found: "Type") -> "DataType":

@@ -11,8 +11,16 @@ from logdriven_dagster.config.models.types.files import (
     TextSource,
 )
 from logdriven_dagster.engine.queries.rendering import render_path
+from logdriven_dagster.engine.sources.files.folders import (
+    faithful,
+    refuse_changed_values,
+    refuse_hidden_columns,
+    values_in_folders,
+)
+from logdriven_dagster.engine.sources.files.footers import column_names, footers
+from logdriven_dagster.engine.sources.files.listing import local_files, without_hidden
 from logdriven_dagster.engine.sources.files.malformed import Suspect
-from logdriven_dagster.engine.sources.files.plain_columns import plain_columns
+from logdriven_dagster.engine.sources.files.plain_columns import plain_columns, refuse_other_columns
 from logdriven_dagster.engine.sources.files.plain_csv import read_plain_csv
 from logdriven_dagster.engine.sources.files.plain_files import plain_files
 from logdriven_dagster.engine.sources.files.records import (
@@ -24,7 +32,7 @@ from logdriven_dagster.engine.sources.files.records import (
     record_options,
     tolerated,
 )
-from logdriven_dagster.engine.sources.files.schemas import columns_differ, refuse_other_columns
+from logdriven_dagster.engine.sources.files.typed_reading import typed_reading
 from logdriven_dagster.engine.sources.known_sources import Fingerprint, Key, fingerprint
 from logdriven_dagster.engine.sources.readers import Reader, Reading
 from logdriven_dagster.engine.spark.modes import mode_of
@@ -64,14 +72,20 @@ class TypedFilesReader(FilesReader):
     def whole(self, reading: Reading, source: FileSource) -> "DataFrame":
         if not mode_of(reading.spark).converts_files:
             return _unconverted(reading, source)
-        if found := _local_files(reading, source):
-            names = columns_of_ddl(source.columns).fieldNames() if source.columns else ()
-            if reading.table.missing_columns == "allow" or columns_differ(
-                found, source.type, names
-            ):
-                options = {"mergeSchema": True, **source.options}
-                source = source.model_copy(update={"options": options})
-        return load_files(reading, source, source.columns)
+        files = _local_files(reading, source)
+        if not files:
+            return load_files(reading, source, source.columns)
+        key = known_as(reading, source)
+        declared = columns_of_ddl(source.columns) if source.columns else None
+        missing = reading.table.missing_columns
+        read = footers(files, source.type)
+        refuse_hidden_columns(files, _base(key), column_names(read), source.type)
+        folders = values_in_folders((path for path, _, _ in files), _base(key))
+        found = typed_reading(read, declared, missing=missing, folders=folders)
+        if found.merges:
+            options = {"mergeSchema": True, **source.options}
+            source = source.model_copy(update={"options": options})
+        return found.converted(load_files(reading, source, found.schema), source.path)
 
 
 class RecordsReader(FilesReader):
@@ -132,7 +146,7 @@ def _unconverted(reading: Reading, source: FileSource) -> "DataFrame":
 def _local_files(reading: Reading, source: FileSource) -> Fingerprint | None:
     """The files that are read, where they can be looked into at little cost."""
     if not reading.table.incremental.registers_files:
-        return fingerprint(known_as(reading, source).path)
+        return local_files(known_as(reading, source), reading.spark)
     found = [fingerprint(file.location) for file in reading.run.files]
     known = [each for each in found if each is not None]
     return frozenset().union(*known) if len(known) == len(found) else None
@@ -146,11 +160,45 @@ def load_files(reading: Reading, source: Any, columns: "str | StructType | None"
     if not reading.table.incremental.registers_files:
         key = known_as(reading, source)
         if source.columns is None and columns is not None:
-            key = key._replace(columns="inferred")
-        return reading.sources.load(key, reading.spark, reader, typed=columns is not None)
+            known = columns if isinstance(columns, str) else columns.json()
+            key = key._replace(columns=f"inferred {known}")
+        frame = reading.sources.load(key, reading.spark, reader, typed=columns is not None)
+        return _with_folders(reading, source, key, frame)
     if not reading.run.files:
         return reading.spark.createDataFrame([], columns or source.columns)
     return reader.load([literal_path(file.location) for file in reading.run.files])
+
+
+def _with_folders(reading: Reading, source: Any, key: Key, frame: "DataFrame") -> "DataFrame":
+    """Return the frame with the values of its folders as they are written there.
+
+    TerminalStepError for one that the type in `columns` would change.
+    """
+    mode = mode_of(reading.spark)
+    files = reading.sources.found(key)
+    if files is None and not mode.lists_files:
+        return frame  # a server would list the files once more
+    paths = [path for path, _, _ in files] if files is not None else mode.input_files(frame)
+    values = values_in_folders(paths, _base(key))
+    if not values:
+        return frame
+    zone = reading.project.zone
+    declared = columns_of_ddl(source.columns) if source.columns else None
+    if declared is not None:
+        refuse_changed_values(declared, values, zone)
+        names = {name.lower() for name in declared.fieldNames()}
+        values = {name: texts for name, texts in values.items() if name not in names}
+    if (schema := faithful(frame.schema, values, zone)) is None:
+        return frame
+    reader = reading.spark.read.format(source.type).options(**_options(source)).schema(schema)
+    key = key._replace(columns=f"folders {schema.json()}")
+    return reading.sources.load(key, reading.spark, reader, typed=True)
+
+
+def _base(key: Key) -> str:
+    """Return the path below which names of folders are columns."""
+    given = {name.lower(): value for name, value in key.options}
+    return given.get("basepath", key.path)
 
 
 def _options(source: FilesSource) -> dict[str, str]:
@@ -162,7 +210,7 @@ def _options(source: FilesSource) -> dict[str, str]:
 
 def known_as(reading: Reading, source: Any) -> Key:
     """What `sources` of a reading knows the files of a source by."""
-    path = render_path(source.path, reading.run, reading.project)
+    path = without_hidden(render_path(source.path, reading.run, reading.project))
     return Key(path, source.type, source.columns, tuple(sorted(_options(source).items())))
 
 

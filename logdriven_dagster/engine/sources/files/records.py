@@ -17,7 +17,7 @@ from logdriven_dagster.config.models.types.files import (
     RecordsSource,
     TextSource,
 )
-from logdriven_dagster.engine.queries.nested_values import any_leaf
+from logdriven_dagster.engine.queries.nested_values import any_leaf, sql_type
 from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.engine.queries.window_index import bins_by_window, counts_of_bins
 from logdriven_dagster.engine.spark.modes import mode_of
@@ -244,10 +244,10 @@ def _moment(name: str, source: RecordsSource) -> Doubt:
 def _narrowed(name: str, wide: "DataType", narrow: "DataType") -> Doubt:
     """A column that was read with more room than it has: what needs that room does not fit."""
     v = quoted(name)
-    fits, shown = f"try_cast({v} AS {_sql(narrow)})", f"CAST({v} AS STRING)"
+    fits, shown = f"try_cast({v} AS {sql_type(narrow)})", f"CAST({v} AS STRING)"
     bad = f"NOT {v} <=> {fits}"
     if wide.typeName() in _NESTED:  # of which Spark compares some only as texts
-        bad = f"NOT {shown} <=> CAST(CAST({fits} AS {_sql(wide)}) AS STRING)"
+        bad = f"NOT {shown} <=> CAST(CAST({fits} AS {sql_type(wide)}) AS STRING)"
     digits = f"regexp_replace({shown}, '([.][0-9]*[1-9])0+(?![0-9])|[.]0+(?![0-9])', '$1')"
     message = f"concat('column {plain(name)} holds ', {digits}, '{MISFIT} {narrow.simpleString()}')"
     return Doubt(name, bad, fits, "NULL", message)
@@ -259,13 +259,13 @@ def _of_decimals(name: str, source: RecordsSource, goal: "DataType") -> Doubt:
     A comma stands in none of them, and none has more digits than its type.
     """
     v, wide = quoted(name), _widened(source, goal)
-    known, fits = f"try_cast({v} AS {_sql(wide)})", f"try_cast({v} AS {_sql(goal)})"
+    known, fits = f"try_cast({v} AS {sql_type(wide)})", f"try_cast({v} AS {sql_type(goal)})"
     unread = any_leaf(v, goal, _is_no_decimal) or "false"
-    bad = f"{known} != CAST({fits} AS {_sql(wide)})"
+    bad = f"{known} != CAST({fits} AS {sql_type(wide)})"
     shown = v
     if goal.typeName() in _NESTED:  # of which Spark compares some only as texts
         shown = f"CAST({v} AS STRING)"
-        bad = f"NOT CAST({known} AS STRING) <=> CAST(CAST({fits} AS {_sql(wide)}) AS STRING)"
+        bad = f"NOT CAST({known} AS STRING) <=> CAST(CAST({fits} AS {sql_type(wide)}) AS STRING)"
     else:
         shown = f"CASE WHEN {unread} THEN concat('\\'', {v}, '\\'') ELSE {v} END"
     message = f"concat('column {plain(name)} holds ', {shown}, '{MISFIT} {goal.simpleString()}')"
@@ -279,19 +279,6 @@ def _is_no_decimal(v: str, kind: "DataType") -> str | None:
         return None
     wide = f"DECIMAL({_DIGITS}, {_DIGITS - (kind.precision - kind.scale)})"
     return f"({v} IS NOT NULL AND try_cast({v} AS {wide}) IS NULL)"
-
-
-def _sql(kind: "DataType") -> str:
-    """Return the type as Spark's SQL names it, whatever the names of its fields are."""
-    from pyspark.sql import types as ty
-
-    if isinstance(kind, ty.ArrayType):
-        return f"ARRAY<{_sql(kind.elementType)}>"
-    if isinstance(kind, ty.MapType):
-        return f"MAP<{_sql(kind.keyType)}, {_sql(kind.valueType)}>"
-    if isinstance(kind, ty.StructType):
-        return f"STRUCT<{', '.join(f'{quoted(f.name)}: {_sql(f.dataType)}' for f in kind.fields)}>"
-    return kind.simpleString()
 
 
 def _decimals_are_texts(source: RecordsSource) -> bool:

@@ -1,0 +1,154 @@
+"""Columns that stand in names of folders, as in `day=2022-01-01`.
+
+Spark finds out their types by itself, and makes 1234 of 01234, 1.1 of 1.10 and 5.0 of 5d. What does
+not read back as its text stays a text here.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+from zoneinfo import ZoneInfo
+
+from logdriven_dagster.config.locations import as_path, location_of
+from logdriven_dagster.engine.sources.known_sources import Fingerprint
+from logdriven_dagster.errors import TerminalStepError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+_NUMBER = re.compile(r"[-+]?(\d+[.]?\d*|[.]\d+)([eE][-+]?\d+)?")
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+Values = Mapping[str, Collection[str]]
+"""Column, in small letters → the texts that it has in names of folders."""
+
+
+def values_in_folders(paths: Iterable[str], base: str) -> Values:
+    """Return the columns in the names of folders below a path or pattern, with all their texts.
+
+    `paths` are those of files, or the URIs that Spark shows.
+    """
+    found: dict[str, set[str]] = defaultdict(set)
+    for folder in {path.rpartition("/")[0] for path in paths if "=" in path}:
+        for name, text in _pairs(folder, base):
+            found[name].add(text)
+    return found
+
+
+def faithful(schema: "StructType", values: Values, zone: ZoneInfo) -> "StructType | None":
+    """Return the schema with texts in place of types that would change a value; None: none does."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    changed = [
+        field.name
+        for field in schema.fields
+        if not all(
+            _reads_back(text, field.dataType, zone) for text in values.get(field.name.lower(), ())
+        )
+    ]
+    fields = [
+        StructField(field.name, StringType() if field.name in changed else field.dataType)
+        for field in schema.fields
+    ]
+    return StructType(fields) if changed else None
+
+
+def refuse_changed_values(columns: "StructType", values: Values, zone: ZoneInfo) -> None:
+    """TerminalStepError for a value of a folder that its type in `columns` would change."""
+    for field in columns.fields:
+        for text in sorted(values.get(field.name.lower(), ())):
+            if not _is_of(text, field.dataType, zone):
+                raise TerminalStepError(
+                    f"the folder {field.name}={text} is no {field.dataType.simpleString()} that "
+                    f"Spark reads exactly; write {field.name} STRING in `columns`, and CAST in the "
+                    "query"
+                )
+
+
+def refuse_hidden_columns(files: Fingerprint, base: str, names: Collection[str], form: str) -> None:
+    """TerminalStepError for a file whose own column has another value than the name of its folder.
+
+    `names` are the columns of the files, in small letters. Spark takes the value of the folder.
+    """
+    for path, size, changed in files:
+        for name, text in _pairs(path.rpartition("/")[0], base) if "=" in path else ():
+            if name in names and not _holds_only(path, size, changed, form, name, text):
+                raise TerminalStepError(
+                    f"{path}: the column {name} stands in the file, and in the name of its folder "
+                    f"({name}={text}), which would hide the file's values; rename the folder, or "
+                    "name the files by a pattern that ends with them, as in in/*/*.parquet"
+                )
+
+
+def _pairs(folder: str, base: str) -> Iterable[tuple[str, str]]:
+    if folder.startswith("file:"):
+        folder = unquote(re.sub("^file:/+", "/", folder))
+    above = as_path(location_of(base)).rstrip("/").count("/") + 1
+    for part in folder.split("/")[above:]:
+        name, sign, text = part.partition("=")
+        if sign and name and unquote(text) != _NULL:
+            yield unquote(name).lower(), unquote(text)
+
+
+def _reads_back(text: str, kind: "DataType", zone: ZoneInfo) -> bool:
+    """Whether a value of a type that Spark has found is shown as its text."""
+    name = kind.simpleString()
+    if name in _INTEGERS or name.startswith("decimal"):
+        return re.fullmatch(r"0|-?[1-9]\d*", text) is not None
+    if name == "double":
+        return _NUMBER.fullmatch(text) is not None and repr(float(text)) == text
+    return _is_of(text, kind, zone)
+
+
+def _is_of(text: str, kind: "DataType", zone: ZoneInfo) -> bool:
+    """Whether a text is a value of a type as people understand it, and as Spark reads it."""
+    name = kind.simpleString()
+    if name in ("float", "double"):
+        return _NUMBER.fullmatch(text) is not None
+    if name.startswith("decimal"):
+        return False  # of 2.5 Spark makes 0.25
+    if name == "date":
+        return re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) is not None
+    if name == "timestamp":
+        return not _is_skipped(text, zone)
+    return True
+
+
+def _is_skipped(text: str, zone: ZoneInfo) -> bool:
+    """Whether the clocks of a zone skip a wall time."""
+    try:
+        wall = datetime.fromisoformat(text)
+    except ValueError:
+        return True
+    if wall.tzinfo is not None:
+        return False
+    moment = wall.replace(tzinfo=zone).astimezone(timezone.utc)
+    return moment.astimezone(zone).replace(tzinfo=None) != wall
+
+
+@lru_cache(maxsize=10_000)
+def _holds_only(path: str, _size: int, _changed: int, form: str, name: str, text: str) -> bool:
+    """Whether the statistics of a Parquet file say that all values of a column are this one."""
+    from pyarrow import parquet
+
+    if form != "parquet":
+        return False
+    metadata = parquet.read_metadata(path)
+    groups = range(metadata.num_row_groups)
+    for group in map(metadata.row_group, groups):
+        columns = [group.column(number) for number in range(group.num_columns)]
+        for column in columns:
+            if column.path_in_schema.lower() == name and not _is_only(column.statistics, text):
+                return False
+    return True
+
+
+def _is_only(statistics: Any, text: str) -> bool:
+    if statistics is None or not statistics.has_min_max or statistics.null_count:
+        return False
+    return {str(statistics.min), str(statistics.max)} == {text}

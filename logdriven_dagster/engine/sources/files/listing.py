@@ -1,0 +1,70 @@
+"""The files that a path or pattern of a source means, as Spark finds them."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from logdriven_dagster.config.locations import as_path, is_remote, location_of
+from logdriven_dagster.engine.sources.known_sources import (
+    MOST_FILES,
+    PATTERN,
+    Fingerprint,
+    Key,
+    fingerprint,
+)
+from logdriven_dagster.engine.spark.modes import mode_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CHOOSE_FILES = {"pathglobfilter", "modifiedbefore", "modifiedafter", "recursivefilelookup"}
+"""Options by which Spark passes over files of a folder."""
+
+
+def without_hidden(path: str) -> str:
+    """Return a pattern that means no hidden names, where it begins with a placeholder.
+
+    Spark passes over folders of unfinished writers below a path, as `_temporary`, but a pattern
+    finds them.
+    """
+    parts = (re.sub(r"^[*?]", _visible, part) for part in path.split("/"))
+    return "/".join(parts)
+
+
+def _visible(placeholder: "re.Match[str]") -> str:
+    return f"[^_.]{placeholder[0].replace('?', '')}"
+
+
+def local_files(key: Key, spark: "SparkSession") -> Fingerprint | None:
+    """Return the local files of a source; None where there are too many, or Spark must be asked.
+
+    Folders without `=` in their names are not read below a folder.
+    """
+    chosen = _CHOOSE_FILES & {name.lower() for name, _ in key.options}
+    if is_remote(key.path) or not (chosen or PATTERN & set(key.path)):
+        return _read_below(key.path)
+    reader = spark.read.format("binaryFile").options(**dict(key.options))
+    uris = mode_of(spark).input_files(reader.load(key.path))
+    if len(uris) > MOST_FILES or not all(uri.startswith("file:") for uri in uris):
+        return None
+    found = set()
+    for uri in uris:
+        path = Path(unquote(re.sub("^file:/+", "/", uri)))
+        if not path.is_file():
+            return None  # of another machine, where a server reads
+        stat = path.stat()
+        found.add((str(path), stat.st_size, stat.st_mtime_ns))
+    return frozenset(found)
+
+
+def _read_below(location: str) -> Fingerprint | None:
+    found = fingerprint(location)
+    if found is None:
+        return None
+    base = as_path(location_of(location)).rstrip("/").count("/") + 1
+    return frozenset(
+        file
+        for file in found
+        if all("=" in part for part in file[0].rpartition("/")[0].split("/")[base:])
+    )

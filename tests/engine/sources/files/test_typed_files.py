@@ -1,0 +1,321 @@
+"""Parquet and ORC files of other programs: read exactly, or refused with file, column and fix."""
+
+from collections.abc import Mapping
+from datetime import date, datetime, time, timezone
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc, parquet
+
+from logdriven_dagster.engine.sources.files.held_types import is_exact
+from tests.builders import day
+from tests.engine.laboratory import Lab
+from tests.engine.sources.files.loading import TARGET, load, refused
+
+AT = datetime(2022, 1, 1, 3)
+
+
+def write(lab: Lab, name: str, columns: Mapping[str, pa.Array], **options: Any) -> str:
+    """Write a file below `in`; its path."""
+    path = lab.root / "in" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    module: Any = parquet if name.endswith(".parquet") else orc
+    module.write_table(pa.table(dict(columns)), path, **options)
+    return str(path)
+
+
+def source(columns: str | None = None, form: str = "parquet", **fields: Any) -> dict[str, Any]:
+    return {"type": form, "path": "in", **({"columns": columns} if columns else {}), **fields}
+
+
+def rows(lab: Lab, columns: str | None = None, form: str = "parquet") -> list[tuple[Any, ...]]:
+    load(lab, source(columns, form))
+    return lab.rows("ods.t")
+
+
+STRUCT = pa.struct([("a", pa.int32())])
+GROWN = pa.struct([("a", pa.int32()), ("b", pa.int32())])
+NESTED = {
+    "a struct": (STRUCT, GROWN, {"a": 1}, {"a": 2, "b": 3}),
+    "an array": (pa.list_(STRUCT), pa.list_(GROWN), [{"a": 1}], [{"a": 2, "b": 3}]),
+    "a map": (
+        pa.map_(pa.string(), STRUCT),
+        pa.map_(pa.string(), GROWN),
+        [("k", {"a": 1})],
+        [("k", {"a": 2, "b": 3})],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+@pytest.mark.parametrize("case", NESTED)
+def test_a_nested_field_that_only_newer_files_have_is_read(lab: Lab, case: str, form: str):
+    old, new, one, other = NESTED[case]
+    write(lab, f"1.{form}", {"v": pa.array([one], old)})
+    write(lab, f"2.{form}", {"v": pa.array([other], new)})
+    assert "'b': 3" in repr(dicts(lab, source(form=form)))
+
+
+@pytest.mark.parametrize("case", NESTED)
+def test_columns_name_every_nested_field_of_the_files(lab: Lab, case: str):
+    old, new, one, other = NESTED[case]
+    write(lab, "1.parquet", {"v": pa.array([one], old)})
+    path = write(lab, "2.parquet", {"v": pa.array([other], new)})
+    kinds = {"a struct": "{}", "an array": "ARRAY<{}>", "a map": "MAP<STRING, {}>"}
+    short, whole = "STRUCT<a: INT>", "STRUCT<a: INT, b: INT>"
+    problem = refused(lab, source(f"v {kinds[case].format(short)}"))
+    assert f"{path}: `columns` does not name the field v" in problem
+    assert "'b': 3" in repr(dicts(lab, source(f"v {kinds[case].format(whole)}")))
+
+
+def test_a_nested_field_that_one_file_has_lost_is_refused(lab: Lab):
+    older = write(lab, "1.parquet", {"v": pa.array([{"a": 1, "b": 2}], GROWN)})
+    newer = write(lab, "2.parquet", {"v": pa.array([{"a": 1}], STRUCT)})
+    assert f"{newer}: the file has no column v.b, which {older} has" in refused(lab, source())
+
+
+def test_a_nested_field_that_no_file_has_is_refused(lab: Lab):
+    write(lab, "1.parquet", {"v": pa.array([{"a": 1}], STRUCT)})
+    assert "columns names v.c, which no file has" in refused(
+        lab, source("v STRUCT<a: INT, c: INT>")
+    )
+
+
+def dicts(lab: Lab, given: dict[str, Any]) -> list[Any]:
+    load(lab, given)
+    return [row.asDict(recursive=True) for row in lab.engine.read("ods.t").collect()]
+
+
+UTC = pa.timestamp("us", "UTC")
+CHANGED = {
+    "unsigned 64 bits": (pa.uint64(), 2**64 - 1, "BIGINT", "unsigned bigint", "DECIMAL(20,0)"),
+    "unsigned 32 bits": (pa.uint32(), 2**32 - 1, "INT", "unsigned int", "BIGINT"),
+    "unsigned 16 bits": (pa.uint16(), 2**16 - 1, "SMALLINT", "unsigned smallint", "INT"),
+    "unsigned 8 bits": (pa.uint8(), 255, "TINYINT", "unsigned tinyint", "SMALLINT"),
+    "a wide number": (pa.int32(), 70_000, "SMALLINT", "int", "INT"),
+    "a number as a day": (pa.int32(), 70_000, "DATE", "int", "INT"),
+    "a decimal as a number": (
+        pa.decimal128(18, 2),
+        Decimal("1.50"),
+        "BIGINT",
+        "decimal(18,2)",
+        "DECIMAL(18,2)",
+    ),
+    "a time without a zone": (
+        pa.timestamp("us"),
+        AT,
+        "TIMESTAMP",
+        "timestamp_ntz",
+        "TIMESTAMP_NTZ",
+    ),
+    "milliseconds without a zone": (
+        pa.timestamp("ms"),
+        AT,
+        "TIMESTAMP",
+        "timestamp_ntz of milliseconds",
+        "TIMESTAMP_NTZ",
+    ),
+    "nanoseconds without a zone": (
+        pa.timestamp("ns"),
+        AT,
+        "TIMESTAMP",
+        "timestamp_ntz of nanoseconds",
+        "TIMESTAMP_NTZ",
+    ),
+    "a time with a zone": (UTC, AT, "TIMESTAMP_NTZ", "timestamp", "TIMESTAMP"),
+}
+
+
+@pytest.mark.parametrize("encoding", ["dictionary", "plain"])
+@pytest.mark.parametrize("case", CHANGED)
+def test_a_value_that_columns_would_change_is_refused(lab: Lab, case: str, encoding: str):
+    lab.settings["timezone"] = "America/New_York"
+    kind, value, declared, held, fix = CHANGED[case]
+    options = {"use_dictionary": encoding == "dictionary", "store_decimal_as_integer": True}
+    path = write(lab, "f.parquet", {"v": pa.array([value, None], kind)}, **options)
+    problem = refused(lab, source(f"v {declared}"))
+    assert f"{path}: the column v is {held} in the file and {declared} in `columns`" in problem
+    assert f"write v {fix} there, and CAST in the query" in problem
+    load(lab, source(f"v {fix}"), "SELECT CAST(v AS STRING) AS v FROM source")
+    text = "2021-12-31 22:00:00" if case == "a time with a zone" else str(value)
+    assert lab.rows("ods.t") == sorted([(None,), (text,)], key=repr)
+
+
+def test_nested_values_are_looked_at_too(lab: Lab):
+    kind = pa.list_(pa.struct([("u", pa.uint64())]))
+    path = write(lab, "f.parquet", {"v": pa.array([[{"u": 2**64 - 1}]], kind)})
+    problem = refused(lab, source("v ARRAY<STRUCT<u: BIGINT>>"))
+    assert f"{path}: the column v.element.u is unsigned bigint in the file" in problem
+
+
+def test_files_with_and_without_a_zone_are_refused(lab: Lab):
+    naive = write(lab, "1.parquet", {"ts": pa.array([AT], pa.timestamp("us"))})
+    zoned = write(lab, "2.parquet", {"ts": pa.array([AT], UTC)})
+    for columns in (None, "ts TIMESTAMP"):
+        problem = refused(lab, source(columns))
+        assert naive in problem
+        assert columns or f"ts is timestamp_ntz in {naive} and timestamp in {zoned}" in problem
+
+
+def test_the_bare_numbers_of_times_have_one_unit(lab: Lab):
+    write(lab, "1.parquet", {"ts": pa.array([AT], pa.timestamp("ms"))})
+    write(lab, "2.parquet", {"ts": pa.array([AT], pa.timestamp("us"))})
+    problem = refused(lab, source("ts BIGINT"))
+    assert "the column ts is timestamp_ntz of milliseconds in" in problem
+    assert rows(lab) == [(AT,), (AT,)]
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_the_widest_type_of_the_files_is_read(lab: Lab, form: str):
+    write(lab, f"1.{form}", {"v": pa.array([1], pa.int32()), "f": pa.array([1.5], pa.float32())})
+    write(lab, f"2.{form}", {"v": pa.array([2**40]), "f": pa.array([1.1])})
+    assert rows(lab, form=form) == [(1, 1.5), (2**40, 1.1)]
+
+
+ARROW: dict[str, tuple[pa.DataType, Any]] = {
+    "boolean": (pa.bool_(), True),
+    "tinyint": (pa.int8(), -128),
+    "smallint": (pa.int16(), -32768),
+    "int": (pa.int32(), -(2**31)),
+    "bigint": (pa.int64(), 2**63 - 1),
+    "unsigned tinyint": (pa.uint8(), 255),
+    "unsigned smallint": (pa.uint16(), 65535),
+    "unsigned int": (pa.uint32(), 2**32 - 1),
+    "unsigned bigint": (pa.uint64(), 2**64 - 1),
+    "float": (pa.float32(), 0.5),
+    "double": (pa.float64(), 0.1),
+    "decimal(9,2)": (pa.decimal128(9, 2), Decimal("-1234567.89")),
+    "decimal(18,2)": (pa.decimal128(18, 2), Decimal("1234567890123456.78")),
+    "decimal(38,2)": (pa.decimal128(38, 2), Decimal("1.50")),
+    "string": (pa.string(), "x"),
+    "date": (pa.date32(), date(2022, 1, 1)),
+    "timestamp": (UTC, AT.replace(tzinfo=timezone.utc)),
+    "timestamp_ntz": (pa.timestamp("us"), AT),
+}
+DECLARED = [
+    *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string"),
+    *("decimal(10,0)", "decimal(20,0)", "decimal(20,2)", "decimal(38,2)"),
+    *("date", "timestamp", "timestamp_ntz"),
+]
+
+
+def test_what_is_called_exact_is_read_as_it_is_in_the_file(lab: Lab):
+    numbers = (int, float, Decimal)
+    for kind, (arrow, value) in ARROW.items():
+        path = write(lab, f"{kind}.parquet", {"v": pa.array([value], arrow)})
+        for declared in filter(lambda name, kind=kind: is_exact(kind, name), DECLARED):
+            frame = lab.spark.read.schema(f"v {declared}").parquet(path)
+            ((read,),) = frame.collect()
+            if isinstance(read, datetime) and declared == "timestamp":
+                read = read.astimezone(timezone.utc)
+            if declared == "bigint" and isinstance(value, datetime):
+                read = datetime.fromtimestamp(read / 1e6, timezone.utc).replace(tzinfo=value.tzinfo)
+            assert read == value, (kind, declared)
+            assert isinstance(read, numbers) == isinstance(value, numbers) or declared == "bigint"
+
+
+NANOS = [AT.replace(microsecond=123456), None, datetime(1900, 1, 1, 0, 0, 0, 1)]
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("columns", [None, "n TIMESTAMP_NTZ, z TIMESTAMP, l ARRAY<TIMESTAMP_NTZ>"])
+def test_nanoseconds_are_read_where_nothing_is_lost(lab: Lab, columns: str | None):
+    lab.settings["timezone"] = "Europe/Berlin"
+    skipped = datetime(2022, 3, 27, 2, 30)
+    values = [*NANOS, skipped]
+    lists = [None if each is None else [each, None] for each in values]
+    given = {
+        "n": pa.array(values, pa.timestamp("ns")),
+        "z": pa.array(values, pa.timestamp("ns", "UTC")),
+        "l": pa.array(lists, pa.list_(pa.timestamp("ns"))),
+    }
+    write(lab, "f.parquet", given)
+    read = sorted(dicts(lab, source(columns)), key=lambda row: repr(row["n"]))
+    assert sorted((row["n"] for row in read), key=repr) == sorted(values, key=repr)
+    assert sorted((row["l"] for row in read), key=repr) == sorted(lists, key=repr)
+    for row in read:
+        assert (
+            row["n"] is None or row["z"].astimezone(timezone.utc).replace(tzinfo=None) == row["n"]
+        )
+
+
+def test_nanoseconds_of_structs_and_maps_are_read(lab: Lab):
+    ns = pa.timestamp("ns")
+    write(
+        lab,
+        "f.parquet",
+        {
+            "s": pa.array([{"t": AT, "x": 1}, None], pa.struct([("t", ns), ("x", pa.int32())])),
+            "m": pa.array([[("k", {"t": AT})], None], pa.map_(pa.string(), pa.struct([("t", ns)]))),
+        },
+    )
+    read = dicts(lab, source())
+    assert {"s": {"t": AT, "x": 1}, "m": {"k": {"t": AT}}} in read
+    assert {"s": None, "m": None} in read
+
+
+def test_nanoseconds_that_would_be_lost_are_refused(lab: Lab):
+    write(lab, "f.parquet", {"ts": pa.array([1_641_006_000_123_456_789], pa.timestamp("ns"))})
+    problem = refused(lab, source())
+    assert "column ts holds 1641006000123456789, which nanoseconds a TIMESTAMP cannot" in problem
+    assert rows(lab, "ts BIGINT") == [(1_641_006_000_123_456_789,)]
+
+
+def test_nanoseconds_tell_the_window(lab: Lab):
+    moments = [datetime(2022, 1, n, 12) for n in (1, 2, 2)]
+    write(lab, "f.parquet", {"ts": pa.array(moments, pa.timestamp("ns", "UTC"))})
+    lab.table("ods.t", {"source": source(window_column="ts"), "target": TARGET})
+    assert [lab.run("ods.t", day(n)).counts.target for n in (1, 2, 3)] == [1, 2, 0]
+
+
+UNREADABLE = {
+    "time": (pa.time64("us"), time(1, 2, 3), "time", "BIGINT"),
+    "time of nanoseconds": (pa.time64("ns"), time(1, 2, 3), "time of nanoseconds", "BIGINT"),
+    "time of milliseconds": (pa.time32("ms"), time(1, 2, 3), "time of milliseconds", "INT"),
+    "uuid": (pa.uuid(), b"0" * 16, "uuid", "BINARY"),
+    "float of 16 bits": (pa.float16(), 1.5, "float of 16 bits", "BINARY"),
+    "decimal over 38 digits": (pa.decimal256(50, 2), Decimal(1), "decimal(50,2)", "BINARY"),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_a_type_that_spark_lacks_is_refused_with_the_line_to_write(lab: Lab, case: str):
+    arrow, value, kind, fix = UNREADABLE[case]
+    path = write(lab, "f.parquet", {"id": pa.array([1]), "v": pa.array([value], arrow)})
+    problem = refused(lab, source())
+    assert f"{path}: the column v is a {kind}, which Spark cannot read" in problem
+    assert f'write columns: "id BIGINT, v {fix}", which reads it as {fix}' in problem
+    assert len(rows(lab, f"id BIGINT, v {fix}")) == 1
+
+
+ORC_CHANGED = {
+    "a wide number": (pa.int64(), 2**40, "INT", "BIGINT"),
+    "digits": (pa.decimal128(18, 3), Decimal("1.555"), "DECIMAL(18, 2)", "DECIMAL(18,3)"),
+    "a fraction": (pa.decimal128(18, 3), Decimal("1.555"), "BIGINT", "DECIMAL(18,3)"),
+    "a text": (pa.string(), "x", "INT", "STRING"),
+    "a double": (pa.float64(), 0.1, "FLOAT", "DOUBLE"),
+    "a time as a day": (pa.timestamp("us"), AT, "DATE", "TIMESTAMP"),
+    "a time": (pa.timestamp("us"), AT, "TIMESTAMP_NTZ", "TIMESTAMP"),
+}
+
+
+@pytest.mark.parametrize("case", ORC_CHANGED)
+def test_orc_values_that_columns_would_change_are_refused(lab: Lab, case: str):
+    arrow, value, declared, fix = ORC_CHANGED[case]
+    path = write(lab, "f.orc", {"v": pa.array([value], arrow)})
+    problem = refused(lab, source(f"v {declared}", "orc"))
+    assert f"{path}: the column v is" in problem
+    assert f"write v {fix} there" in problem
+    assert len(rows(lab, f"v {fix}", "orc")) == 1
+
+
+def test_types_of_spark_that_are_numbers_in_its_files_are_read(lab: Lab):
+    sql = "SELECT TIMESTAMP_NTZ'2022-01-01 03:00:00' AS n, INTERVAL '1' DAY AS i"
+    for form in ("orc", "parquet"):
+        folder = str(lab.root / f"in/{form}")
+        lab.spark.sql(sql).coalesce(1).write.format(form).save(folder)
+        given = source("n TIMESTAMP_NTZ, i INTERVAL DAY", form, path=f"in/{form}")
+        load(lab, given, "SELECT n, CAST(i AS STRING) AS i FROM source")
+        assert lab.rows("ods.t") == [(AT, "INTERVAL '1' DAY")]
