@@ -20,6 +20,7 @@ from logdriven_dagster.engine.sources.files.folders import (
 from logdriven_dagster.engine.sources.files.footers import column_names, footers
 from logdriven_dagster.engine.sources.files.listing import local_files, without_hidden
 from logdriven_dagster.engine.sources.files.malformed import Suspect
+from logdriven_dagster.engine.sources.files.old_days import without_old_days
 from logdriven_dagster.engine.sources.files.plain_columns import plain_columns, refuse_other_columns
 from logdriven_dagster.engine.sources.files.plain_csv import read_plain_csv
 from logdriven_dagster.engine.sources.files.plain_files import plain_files
@@ -86,6 +87,13 @@ class TypedFilesReader(FilesReader):
             options = {"mergeSchema": True, **source.options}
             source = source.model_copy(update={"options": options})
         return found.converted(load_files(reading, source, found.schema), source.path)
+
+    def settled(self, reading: Reading, source: FileSource, frame: "DataFrame") -> "DataFrame":
+        if source.type != "orc" or not mode_of(reading.spark).converts_files:
+            return frame
+        found = footers(_local_files(reading, source) or frozenset(), source.type)
+        others = [footer.path for footer in found if not footer.is_of_java]
+        return without_old_days(frame, others[0]) if others else frame
 
 
 class RecordsReader(FilesReader):

@@ -319,3 +319,38 @@ def test_types_of_spark_that_are_numbers_in_its_files_are_read(lab: Lab):
         given = source("n TIMESTAMP_NTZ, i INTERVAL DAY", form, path=f"in/{form}")
         load(lab, given, "SELECT n, CAST(i AS STRING) AS i FROM source")
         assert lab.rows("ods.t") == [(AT, "INTERVAL '1' DAY")]
+
+
+OLD = {
+    "a day": (pa.date32(), date(1500, 1, 1)),
+    "a day that Java's calendar lacks": (pa.date32(), date(1582, 10, 10)),
+    "a time": (pa.timestamp("us"), datetime(1500, 1, 1)),
+    "a time with a zone": (pa.timestamp("us", "UTC"), datetime(1500, 1, 1)),
+    "a day in a list": (pa.list_(pa.struct([("d", pa.date32())])), [{"d": date(1, 1, 1)}]),
+}
+
+
+@pytest.mark.parametrize("case", OLD)
+def test_old_days_of_orc_files_that_java_did_not_write_are_refused(lab: Lab, case: str):
+    kind, value = OLD[case]
+    path = write(lab, "f.orc", {"d": pa.array([value, None], kind)})
+    problem = refused(lab, source(form="orc"))
+    assert "column d holds a day before 1582-10-15" in problem
+    assert path in problem
+    assert "write the column as text, or the file as Parquet" in problem
+
+
+def test_newer_days_of_orc_files_are_read(lab: Lab):
+    days = [date(1582, 10, 16), date(1970, 1, 1), date(9999, 12, 31), None]
+    times = [day and datetime(day.year, day.month, day.day, 3) for day in days]
+    given = {"d": pa.array(days, pa.date32()), "t": pa.array(times, pa.timestamp("us"))}
+    write(lab, "f.orc", given)
+    expected = zip(days, [time and str(time) for time in times], strict=True)
+    load(lab, source(form="orc"), "SELECT d, CAST(t AS STRING) AS t FROM source")
+    assert lab.rows("ods.t") == sorted(expected, key=repr)
+
+
+def test_old_days_that_spark_wrote_to_orc_are_read(lab: Lab):
+    sql = "SELECT DATE'1500-01-01' AS d"
+    lab.spark.sql(sql).coalesce(1).write.orc(str(lab.root / "in"))
+    assert rows(lab, form="orc") == [(date(1500, 1, 1),)]

@@ -1,0 +1,41 @@
+"""Days before 1582-10-15 in ORC files that no Java library wrote.
+
+Such files count them by the Gregorian calendar and do not say so; Java takes them for days of the
+Julian one, and shows others.
+"""
+
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.queries.nested_values import any_leaf
+from logdriven_dagster.engine.queries.quoting import plain, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+_FIRST = {
+    "date": "DATE'1582-10-15'",
+    # No zone is a day away from UTC.
+    "timestamp": "TIMESTAMP'1582-10-16 00:00:00Z'",
+}
+_FIX = "write the column as text, or the file as Parquet"
+
+
+def without_old_days(frame: "DataFrame", path: str) -> "DataFrame":
+    """Return the rows, with an error for each old day; `path` is a file of such a writer."""
+    from logdriven_dagster.engine.spark import functions as sf
+
+    changes = {}
+    for field in frame.schema.fields:
+        name = field.name
+        if condition := any_leaf(quoted(name), field.dataType, _is_old):
+            problem = f"column {plain(name)} holds a day before 1582-10-15, which Java libraries"
+            writer = f"read as another one from ORC files of other writers, as {plain(path)}"
+            error = f"raise_error('{problem} {writer}; {_FIX}')"
+            changes[name] = sf.expr(f"CASE WHEN {condition} THEN {error} ELSE {quoted(name)} END")
+    return frame.withColumns(changes) if changes else frame
+
+
+def _is_old(v: str, kind: "DataType") -> str | None:
+    first = _FIRST.get(kind.typeName())
+    return f"{v} < {first}" if first else None
