@@ -1,6 +1,7 @@
 """An engine without Spark: windows are claimed, fenced, published and logged; no row is read."""
 
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -12,6 +13,7 @@ from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.fields import parse_moment
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.engine import Engine
+from logdriven_dagster.engine.spark.actions import run_checks
 from logdriven_dagster.errors import StepError, TerminalStepError, UsageError
 from logdriven_dagster.execution.opening import substitute_engine
 from logdriven_dagster.execution.owners import current_owner
@@ -21,6 +23,8 @@ from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
 from logdriven_dagster.model.windows import TimeWindow, on_clock
 from logdriven_dagster.runlog import RunLog
+
+_POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,22 @@ class NullEngine:
         moment = parse_moment(start) if isinstance(start, str) else start
         why = error or TerminalStepError("the test asked for this failure")
         self._failures.append(_Failure(table, moment, step, why, times))
+
+    @staticmethod
+    def wait(seconds: float, until: Callable[[], bool] = lambda: False) -> None:
+        """Let a step take time: call it in `stage`. A Spark job is interrupted by the same causes.
+
+        Args:
+            seconds: how long the step takes at most.
+            until: the step ends as soon as this returns True.
+
+        Raises:
+            Exception: what stops the attempt: its timeout, a lost lease, the end of its caller.
+        """
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not until():
+            run_checks()
+            time.sleep(_POLL_SECONDS)
 
     def stage(self, run: WindowRun, step: StepConfig, zone: ZoneInfo) -> int:
         """Return how many rows a step delivers, or raise how it fails."""
