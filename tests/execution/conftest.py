@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from logdriven_dagster.config import load_project
-from logdriven_dagster.config.models.steps import StepConfig
+from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.execution.events import WindowEvent
@@ -45,14 +45,24 @@ SUMS = """
         sql: SELECT sum(n) AS total FROM ods.numbers
         target: {type: parquet}
 """
+_OOPS = "CAST('oops' AS INT)"
+BROKEN = NUMBERS.replace("CAST(n AS INT)", _OOPS)
+"""A definition whose query fails, on Spark and on the null engine."""
 NOW = at("2022-01-05 14:00")
+Stage = Callable[[WindowRun, StepConfig], int]
 
 
 class World:
     """A project folder, its runner and what came of it."""
 
-    def __init__(self, root: Path, spark: Any = None, engine: NullEngine | None = None) -> None:
-        self.root, self.spark, self.engine = root, spark, engine
+    def __init__(self, root: Path, spark: Any = None) -> None:
+        self.root, self.spark = root, spark
+        self.engine = NullEngine(stage=self._stage, check=self._check)
+        """Runs the windows of the fixture `world`, in a test that does not ask for `spark`."""
+        self.steps: dict[str, Stage] = {}
+        """Table → what its steps do on the null engine, in place of what is usual."""
+        self.failing_checks: set[str] = set()
+        """Names of checks that find rows on the null engine."""
         self.write("logdriven.yaml", "project: world")
         self.write("tables/numbers.yaml", NUMBERS)
         self.write("tables/sums.yaml", SUMS)
@@ -73,7 +83,7 @@ class World:
     @property
     def session_class(self) -> type:
         """The class whose `stage` and `publish` do the work of a window."""
-        return WindowSession if self.engine is None else NullSession
+        return NullSession if self.spark is None else WindowSession
 
     def catch_up(self, **options: Any) -> list[WindowEvent]:
         return list(self.runner.catch_up(options.pop("now", NOW), **options))
@@ -98,6 +108,18 @@ class World:
         with self.runner.run_log.begin() as conn:
             conn.exec_driver_sql(statement)
 
+    def _stage(self, run: WindowRun, step: StepConfig) -> int:
+        """Do a step on the null engine: one with a source delivers the lines of the window."""
+        if run.table in self.steps:
+            return self.steps[run.table](run, step)
+        if _OOPS in (step.sql or ""):
+            raise TerminalStepError("the value 'oops' cannot be cast to INT")
+        return count_numbers(self.root / "data/numbers.csv", run) if step.source else 1
+
+    def _check(self, _run: WindowRun, check: CheckConfig) -> None:
+        if check.check in self.failing_checks:
+            raise TerminalStepError(f"check {check.check} found rows")
+
 
 def count_numbers(file: Path, run: WindowRun) -> int:
     """Return how many lines of the file lie in the window; a number that is none fails it."""
@@ -112,24 +134,13 @@ def count_numbers(file: Path, run: WindowRun) -> int:
 
 
 @pytest.fixture
-def engine(request: pytest.FixtureRequest) -> Iterator[NullEngine | None]:
-    """The null engine under every runner of the test; None in a test that asks for `spark`."""
+def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
     if "spark" in request.fixturenames:
-        yield None
+        yield World(tmp_path, request.getfixturevalue("spark"))
         return
-    root = request.getfixturevalue("tmp_path")
-
-    def stage(run: WindowRun, step: StepConfig) -> int:
-        return count_numbers(root / "data/numbers.csv", run) if step.source else 1
-
-    with null_engine(NullEngine(stage=stage)) as engine:
-        yield engine
-
-
-@pytest.fixture
-def world(tmp_path: Path, request: pytest.FixtureRequest, engine: NullEngine | None) -> World:
-    session = request.getfixturevalue("spark") if engine is None else None
-    return World(tmp_path, session, engine)
+    world = World(tmp_path)
+    with null_engine(world.engine):
+        yield world
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from logdriven_dagster.errors import (
     DependencyError,
     EarlierWindowError,
     NotDueError,
+    TerminalStepError,
+    TransientStepError,
     UsageError,
 )
 from logdriven_dagster.execution.arguments import JobArguments, RunArguments
@@ -67,7 +69,7 @@ def test_the_log_says_what_an_upsert_inserted_and_updated(spark, world):
     assert sorted(counts) == [(1, 0, 1), (1, 1, 0)]
 
 
-def test_a_bad_day_holds_its_successors_until_it_is_repaired_s04_s05_d18(spark, world):
+def test_a_bad_day_holds_its_successors_until_it_is_repaired_s04_s05_d18(world):
     world.numbers(*BAD)
     events = world.catch_up()
     assert world.statuses("ods.numbers") == [("01", "SUCCESS"), ("02", "FAILURE")]
@@ -83,7 +85,7 @@ def test_a_bad_day_holds_its_successors_until_it_is_repaired_s04_s05_d18(spark, 
         ("03", "SUCCESS"),
         ("04", "SUCCESS"),
     ]
-    assert world.rows("dws.sums") == [(1,), (2,), (3,), (4,)]
+    assert world.engine.published("dws.sums") == [f"dws.sums {day(n)}" for n in (1, 2, 3, 4)]
 
 
 def test_a_failure_holds_only_its_own_table_and_those_behind_it(world):
@@ -255,10 +257,11 @@ def test_steps_run_in_order_and_read_each_other(spark, world):
     assert world.rows("many") == [(2,)]
 
 
-def test_empty_data_can_skip_the_following_steps_s26(spark, world):
+def test_empty_data_can_skip_the_following_steps_s26(world):
     world.write("tables/many.yaml", STEPS)
-    arguments = RunArguments(overrides={"wanted": "false"})
-    world.catch_up(tables=["many"], max_windows=1, arguments=arguments)
+    world.steps["many"] = lambda _run, step: int(step.step != "first")
+    world.catch_up(tables=["many"], max_windows=1)
+    assert [each.step for each in world.engine.publications] == ["first"]
     assert steps_of(world)["second"] == ("SKIPPED", None)
     assert world.log("many")[-1]["status"] == "SUCCESS"
 
@@ -288,14 +291,27 @@ def test_a_refresh_can_leave_steps_out_s08(world):
         list(world.runner.refresh("many", day(1), NOW, RunArguments(from_step="nothing")))
 
 
-def test_what_a_step_reads_as_a_whole_runs_first_b4(spark, world):
+def read_as_a_whole(world):
+    """Let sums read all of numbers for each of its windows."""
     file = world.root / "tables/sums.yaml"
     reading = "depends_on: [{table: ods.numbers, window: none, read: all}]"
     file.write_text(file.read_text().replace("depends_on: [ods.numbers]", reading))
+
+
+def test_what_a_step_reads_as_a_whole_runs_first_b4(world):
+    read_as_a_whole(world)
     for options in ({"max_parallel": 1}, {"max_parallel": 3}):
         events = world.catch_up(now=NOW, **options)
         assert not [event for event in events if isinstance(event, WindowFailed)]
+        order = [each.table for each in world.engine.publications[-8:]]
+        assert order == ["ods.numbers"] * 4 + ["dws.sums"] * 4
         world.sql("UPDATE job_log SET status = 'FAILURE'")
+
+
+def test_each_window_reads_all_rows_of_what_it_reads_as_a_whole_b4(spark, world):
+    read_as_a_whole(world)
+    events = world.catch_up(max_parallel=3)
+    assert not [event for event in events if isinstance(event, WindowFailed)]
     assert world.rows("dws.sums") == [(23 + 43 + 63 + 83,)] * 4
 
 
@@ -378,15 +394,29 @@ def test_a_transient_error_is_tried_again_and_its_count_kept_k12(spark, world):
     assert flaky(world, "ConnectionError", retries=3) == ("SUCCESS", 2)
 
 
-def test_retries_are_bounded_k11(spark, world):
-    assert flaky(world, "ConnectionError", retries=1) == ("FAILURE", 2)
+@pytest.mark.parametrize(
+    ("error", "retries", "outcome"),
+    [
+        (TransientStepError("not this time"), 3, ("SUCCESS", 2)),
+        (TransientStepError("not this time"), 1, ("FAILURE", 2)),
+        (TerminalStepError("never"), 3, ("FAILURE", 1)),
+    ],
+    ids=["enough retries", "too few", "terminal"],
+)
+def test_transient_errors_are_retried_as_often_as_a_table_allows_k11(
+    world, error, retries, outcome
+):
+    world.engine.fail("flaky", error=error, times=2)
+    assert flaky(world, "unused", retries) == outcome
+    assert len(world.engine.published("flaky")) == (outcome[0] == "SUCCESS")
 
 
 def test_a_terminal_error_is_not_tried_again(spark, world):
     assert flaky(world, "ValueError", retries=3) == ("FAILURE", 1)
 
 
-def test_a_check_that_fails_behind_a_view_is_logged_at_the_step_it_keeps_back(spark, world):
+def test_a_check_that_fails_behind_a_view_is_logged_at_the_step_it_keeps_back(world):
+    world.failing_checks.add("never")
     world.write("tables/many.yaml", STEPS)
     file = world.root / "tables/many.yaml"
     view = "  - step: last\n    sql: SELECT two FROM second\n"

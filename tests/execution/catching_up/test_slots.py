@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from logdriven_dagster.errors import RunLogError
+from logdriven_dagster.errors import RunLogError, TransientStepError
 from logdriven_dagster.execution.events import (
     WindowFailed,
     WindowRefused,
@@ -22,6 +22,7 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
 )
 from logdriven_dagster.execution.window.journal import Journal
+from tests.builders import day
 from tests.execution.conftest import NOW
 from tests.patience import PATIENCE, within
 
@@ -45,6 +46,8 @@ ROWS = """
 """
 STUCK = "SELECT reflect('java.lang.Thread', 'sleep', bigint(60000)) AS slept FROM range(0, 1, 1, 1)"
 DONE = ["01", "02", "03", "04"]
+MEETING = 60
+"""Seconds in which windows that run at the same time have to meet."""
 
 
 @pytest.fixture
@@ -57,9 +60,20 @@ def bare(world):
 
 
 def slow(world, name, extra="", *, end="2022-01-05", target="{type: parquet}"):
-    """A table each of whose windows takes 0.3 s and makes 7 rows."""
+    """A table each of whose windows makes 7 rows: on Spark in 0.3 s, else at once."""
     text = SLOW.format(name=name, extra=extra, end=end, target=target)
     world.write(f"tables/{name}.yaml", text)
+
+
+def meet(world, *names, number):
+    """Let a step of these tables go on when so many of them are in work at the same time."""
+    barrier = threading.Barrier(number)
+
+    def stage(_run, _step):
+        barrier.wait(MEETING)
+        return 7
+
+    world.steps.update(dict.fromkeys(names, stage))
 
 
 def spans(world, table=None):
@@ -84,27 +98,31 @@ def most_at_once(world):
     return most
 
 
-def test_independent_tables_run_at_the_same_time_and_each_in_its_order(spark, bare):
+def test_independent_tables_run_at_the_same_time_and_each_in_its_order(bare):
     for name in "abc":
         slow(bare, name)
+    meet(bare, *"abc", number=3)
     bare.catch_up(max_parallel=3)
     assert most_at_once(bare) == 3
     for name in "abc":
-        assert bare.statuses(name) == [(day, "SUCCESS") for day in DONE]
+        assert bare.statuses(name) == [(each, "SUCCESS") for each in DONE]
         assert all(one[2] <= other[1] for one, other in pairwise(spans(bare, name)))
+        assert bare.engine.published(name) == [f"{name} {day(n)}" for n in (1, 2, 3, 4)]
 
 
-def test_windows_of_an_unordered_table_run_at_the_same_time(spark, bare):
+def test_windows_of_an_unordered_table_run_at_the_same_time(bare):
     slow(bare, "a", "ordered: false", target="{type: iceberg}")
+    meet(bare, "a", number=2)
     bare.catch_up(max_parallel=3)
-    assert sorted(bare.statuses("a")) == [(day, "SUCCESS") for day in DONE]
+    assert sorted(bare.statuses("a")) == [(each, "SUCCESS") for each in DONE]
     assert any(overlap(one, other) for one, other in combinations(spans(bare, "a"), 2))
-    assert len(bare.rows("a")) == 4 * 7
+    assert sorted(bare.engine.published("a")) == [f"a {day(n)}" for n in (1, 2, 3, 4)]
 
 
-def test_no_more_windows_than_slots_are_in_work(spark, bare):
+def test_no_more_windows_than_slots_are_in_work(bare):
     slow(bare, "a", "ordered: false", end="2022-01-05")
     slow(bare, "b", "ordered: false", end="2022-01-05")
+    meet(bare, "a", "b", number=2)
     bare.catch_up(max_parallel=2)
     assert most_at_once(bare) == 2
 
@@ -113,13 +131,14 @@ def test_without_max_parallel_no_thread_of_ours_runs_a_window(bare, monkeypatch)
     slow(bare, "a")
     monkeypatch.setattr("logdriven_dagster.execution.catching_up.loop.Slots", None)
     bare.catch_up()
-    assert bare.statuses("a") == [(day, "SUCCESS") for day in DONE]
+    assert bare.statuses("a") == [(each, "SUCCESS") for each in DONE]
 
 
-def test_the_project_says_how_many(spark, bare):
+def test_the_project_says_how_many(bare):
     bare.write("logdriven.yaml", "project: world\nmax_parallel: 2")
     slow(bare, "a")
     slow(bare, "b")
+    meet(bare, "a", "b", number=2)
     bare.catch_up()
     assert most_at_once(bare) == 2
 
@@ -159,7 +178,7 @@ def test_what_reads_a_window_that_runs_once_more_waits_for_it(world):
     world.sql("UPDATE job_log SET status = 'FAILURE' WHERE data_range_start = '20220101000000'")
     events = world.catch_up(max_parallel=2)
     assert not [event for event in events if isinstance(event, WindowRefused)]
-    assert world.statuses("dws.sums") == [(day, "SUCCESS") for day in DONE]
+    assert world.statuses("dws.sums") == [(each, "SUCCESS") for each in DONE]
 
 
 def test_counts_are_exact_for_eight_tables_side_by_side(spark, bare):
@@ -180,14 +199,16 @@ def test_counts_are_exact_for_eight_tables_side_by_side(spark, bare):
     assert len(bare.rows("t3")) == 2 * 1003
 
 
-def test_a_failing_table_holds_its_own_windows_alone(spark, bare):
+def test_a_failing_table_holds_its_own_windows_alone(bare):
     slow(bare, "good")
-    slow(bare, "bad", "checks: [{check: none, sql: SELECT * FROM make}]")
+    slow(bare, "bad")
+    bare.engine.fail("bad")
     events = bare.catch_up(max_parallel=2)
-    assert bare.statuses("good") == [(day, "SUCCESS") for day in DONE]
+    assert bare.statuses("good") == [(each, "SUCCESS") for each in DONE]
     assert bare.statuses("bad") == [("01", "FAILURE")]
     held = [e for e in events if isinstance(e, WindowSkipped)]
     assert [e.table for e in held] == ["bad"] * 3
+    assert bare.engine.published("bad") == []
 
 
 def test_every_window_is_told_of_once_and_its_end_after_its_beginning(bare):
@@ -216,15 +237,19 @@ def test_all_windows_in_work_are_discarded_when_the_caller_stops(spark, bare):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("slot ")]
 
 
-def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(spark, bare):
+def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(bare):
     slow(bare, "a", end="2022-01-02")
     slow(bare, "b", end="2022-01-02")
-    text = (bare.root / "tables/b.yaml").read_text()
-    bare.write("tables/b.yaml", text.replace("python: slow.py:rows", f'sql: "{STUCK}"'))
+
+    def stuck(_run, _step):
+        bare.engine.wait(PATIENCE)
+        return 7
+
+    bare.steps["b"] = stuck
 
     def interrupt():
         while bare.statuses("a") != [("01", "SUCCESS")]:
-            time.sleep(0.1)
+            time.sleep(0.02)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
 
     def handler(*_):
@@ -241,6 +266,7 @@ def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(sp
     assert Counter(map(type, told)) == {WindowStarted: 2, WindowSucceeded: 1}
     assert bare.statuses("a") == [("01", "SUCCESS")]
     assert bare.statuses("b") == [("01", "DISCARDED")]
+    assert bare.engine.published() == [f"a {day(1)}"]
 
 
 def test_stretches_of_several_tables_are_in_work_at_a_time(bare):
@@ -254,7 +280,7 @@ def test_stretches_of_several_tables_are_in_work_at_a_time(bare):
     assert sum(isinstance(event, WindowStarted) for event in events) == 6
     bare.catch_up(max_parallel=2)
     for name in "ab":
-        assert bare.statuses(name) == [(day, "SUCCESS") for day in DONE]
+        assert bare.statuses(name) == [(each, "SUCCESS") for each in DONE]
 
 
 def test_an_error_of_the_log_lets_the_others_end_and_is_raised_then(bare, monkeypatch):
@@ -274,11 +300,9 @@ def test_an_error_of_the_log_lets_the_others_end_and_is_raised_then(bare, monkey
     assert len(bare.statuses("a")) == 1
 
 
-def test_a_retry_that_waits_is_interrupted_too(spark, bare):
+def test_a_retry_that_waits_is_interrupted_too(bare):
     slow(bare, "a", "retries: 3\n    retry_interval: 1 hour")
-    text = (bare.root / "tables/a.yaml").read_text()
-    bare.write("tables/a.yaml", text.replace("slow.py", "broken.py"))
-    bare.write("tables/broken.py", "def rows(spark):\n    raise ConnectionError('away')")
+    bare.engine.fail("a", error=TransientStepError("away"))
     slow(bare, "b", end="2022-01-02")
     with closing(bare.runner.catch_up(NOW, max_parallel=2)) as events:
         while not isinstance(next(events), WindowSucceeded):
@@ -286,6 +310,7 @@ def test_a_retry_that_waits_is_interrupted_too(spark, bare):
         began = time.monotonic()
     assert time.monotonic() - began < 5
     assert bare.statuses("a") == [("01", "DISCARDED")]
+    assert bare.log("a")[0]["error_count"] == 1
 
 
 def test_a_killed_process_with_several_windows_in_work_is_taken_over(spark, bare):
@@ -316,6 +341,6 @@ def test_a_killed_process_with_several_windows_in_work_is_taken_over(spark, bare
     failed = [e for e in bare.catch_up(max_parallel=4) if isinstance(e, WindowFailed)]
     assert failed == []
     for name in "abc":
-        done = [day for day, status in bare.statuses(name) if status == "SUCCESS"]
+        done = [each for each, status in bare.statuses(name) if status == "SUCCESS"]
         assert sorted(done) == DONE
         assert len(bare.rows(name)) == 4 * 7

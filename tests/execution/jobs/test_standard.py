@@ -5,12 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from logdriven_dagster.cli.shown.jobs import JobTally
-from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.errors import (
     AlreadyRunningError,
     DisabledError,
@@ -29,6 +27,7 @@ from logdriven_dagster.runlog.jobs import history as job_history
 from tests.builders import run_window
 from tests.execution.conftest import NOW
 from tests.execution.jobs.running import ended, run, runs
+from tests.patience import PATIENCE
 
 JOB = "job: nightly\ntables: [ods.numbers, dws.sums]\n"
 MAINTENANCE = "job: sweep\ntype: maintenance\nsteps: []\n"
@@ -107,8 +106,9 @@ def test_any_failure_fails_the_job_with_its_end_and_reason_k15(world):
     assert row["error"].startswith("ods.numbers [2022-01-02, 2022-01-03): step load failed: ")
 
 
-def test_a_table_that_fails_for_good_does_not_stop_the_unrelated_ones_k14(spark, world):
-    alone(world, "bad", "SELECT raise_error('broken') AS one")
+def test_a_table_that_fails_for_good_does_not_stop_the_unrelated_ones_k14(world):
+    alone(world, "bad")
+    world.engine.fail("bad")
     alone(world, "good")
     job(world, "job: nightly\ntables: [bad, good]")
     assert ended(run(world)) == "FAILURE"
@@ -271,21 +271,21 @@ def test_of_what_is_ready_at_once_the_greater_priority_goes_first_d15(world):
     assert order == ["c_high", "b_plain", "a_low"]
 
 
-def test_a_run_that_takes_too_long_is_stopped(spark, world, monkeypatch):
+def test_a_run_that_takes_too_long_is_stopped(world):
     alone(world, "one")
     alone(world, "two")
     job(world, "job: nightly\ntables: [one, two]\ntimeout: 1 s")
-    original = WindowSession.stage
 
-    def slow(self, step):
-        time.sleep(1.2)
-        return original(self, step)
+    def slow(_run, _step):
+        world.engine.wait(PATIENCE)
+        return 1
 
-    monkeypatch.setattr(WindowSession, "stage", slow)
+    world.steps |= {"one": slow, "two": slow}
     assert ended(run(world)) == "FAILURE"
     (row,) = runs(world)
     assert "job nightly takes longer than its timeout of 0:00:01" in row["error"]
     assert len(world.log()) == 1
+    assert world.engine.published() == []
 
 
 DIM = """

@@ -6,9 +6,8 @@ from logdriven_dagster.execution.events import WindowFailed, WindowStarted, Wind
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.planning import State
 from tests.builders import at, day
-from tests.execution.conftest import NOW, NUMBERS, SUMS
+from tests.execution.conftest import BROKEN, NOW, NUMBERS, SUMS
 
-BROKEN = NUMBERS.replace("CAST(n AS INT) AS n", "CAST('oops' AS INT) AS n")
 LATER = at("2022-01-06 14:00")
 TWO_TARGETS = """
     table: two
@@ -40,7 +39,7 @@ def test_later_windows_and_downstreams_go_on_and_the_old_rows_stay_s08(spark, wo
     assert world.statuses("dws.sums")[4:] == [("05", "SUCCESS")]
 
 
-def test_it_can_be_repeated_and_what_was_made_from_it_follows_s08(spark, world):
+def test_it_can_be_repeated_and_what_was_made_from_it_follows_s08(world):
     world.catch_up()
     world.write("tables/numbers.yaml", BROKEN)
     failed_refresh(world)
@@ -62,11 +61,12 @@ def test_one_that_is_interrupted_leaves_its_window_finished_too(world):
     assert world.catch_up() == []
 
 
-def test_a_rerun_for_an_upstream_that_fails_is_due_again_after_a_pause(spark, world):
+def test_a_rerun_for_an_upstream_that_fails_is_due_again_after_a_pause(world):
     world.catch_up()
     list(world.runner.refresh("ods.numbers", day(1), NOW))
     world.write("tables/sums.yaml", SUMS.replace("sum(n)", "CAST('oops' AS INT)"))
     world.catch_up()
+    assert world.statuses("dws.sums")[-1] == ("01", "FAILURE")
     world.write("tables/sums.yaml", SUMS)
     resting = next(world.runner.plan(NOW, backoff=timedelta(minutes=5)).windows())
     assert (resting.state, resting.trigger) == (State.BLOCKED, Trigger.UPSTREAM)

@@ -18,6 +18,7 @@ from logdriven_dagster.runlog.store import RunLog, UnreachableError
 from tests.builders import day, run_window, warehouse
 from tests.execution.conftest import NOW
 from tests.execution.crashes import EXPIRE, crash, kill
+from tests.patience import PATIENCE
 
 TWO_STEPS = """
     table: many
@@ -73,7 +74,7 @@ def test_a_zombie_neither_publishes_nor_finishes_y15_d19(spark, world, after_sta
 
 
 def test_a_dead_attempt_goes_on_at_its_first_unfinished_step_y03_y13(
-    spark, world, after_stage, monkeypatch
+    world, after_stage, monkeypatch
 ):
     world.write("tables/many.yaml", TWO_STEPS)
     staged = after_stage("second", kill)
@@ -86,7 +87,8 @@ def test_a_dead_attempt_goes_on_at_its_first_unfinished_step_y03_y13(
     assert "its lease ran out" in died["steps"][1]["error"]
     assert done["steps"][0]["output"].startswith("taken over from an earlier attempt")
     assert done["steps"][0]["target_count"] == 1
-    assert world.rows("many") == [(2,)]
+    published = [(each.step, each.job_id) for each in world.engine.publications]
+    assert published == [("first", done["job_id"]), ("second", done["job_id"])]
 
 
 def test_a_step_that_cannot_recover_starts_with_the_one_before(world, after_stage, monkeypatch):
@@ -98,13 +100,22 @@ def test_a_step_that_cannot_recover_starts_with_the_one_before(world, after_stag
     assert staged == ["first", "second", "first", "second"]
 
 
-def test_a_changed_definition_is_never_resumed(spark, world, after_stage, monkeypatch):
+def test_a_changed_definition_is_never_resumed(world, after_stage, monkeypatch):
     world.write("tables/many.yaml", TWO_STEPS)
-    after_stage("second", kill)
+    queries = []
+
+    def note(_run, step):
+        queries.append(step.sql)
+        return 1
+
+    world.steps["many"] = note
+    staged = after_stage("second", kill)
     crash(world, monkeypatch, "many")
     world.write("tables/many.yaml", TWO_STEPS.replace("SELECT 1 AS one", "SELECT 7 AS one"))
     world.catch_up(tables=["many"], max_windows=1)
-    assert world.rows("many") == [(8,)]
+    assert staged == ["first", "second", "first", "second"]
+    assert queries[2:] == ["SELECT 7 AS one", "SELECT one + 1 AS two FROM first"]
+    assert [each.job_id for each in world.engine.publications] == [2, 2]
 
 
 def test_what_read_upstream_rows_that_changed_since_is_never_resumed(spark, world, monkeypatch):
@@ -155,8 +166,8 @@ def test_a_runner_that_cannot_reach_the_log_stops_before_it_publishes(
     with pytest.raises(Exception, match="the server is away"):
         list(events)
     away.clear()
-    time.sleep(1)
     monkeypatch.setattr(RunLog, "_connected", reachable)
+    world.sql(EXPIRE)
     assert world.catch_up(tables=["ods.numbers"], max_windows=1)
     assert world.statuses("ods.numbers") == [("01", "FAILURE"), ("01", "SUCCESS")]
 
@@ -171,7 +182,7 @@ def test_on_running_fail_refuses_to_start_s10(world, after_stage):
     assert ended(world.catch_up(tables=["ods.numbers"], max_windows=1), WindowSucceeded)
 
 
-def test_on_running_replace_fences_the_first_s10(spark, world, after_stage):
+def test_on_running_replace_fences_the_first_s10(world, after_stage):
     replaced = []
 
     def second():
@@ -184,7 +195,7 @@ def test_on_running_replace_fences_the_first_s10(spark, world, after_stage):
     assert len(ended(events, WindowLost)) == 1
     assert replaced == [current_owner()]
     assert world.statuses("ods.numbers") == [("01", "FAILURE"), ("01", "SUCCESS")]
-    assert [n for _, n in world.rows("ods.numbers")] == [11, 12]
+    assert [each.job_id for each in world.engine.publications] == [2]
 
 
 def test_a_discarded_attempt_publishes_nothing_and_cleans_up_y06_y12(spark, world, after_stage):
@@ -207,7 +218,7 @@ SLOW = """
     table: slow
     period: 1 day
     default_start: 2022-01-01
-    timeout: 1 s
+    timeout: {limit}
     timeout_strategy: {strategy}
     steps: [{{step: load, python: "slow.py:load", target: {{type: parquet}}}}]
 """
@@ -222,21 +233,34 @@ def load(spark):
 """
 
 
-@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     ("strategy", "status", "warned"),
     [("warn", "SUCCESS", True), ("fail", "FAILURE", False), ("both", "FAILURE", True)],
 )
 def test_a_timeout_warns_or_fails_or_both_d12(world, caplog, strategy, status, warned):
     world.write("tables/slow.py", SLEEP)
-    world.write("tables/slow.yaml", SLOW.format(strategy=strategy))
-    began = time.monotonic()
+    world.write("tables/slow.yaml", SLOW.format(strategy=strategy, limit="1 s"))
+
+    def slow(_run, _step):
+        world.engine.wait(PATIENCE, lambda: strategy == "warn" and "overdue: " in caplog.text)
+        return 1
+
+    world.steps["slow"] = slow
     event = world.catch_up(tables=["slow"], max_windows=1)[1]
     assert world.log("slow")[0]["status"] == status
     assert ("overdue: " in caplog.text) == warned
+    assert len(world.engine.published("slow")) == (status == "SUCCESS")
     if isinstance(event, WindowFailed):
         assert "longer than its timeout of 0:00:01" in event.error
-        assert time.monotonic() - began < 12
+
+
+def test_a_timeout_stops_a_step_on_spark_d12(spark, world):
+    world.write("tables/slow.py", SLEEP)
+    world.write("tables/slow.yaml", SLOW.format(strategy="fail", limit="1 s"))
+    began = time.monotonic()
+    event = world.catch_up(tables=["slow"], max_windows=1)[1]
+    assert "longer than its timeout of 0:00:01" in event.error
+    assert time.monotonic() - began < 12
 
 
 def test_a_failing_window_rests_longer_and_longer_for_what_starts_by_itself(world):

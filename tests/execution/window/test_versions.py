@@ -11,10 +11,9 @@ from logdriven_dagster.execution.jobs.standard import run_job
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.planning import State
 from tests.builders import day
-from tests.execution.conftest import NOW, NUMBERS
+from tests.execution.conftest import BROKEN, NOW, NUMBERS
 
 TENFOLD = NUMBERS.replace("CAST(n AS INT) AS n", "CAST(n AS INT) * 10 AS n")
-BROKEN = NUMBERS.replace("CAST(n AS INT) AS n", "CAST('oops' AS INT) AS n")
 RECORDED = RunArguments(retry_version="recorded")
 LATEST = RunArguments(retry_version="latest")
 IN_PYTHON = NUMBERS.split("sql: >-")[0] + "python: clean.py:run\n        target: {type: iceberg}"
@@ -55,7 +54,7 @@ def test_a_run_ends_with_the_version_it_began_with_and_the_next_window_has_the_n
     assert [n for _, n in world.rows("ods.numbers")] == [11, 12, 210, 220]
 
 
-def test_a_failed_window_is_tried_again_with_the_definition_in_force_d04(spark, world):
+def test_a_failed_window_is_tried_again_with_the_definition_in_force_d04(world):
     world.write("tables/numbers.yaml", BROKEN)
     run(world)
     world.write("tables/numbers.yaml", NUMBERS)
@@ -87,9 +86,7 @@ def test_a_python_file_that_was_mended_is_the_one_that_runs(spark, world):
     [(RECORDED, "period: 1 day"), (RunArguments(), AS_RECORDED)],
     ids=["asked for", "in the table's file"],
 )
-def test_recorded_runs_the_version_of_the_last_attempt_and_says_so_d04(
-    spark, world, arguments, text
-):
+def test_recorded_runs_the_version_of_the_last_attempt_and_says_so_d04(world, arguments, text):
     world.write("tables/numbers.yaml", BROKEN)
     run(world)
     world.write("tables/numbers.yaml", NUMBERS.replace("period: 1 day", text))
@@ -103,7 +100,7 @@ def test_recorded_runs_the_version_of_the_last_attempt_and_says_so_d04(
     assert versions(world)[2:] == [("01", "SUCCESS", 2)]
 
 
-def test_a_job_may_say_recorded_for_its_tables(spark, world):
+def test_a_job_may_say_recorded_for_its_tables(world):
     job = "job: nightly\ntables: [ods.numbers]\nretry_version: recorded\nmax_windows: 1"
     world.write("jobs/nightly.yaml", job)
     world.write("tables/numbers.yaml", BROKEN)
