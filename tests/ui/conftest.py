@@ -17,23 +17,20 @@ from tests.orchestration.world import DAILY, EVENTS, World
 
 playwright = pytest.importorskip("playwright.sync_api")
 
-from tests.ui.server import DagsterDev, start  # noqa: E402 — imports playwright
+from tests.ui.server import ON_SPARK, DagsterDev, start  # noqa: E402 — imports playwright
 
 SETTLED = 1500
 """Milliseconds in which a page draws what it has fetched."""
 SLOW: dict[str, Any] = {
     "table": "ods.slow",
+    "tags": ON_SPARK,
     "steps": [{"step": "load", "python": "slow.py:load", "target": {"type": "parquet"}}],
 }
 SLOW_STEP = """
 def load(spark):
     return spark.range(4).selectExpr("java_method('java.lang.Thread', 'sleep', 120000L)")
 """
-BROKEN: dict[str, Any] = {
-    **EVENTS,
-    "table": "ods.broken",
-    "checks": [{"check": "small", "sql": "SELECT * FROM load WHERE value = 3"}],
-}
+BROKEN: dict[str, Any] = {**EVENTS, "table": "ods.broken"}
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +38,13 @@ def ui_world(tmp_path_factory: pytest.TempPathFactory) -> World:
     root = tmp_path_factory.mktemp("ui") / "project"
     root.mkdir()
     world = World(root, DagsterInstance.ephemeral())
-    world.write(EVENTS, DAILY, SLOW, BROKEN).events()
+    world.write({**EVENTS, "tags": ON_SPARK}, DAILY, SLOW, BROKEN).events()
     (root / "tables" / "slow.py").write_text(SLOW_STEP)
     return world
 
 
 @pytest.fixture(scope="module")
-def dev(ui_world: World) -> Iterator[DagsterDev]:
+def dev(ui_world: World, spark_processes: None) -> Iterator[DagsterDev]:
     server = start(ui_world.root, ui_world.root.parent / "home")
     yield server
     server.stop()

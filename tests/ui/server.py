@@ -56,7 +56,9 @@ _BACKFILL = """query Backfill($id: String!) {
     runId status
   } } }
 }"""
-_WHOLE_PROJECT = ["-m", "logdriven_dagster.definitions"]
+_PARTLY_ON_SPARK = Path(__file__).with_name("location.py")
+ON_SPARK = {"engine": "spark"}
+"""Tags of a table whose windows run on Spark; those of other tables run on the null engine."""
 ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 
 
@@ -166,11 +168,11 @@ class DagsterDev:
 
 
 def start(
-    project: Path, home: Path, code_location: Path | None = None, **settings: Any
+    project: Path, home: Path, code_location: Path = _PARTLY_ON_SPARK, **settings: Any
 ) -> DagsterDev:
     """Start `dagster dev` with these settings of its instance and wait until it answers.
 
-    `code_location` is a Python file; by default the project is one.
+    `code_location` is a Python file; by default the one by which the project needs no Spark.
     """
     home.mkdir()
     quiet = {"telemetry": {"enabled": False}, "nux": {"enabled": False}}
@@ -186,7 +188,7 @@ def start(
     command = [Path(sys.executable).with_name("dagster"), "dev", "-h", "127.0.0.1", "-p", str(port)]
     with (home / "dev.log").open("wb") as output:
         process = subprocess.Popen(
-            [*command, *(["-f", code_location] if code_location else _WHOLE_PROJECT)],
+            [*command, "-f", code_location],
             env=environment,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -17,7 +17,7 @@ from tests.orchestration.world import DAILY, EVENTS, World
 from tests.patience import PATIENCE
 from tests.ui.server import DagsterDev, start, wait_for
 
-pytestmark = pytest.mark.usefixtures("long")
+pytestmark = pytest.mark.usefixtures("long", "spark_processes")
 END = {"end": "2022-01-06"}
 HALVES: dict[str, Any] = {
     **EVENTS,

@@ -34,7 +34,7 @@ def logdriven(world: World, *words: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> World:
+def shop(tmp_path_factory: pytest.TempPathFactory, spark_processes: None) -> World:
     """A project that the command line has run, with a bad day."""
     root = tmp_path_factory.mktemp("command") / "project"
     root.mkdir()

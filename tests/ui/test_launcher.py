@@ -1,41 +1,58 @@
-"""Runs in processes that were loaded before they were needed."""
+"""Runs in processes loaded before they are needed, with Dagster's storage on PostgreSQL."""
 
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import psutil
 import pytest
 from dagster import DagsterInstance
+from sqlalchemy.engine import URL
 
 from logdriven_dagster.execution.owners import process_of
 from logdriven_dagster.model.attempts import Owner
 from logdriven_dagster.orchestration.launcher import PROCESS_TAG, WarmRunLauncher
-from tests.orchestration.world import ALONE, World
-from tests.patience import within
-from tests.ui.server import DagsterDev, start, wait_for
+from tests.orchestration.world import ALONE, EVENTS, World
+from tests.patience import PATIENCE, within
+from tests.servers import new_database
+from tests.ui.server import ON_SPARK, DagsterDev, start, wait_for
 
 LAUNCHER = {"module": WarmRunLauncher.__module__, "class": WarmRunLauncher.__name__}
-STUCK: dict[str, Any] = {
-    "table": "ods.stuck",
-    "steps": [{"step": "load", "python": "stuck.py:load", "target": {"type": "parquet"}}],
-}
-STUCK_STEP = "import time\n\n\ndef load(spark):\n    time.sleep(600)\n"
+STUCK: dict[str, Any] = {**ALONE, "table": "ods.stuck"}
+SPARKY: dict[str, Any] = {**ALONE, "table": "ods.sparky", "tags": ON_SPARK}
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> World:
+def database(server_urls: dict[str, str]) -> Iterator[URL]:
+    """One database for the run log and for Dagster."""
+    with new_database(server_urls["LOGDRIVEN_TEST_POSTGRES"]) as url:
+        yield url
+
+
+def storage(url: URL) -> dict[str, Any]:
+    """Settings as the documentation of dagster-postgres has them."""
+    place = {"hostname": url.host, "port": url.port, "db_name": url.database}
+    user = {"username": url.username, "password": url.password or "none"}
+    return {"postgres": {"postgres_db": {**user, **place}}}
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, database: URL) -> World:
     root = tmp_path_factory.mktemp("launcher") / "project"
     root.mkdir()
-    world = World(root, DagsterInstance.ephemeral()).write(ALONE, STUCK)
-    (root / "tables" / "stuck.py").write_text(STUCK_STEP)
-    return world
+    world = World(root, DagsterInstance.ephemeral())
+    plain = database.set(drivername="postgresql")
+    world.settings["run_log"] = plain.render_as_string(hide_password=False)
+    return world.write(EVENTS, SPARKY, STUCK).events()
 
 
 @pytest.fixture(scope="module")
-def warm(shop: World) -> Iterator[DagsterDev]:
-    dev = start(shop.root, shop.root.parent / "home", run_launcher=LAUNCHER)
+def warm(shop: World, database: URL, spark_processes: None) -> Iterator[DagsterDev]:
+    home = shop.root.parent / "home"
+    dev = start(shop.root, home, run_launcher=LAUNCHER, storage=storage(database))
     yield dev
     dev.stop()
 
@@ -69,10 +86,23 @@ def process(dev: DagsterDev, run_id: str) -> psutil.Process:
     return found
 
 
+def test_a_run_is_started_watched_and_shown(warm: DagsterDev, shop: World) -> None:
+    home = Path(shop.root.parent / "home")
+    with DagsterInstance.from_config(str(home)) as instance:
+        run, heard = warm.launch("ods.events", "2022-01-01"), Event()
+        instance.watch_event_logs(run, None, lambda *_: heard.set())
+        assert warm.ended(run)["status"] == "SUCCESS"
+        assert heard.wait(PATIENCE)
+    assert warm.states("ods.events") == {"2022-01-01": "MATERIALIZED"}
+    assert shop.log("ods.events") == [("20220101", "SUCCESS")]
+
+
 def test_after_the_first_run_each_has_a_process_that_waited_for_it(warm: DagsterDev) -> None:
-    assert warm.ended(warm.launch("ods.alone", "2022-01-01"))["status"] == "SUCCESS"
-    (spare,) = wait_for(lambda: spares(warm))
-    second = warm.launch("ods.alone", "2022-01-02")
+    first = warm.launch("ods.events", "2022-01-02")
+    worker = process(warm, first)
+    assert warm.ended(first)["status"] == "SUCCESS"
+    (spare,) = wait_for(lambda: [each for each in spares(warm) if each != worker])
+    second = warm.launch("ods.sparky", "2022-01-01")
     assert process(warm, second) == spare
     assert warm.ended(second)["status"] == "SUCCESS"
     assert wait_for(lambda: [each for each in spares(warm) if each != spare])
