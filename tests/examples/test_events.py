@@ -4,6 +4,8 @@ from collections import Counter, defaultdict
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from logdriven_dagster.examples.events import TOPIC
 from logdriven_dagster.examples.view_history import rounds
 from tests.examples.conftest import Example, run_example
@@ -25,6 +27,7 @@ def test_the_history_has_what_the_example_is_about():
     assert rounds() == (FIRST, SECOND)
 
 
+@pytest.mark.usefixtures("spark_processes")
 def test_every_message_once_and_the_views_of_each_page_and_hour(tmp_path: Any, monkeypatch: Any):
     done = run_example("events", "--folder", str(tmp_path / "events"))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -28,7 +28,7 @@ def city_of_each_order() -> dict[int, str]:
 
 
 @pytest.fixture
-def shop(tmp_path: Any, postgres_url: Any, monkeypatch: Any) -> Example:
+def shop(tmp_path: Any, postgres_url: Any, monkeypatch: Any, spark_processes: None) -> Example:
     url = postgres_url.render_as_string(hide_password=False)
     done = run_example("orders", "--folder", str(tmp_path / "orders"), ORDERS_URL=url)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -18,7 +18,7 @@ NOT_ROOT = "to look as another user needs root and setpriv"
 
 
 @pytest.fixture(scope="module")
-def seen(server_urls: dict[str, str]) -> Iterator[dict[str, Any]]:
+def seen(server_urls: dict[str, str], spark_processes: None) -> Iterator[dict[str, Any]]:
     """What was seen while the project ran, and the scene with all that it left behind."""
     root = Path(tempfile.mkdtemp(prefix="vault-"))  # another user may enter it, unlike pytest's
     try:

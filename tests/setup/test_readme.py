@@ -73,7 +73,7 @@ class Demonstrated:
 
 
 @pytest.fixture(scope="module")
-def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> Demonstrated:
+def demonstrated(tmp_path_factory: pytest.TempPathFactory, spark_processes: None) -> Demonstrated:
     folder = tmp_path_factory.mktemp("clone") / ".demo"
     first, second = (run_demo(folder) for _ in range(2))
     return Demonstrated(folder, first, second, demo.finished(load_project(folder)))
@@ -136,6 +136,7 @@ def test_the_commands_of_a_block_run_as_they_stand(clone: Path, commands: list[s
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.usefixtures("spark_processes")
 def test_the_tutorial_leads_from_an_empty_folder_to_two_tables(tmp_path: Path) -> None:
     ran = by_hand(tmp_path, "\n".join(tutorial()))
     assert ran.returncode == 0, ran.stdout + ran.stderr
