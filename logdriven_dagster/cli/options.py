@@ -148,23 +148,24 @@ def data_clock(project: "Project", text: str | None) -> datetime:
 
 def parse_time(project: "Project", text: str, option: str) -> datetime:
     """A moment in the project's zone; a usage error that names the option if it is none."""
-    from logdriven_dagster.config.models.fields import parse_moment
-    from logdriven_dagster.model.windows import on_clock
+    from logdriven_dagster.config.models.fields import read_moment
 
     try:
-        return on_clock(parse_moment(text), project.zone)
+        return read_moment(text, project.zone)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def window_named(runner: "Runner", table: str, text: str) -> "TimeWindow":
     """The window that a text names, as `refresh` and Dagster's partitions name it."""
+    from logdriven_dagster.model.windows import as_instant
+
     config = runner.project.table(table)
     if config.is_sliced:
         return runner.slices(table, [text])[0]
     start, grid = parse_time(runner.project, text, "--window"), config.grid
     window = grid.window(grid.index(start))
-    if window.start.timestamp() != start.timestamp():
+    if window.start != as_instant(start):
         problem = f"no window of {table} starts then; the one around it is {window}"
         raise typer.BadParameter(problem, param_hint="--window")
     return window

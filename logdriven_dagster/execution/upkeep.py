@@ -15,7 +15,7 @@ from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.attempts import Owner, Status
 from logdriven_dagster.model.logs import OpenWindow
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
-from logdriven_dagster.model.windows import range_text
+from logdriven_dagster.model.windows import as_instant
 from logdriven_dagster.runlog import RunLog, archive, transitions
 from logdriven_dagster.runlog.attempts import leases, steps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
@@ -41,7 +41,7 @@ def discard(
         item
         for item in opened
         if item.status is Status.RUNNING
-        and (start is None or item.window.start.timestamp() == start.timestamp())
+        and (start is None or item.window.start == as_instant(start))
     ]
 
     def end(conn: Connection) -> list[OpenWindow]:
@@ -112,7 +112,7 @@ def _unfinished(project: Project, run_log: RunLog) -> engine_upkeep.Unfinished:
     def ask() -> set[tuple[str, str]]:
         opened = run_log.ask(lambda conn: history.open_windows(conn, tables))
         found = ((name, item.window) for name, items in opened.items() for item in items)
-        return {(name, range_text(window.start)) for name, window in found}
+        return {(name, window.start_text) for name, window in found}
 
     return ask
 

@@ -114,7 +114,7 @@ class Takeover:
         for window in undone:
             reason = f"{window} failed there and was never done: it runs here, before all others"
             self.translation.note(progress.place, table.table, reason)
-        whole = TimeWindow(grid.origin, end)
+        whole = TimeWindow(grid.origin, end, zone=grid.zone)
         yield from uncovered(whole, undone)
 
     def _window(self, span: Span) -> TimeWindow:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from logdriven_dagster.model.batches import TakenBatches
-from logdriven_dagster.model.windows import Reads, TimeWindow
+from logdriven_dagster.model.windows import Reads, TimeWindow, as_instant
 
 
 class Status(str, Enum):
@@ -131,6 +131,11 @@ class Claim:
     seen_until: datetime | None = None
     """With `lookback`: up to which moment of data time all that is read is there; None: no row
     can come later than that."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "now", as_instant(self.now))
+        if self.seen_until is not None:
+            object.__setattr__(self, "seen_until", as_instant(self.seen_until))
 
 
 _NOTHING = TakenBatches()

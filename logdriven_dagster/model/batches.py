@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from logdriven_dagster.errors import LifeCycleError, UsageError
 from logdriven_dagster.model.files import RegisteredFile
-from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
+from logdriven_dagster.model.windows import Slice, TimeWindow
 
 ALL_BATCHES = sys.maxsize
 """For `max_batches`: whatever there is."""
@@ -295,7 +295,7 @@ def marking_of(window: TimeWindow, zone: ZoneInfo, now: datetime) -> str:
     """
     if isinstance(window, Slice):
         return f"{now.astimezone(zone):%Y-%m-%d}"
-    start, end = (in_zone(bound.timestamp(), zone) for bound in (window.start, window.end))
+    start, end = (bound.astimezone(zone) for bound in (window.start, window.end))
     last = (end - timedelta(microseconds=1)).date()
     days = [start.date() + timedelta(days=n) for n in range((last - start.date()).days + 1)]
     shown = days if len(days) <= _MOST_DATES else [days[0], last]

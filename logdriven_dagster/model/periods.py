@@ -2,11 +2,14 @@
 
 import re
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from enum import Enum
+from functools import cache
+from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
-from logdriven_dagster.model.windows import TimeWindow, in_zone, on_clock
+from logdriven_dagster.model.windows import TimeWindow, as_instant, in_zone, instant
 
 
 class Unit(Enum):
@@ -24,6 +27,7 @@ _MINUTES = {"minute": 1, "min": 1, "m": 1, "hour": 60, "h": 60, "day": 1440, "d"
 _MINUTES |= {"week": 10080, "w": 10080}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "y": 12}
 _NOMINAL_MONTH = 43_200
+_HALF_A_DAY = timedelta(hours=12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,47 +83,78 @@ def _counted(count: int, unit: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The windows of a period, counted from an origin: window `n` is `[bound(n), bound(n+1))`."""
+    """The windows of a period, counted from an origin: window `n` is `[bound(n), bound(n+1))`.
+
+    Here alone wall clocks are counted with: what goes in and comes out are instants. `origin` is
+    given on the wall clock that the grid follows, as a table's `default_start` is.
+    """
 
     origin: datetime
+    """The instant at which window 0 begins."""
     period: Period
     end: datetime | None = None
     """No window of the table ends later; arithmetic goes on all the same."""
+    clock: datetime = field(init=False)
+    """The origin on the wall clock, naive; days are counted from it also where clocks skip it."""
+    zone: ZoneInfo = field(init=False)
+    """The zone whose wall clock the grid follows."""
     origin_seconds: float = field(init=False, repr=False, compare=False)
-    """The origin in seconds of the epoch, which are dear to ask a time with a zone for."""
+    """The origin in seconds of the epoch."""
+    skipped: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """How many days after the origin those days lie that the zone's calendar lacks."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "origin_seconds", self.origin.timestamp())
-
-    @property
-    def zone(self) -> ZoneInfo:
-        """The zone whose wall clock the grid follows."""
-        assert isinstance(self.origin.tzinfo, ZoneInfo)
-        return self.origin.tzinfo
+        zone, origin = self.origin.tzinfo, as_instant(self.origin)
+        if not isinstance(zone, ZoneInfo):
+            raise ValueError(f"a grid follows the wall clock of a zone; {self.origin} names none")
+        values: dict[str, Any] = {"zone": zone, "clock": self.origin.replace(tzinfo=None, fold=0)}
+        values |= {"origin": origin, "origin_seconds": origin.timestamp()}
+        values["end"] = None if self.end is None else as_instant(self.end)
+        daily = self.period == Period(1, Unit.DAY)
+        first = values["clock"].date()
+        values["skipped"] = tuple((day - first).days for day in _skipped(zone)) if daily else ()
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def bound(self, n: int) -> datetime:
         """The start of window `n`, which is the end of window `n − 1`."""
+        if n == 0:
+            return self.origin  # of a time that comes twice it may be the second one
         count = n * self.period.count
         if self.period.unit is Unit.MINUTE:
-            return in_zone(self.origin_seconds + 60 * count, self.zone)
-        clock = self.origin.replace(tzinfo=None)
+            return instant(self.origin_seconds + 60 * count)
         if self.period.unit is Unit.DAY:
-            return on_clock(clock + timedelta(days=count), self.zone)
-        years, month = divmod(clock.month - 1 + count, 12)
-        return on_clock(clock.replace(year=clock.year + years, month=month + 1), self.zone)
+            return self._instant(self.clock + timedelta(days=self._days(count)))
+        years, month = divmod(self.clock.month - 1 + count, 12)
+        return self._instant(self.clock.replace(year=self.clock.year + years, month=month + 1))
+
+    def _instant(self, clock: datetime) -> datetime:
+        """A time that clocks skip moves forward by the gap; of one that comes twice, the first."""
+        return clock.replace(tzinfo=self.zone).astimezone(timezone.utc)
+
+    def _days(self, count: int) -> int:
+        """Days of the calendar for windows of one day: a day that a zone skipped has no window."""
+        for skipped in self.skipped:
+            if skipped >= 0 and count >= max(skipped, 1):
+                count += 1
+        for skipped in reversed(self.skipped):
+            if count <= skipped < 0:
+                count -= 1
+        return count
 
     def window(self, n: int) -> TimeWindow:
         """Window `n`; negative numbers lie before the origin."""
-        return TimeWindow(self.bound(n), self.bound(n + 1))
+        return TimeWindow(self.bound(n), self.bound(n + 1), zone=self.zone)
 
     def index(self, moment: datetime) -> int:
         """The number of the window that holds `moment`: floor((moment − origin) / period)."""
+        moment = as_instant(moment)
         n = self._estimate(moment)
         if self.period.unit is Unit.MINUTE:
             return n  # elapsed time; only a wall clock makes days longer or shorter
-        while self.bound(n).timestamp() > moment.timestamp():
+        while self.bound(n) > moment:
             n -= 1
-        while self.bound(n + 1).timestamp() <= moment.timestamp():
+        while self.bound(n + 1) <= moment:
             n += 1
         return n
 
@@ -128,14 +163,28 @@ class Grid:
             return int((moment.timestamp() - self.origin_seconds) // (60 * self.period.count))
         clock = moment.astimezone(self.zone)
         if self.period.unit is Unit.DAY:
-            return (clock.date() - self.origin.date()).days // self.period.count
-        months = 12 * (clock.year - self.origin.year) + clock.month - self.origin.month
+            return (clock.date() - self.clock.date()).days // self.period.count
+        months = 12 * (clock.year - self.clock.year) + clock.month - self.clock.month
         return months // self.period.count
 
     def covering(self, window: TimeWindow) -> TimeWindow:
         """The smallest run of whole grid windows that holds `window`."""
         first, last = self.index(window.start), self.index(window.end)
         end = self.bound(last)
-        if end.timestamp() < window.span[1]:
+        if end < window.end:
             end = self.bound(last + 1)
-        return TimeWindow(self.bound(first), end)
+        return TimeWindow(self.bound(first), end, zone=self.zone)
+
+
+@cache
+def _skipped(zone: ZoneInfo) -> tuple[date, ...]:
+    """The days that a zone's calendar lacks, such as the 30th of December 2011 in Apia."""
+    halves = [datetime(year, month, 1, 12) for year in range(1800, 2101) for month in (1, 7)]
+    offsets = [(noon, noon.replace(tzinfo=zone).utcoffset() or timedelta(0)) for noon in halves]
+    return tuple(
+        noon.date()
+        for (first, before), (last, after) in pairwise(offsets)
+        if after - before >= _HALF_A_DAY
+        for noon in (first + timedelta(days=n) for n in range((last - first).days))
+        if in_zone(noon.replace(tzinfo=zone).timestamp(), zone).replace(tzinfo=None) != noon
+    )

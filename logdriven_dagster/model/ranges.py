@@ -15,7 +15,7 @@ def union(*ranges: Iterable[TimeWindow]) -> list[TimeWindow]:
     for item in merge(*known, key=lambda r: r.span[0]):
         if together and item.span[0] <= together[-1].span[1]:
             if item.span[1] > together[-1].span[1]:
-                together[-1] = TimeWindow(together[-1].start, item.end)
+                together[-1] = together[-1].up_to_end_of(item)
         else:
             together.append(item)
     return together
@@ -32,10 +32,10 @@ def uncovered(whole: TimeWindow, covered: Iterable[TimeWindow]) -> Iterator[Time
         if low >= end:
             break
         if low > reached:
-            yield TimeWindow(start, item.start)
+            yield TimeWindow(start, item.start, zone=whole.zone)
         start, reached = item.end, high
     if reached < end:
-        yield TimeWindow(start, whole.end)
+        yield TimeWindow(start, whole.end, zone=whole.zone)
 
 
 def without(ranges: Iterable[TimeWindow], holes: Iterable[TimeWindow]) -> list[TimeWindow]:

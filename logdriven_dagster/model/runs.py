@@ -55,7 +55,7 @@ def whole_run(runs: Sequence[WindowRun]) -> WindowRun:
     """The runs of adjoining windows as one over their range, which reads what any of them reads."""
     if len(runs) == 1:
         return runs[0]
-    window = TimeWindow(runs[0].window.start, runs[-1].window.end)
+    window = runs[0].window.up_to_end_of(runs[-1].window)
     reads = {name: _union(run.reads[name] for run in runs) for name in runs[0].reads}
     return replace(runs[0], window=window, reads=reads)
 
@@ -66,9 +66,9 @@ def _union(reads: Iterable[Reads]) -> Reads:
         if each is None:
             return None
         for span in each:
-            if spans and spans[-1].end.timestamp() >= span.start.timestamp():
-                end = max(spans[-1].end, span.end, key=lambda moment: moment.timestamp())
-                spans[-1] = TimeWindow(spans[-1].start, end)
+            if spans and spans[-1].end >= span.start:
+                longest = max(spans[-1], span, key=lambda each: each.end)
+                spans[-1] = spans[-1].up_to_end_of(longest)
             else:
                 spans.append(span)
     return tuple(spans)

@@ -5,9 +5,8 @@ from datetime import datetime
 from dagster import DagsterRun
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.models.fields import parse_moment
+from logdriven_dagster.config.models.fields import read_moment
 from logdriven_dagster.errors import UsageError
-from logdriven_dagster.model.windows import on_clock
 
 NOW_TAG = "logdriven/now"
 """A run tag that pins the data clock, as `now` does in the configuration of `catch_up`."""
@@ -19,6 +18,6 @@ def data_clock(run: DagsterRun, project: Project, given: str | None = None) -> d
     if text is None:
         return datetime.now(project.zone)
     try:
-        return on_clock(parse_moment(text), project.zone)
+        return read_moment(text, project.zone)
     except ValueError as error:
         raise UsageError(f"now: {error}") from None

@@ -45,7 +45,7 @@ def hand_written_table(
             {
                 "table": name,
                 "period": grid.period,
-                "default_start": grid.origin,
+                "default_start": grid.origin.astimezone(grid.zone),
                 "ordered": _value(metadata.get(ORDERED, False)),
                 "steps": [
                     {
@@ -98,7 +98,7 @@ def _fitting(definition: TimeWindowPartitionsDefinition, zone: ZoneInfo) -> Grid
     for period in _candidates(round((theirs[0][1] - theirs[0][0]) / 60)):
         grid = Grid(origin, period)
         ours = [grid.window(n) for n in range(_COMPARED)]
-        if theirs == [(window.start.timestamp(), window.end.timestamp()) for window in ours]:
+        if theirs == [window.span for window in ours]:
             return grid
     return None
 

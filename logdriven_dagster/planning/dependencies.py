@@ -5,14 +5,12 @@ Source: Sharp ETL, dependencies of different frequencies; Kettle, unmanaged upst
 
 import math
 from collections.abc import Iterator, Mapping
-from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.models.dependencies import AssetDependency, Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.ranges import uncovered
-from logdriven_dagster.model.windows import Reads, Slice, TimeWindow, in_zone
+from logdriven_dagster.model.windows import Reads, Slice, TimeWindow, instant
 from logdriven_dagster.planning.conditions import (
     CONDITIONS,
     MissingRange,
@@ -43,10 +41,10 @@ def awaited_range(
     else:
         covering = grid.covering(window)
         start, end = covering.start, covering.end
-    start = max(start, grid.origin, key=datetime.timestamp)
+    start = max(start, grid.origin)
     if grid.end is not None:
-        end = min(end, grid.bound(grid.index(grid.end)), key=datetime.timestamp)
-    return TimeWindow(start, end) if start.timestamp() < end.timestamp() else None
+        end = min(end, grid.bound(grid.index(grid.end)))
+    return TimeWindow(start, end, zone=grid.zone) if start < end else None
 
 
 def read_ranges(upstream: TableConfig, dependency: Dependency, window: TimeWindow) -> Reads:
@@ -133,7 +131,7 @@ def _unmet(
     """What one dependency still lacks: its condition, or else its delay."""
     needed = -math.inf
     if dependency.window == "newest" or dependency.read == "none":
-        needed = min(awaited.end.timestamp(), window.end.timestamp())
+        needed = min(awaited.end, window.end).timestamp()
     of_snapshot = upstream.incremental.is_snapshot and dependency.condition == "success"
     if of_snapshot:
         missing = _missing_snapshot(upstream, log, awaited, needed)
@@ -207,5 +205,4 @@ def _from(moment: float, window: TimeWindow) -> TimeWindow:
     """The part of a range that is not over at a moment, in epoch seconds."""
     if moment <= window.start.timestamp():
         return window
-    assert isinstance(window.end.tzinfo, ZoneInfo)
-    return TimeWindow(in_zone(moment, window.end.tzinfo), window.end)
+    return TimeWindow(instant(moment), window.end, zone=window.zone)

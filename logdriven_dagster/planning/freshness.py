@@ -18,7 +18,7 @@ window that runs again makes a table fresh, and none that fails makes it late.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from enum import Enum
 from itertools import chain
 
@@ -26,7 +26,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.ranges import uncovered, union
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import TimeWindow, as_instant, brief, instant
 from logdriven_dagster.planning.conditions import why_unfinished
 
 _A_DAY = timedelta(days=1)
@@ -63,6 +63,12 @@ class Freshness:
         decisive = self.missing or self.expected
         return None if decisive is None else due(decisive, self.within)
 
+    @property
+    def due_clock(self) -> datetime | None:
+        """`due` on the wall clock of the window's zone, for people."""
+        decisive = self.missing or self.expected
+        return self.due.astimezone(decisive.zone) if decisive and self.due else None
+
     def overdue(self, now: datetime) -> timedelta:
         """How long the missing window should have been done; zero if the table is fresh."""
         if self.missing is None or self.due is None:
@@ -94,7 +100,7 @@ def allowance(table: TableConfig) -> timedelta:
 
 def due(window: TimeWindow, within: timedelta) -> datetime:
     """By when a window should be done."""
-    return _after(window.end, within)
+    return window.end + within
 
 
 def outcome(table: TableConfig, window: TimeWindow, log: TableLog) -> str:
@@ -115,7 +121,7 @@ def _judged(
 def _expected(table: TableConfig, now: datetime, within: timedelta) -> TimeWindow | None:
     """The newest window whose end lies so far back; None before the first."""
     grid = table.grid
-    until = grid.index(_after(now, -within).astimezone(grid.zone))
+    until = grid.index(as_instant(now) - within)
     if grid.end is not None:
         until = min(until, grid.index(grid.end))
     return grid.window(until - 1) if until > 0 else None
@@ -125,7 +131,7 @@ def _missing(table: TableConfig, log: TableLog, expected: TimeWindow) -> TimeWin
     """The oldest window of those in a row that are not done up to the expected one."""
     grid, reached = table.grid, _reached(table, log)
     if reached is None:
-        whole = TimeWindow(grid.origin, expected.end)
+        whole = TimeWindow(grid.origin, expected.end, zone=grid.zone)
         *_, gap = chain([None], uncovered(whole, _done(log)))
         if gap is None or not gap.overlaps(expected):
             return None
@@ -134,7 +140,7 @@ def _missing(table: TableConfig, log: TableLog, expected: TimeWindow) -> TimeWin
         return None
     if reached < grid.origin.timestamp():
         return expected if table.is_sliced else grid.window(0)
-    return grid.window(grid.index(in_zone(reached, grid.zone)))
+    return grid.window(grid.index(instant(reached)))
 
 
 def _reached(table: TableConfig, log: TableLog) -> float | None:
@@ -173,9 +179,4 @@ def _reason_of_slices(table: TableConfig, log: TableLog) -> str:
         return "nothing of its source has been read"
     if log.last.has_more:
         return "its source holds more than has been read"
-    return f"its source was last read at {log.last.now.astimezone(table.grid.zone):%F %H:%M}"
-
-
-def _after(moment: datetime, length: timedelta) -> datetime:
-    # In UTC: adding to a local time would miscount when the clocks change.
-    return (moment.astimezone(timezone.utc) + length).astimezone(moment.tzinfo)
+    return f"its source was last read at {brief(log.last.now.astimezone(table.grid.zone))}"

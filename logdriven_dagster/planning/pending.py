@@ -5,14 +5,14 @@ the last success. Ours starts at the first gap instead, so that no failed window
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import overload
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.periods import Grid
 from logdriven_dagster.model.ranges import uncovered, union
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import TimeWindow, as_instant
 from logdriven_dagster.planning.slices import next_slice, pending_slices
 
 
@@ -76,12 +76,7 @@ def due(table: TableConfig, now: datetime) -> int:
 
 def elapsed(table: TableConfig, now: datetime) -> int:
     """How many windows would be due if the table had no end."""
-    return table.grid.index(_before(now, table.delay, table.grid))
-
-
-def _before(moment: datetime, delay: timedelta, grid: Grid) -> datetime:
-    # In UTC: subtracting from a local time would miscount when the clocks change.
-    return (moment.astimezone(timezone.utc) - delay).astimezone(grid.zone)
+    return table.grid.index(as_instant(now) - table.delay)
 
 
 def watermark(table: TableConfig, log: TableLog) -> datetime | str:
@@ -108,27 +103,26 @@ def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Wind
     if table.is_sliced:
         return Windows(table.grid, pending_slices(table, log, now))
     grid, end = table.grid, due_end(table, now)
-    if end.timestamp() <= grid.origin_seconds:
+    if end <= grid.origin:
         return Windows(grid)
-    gaps = uncovered(TimeWindow(grid.origin, end), union(log.finished, log.skipped))
+    gaps = uncovered(TimeWindow(grid.origin, end, zone=grid.zone), union(log.finished, log.skipped))
     return Windows(grid, [run for gap in gaps for run in _cells(grid, gap)])
 
 
 def _cells(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:
     first, last = grid.index(gap.start), grid.index(gap.end)
-    start, end = gap.span
-    if grid.bound(first).timestamp() != start:
+    if grid.bound(first) != gap.start:
         if first == last:
             yield gap
             return
         first += 1
-        yield TimeWindow(gap.start, grid.bound(first))
+        yield TimeWindow(gap.start, grid.bound(first), zone=grid.zone)
     if first < last:
         yield range(first, last)
-    if grid.bound(last).timestamp() != end:
-        yield TimeWindow(grid.bound(last), gap.end)
+    if grid.bound(last) != gap.end:
+        yield TimeWindow(grid.bound(last), gap.end, zone=grid.zone)
 
 
 def next_due(table: TableConfig, window: TimeWindow) -> datetime:
     """The moment from which a window may run."""
-    return in_zone(window.span[1] + table.delay.total_seconds(), table.grid.zone)
+    return window.end + table.delay

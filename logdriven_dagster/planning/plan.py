@@ -10,7 +10,7 @@ from itertools import dropwhile
 from logdriven_dagster.config.models.tables import CatchUp, TableConfig
 from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import TimeWindow, as_instant
 from logdriven_dagster.planning.backoff import resting
 from logdriven_dagster.planning.dependencies import awaited_range, not_applying, reads_all
 from logdriven_dagster.planning.pending import Windows, unfinished_windows, watermark
@@ -299,6 +299,7 @@ def plan(
     and their upstreams (an absent one is empty). `mode` wins over the tables' own `catch_up`. With
     `backoff`, the first pause after a failure, windows that keep failing are not always ready.
     """
+    now = as_instant(now)
     chosen = {
         name: table_plan(tables[name], logs.get(name, TableLog()), tables, now, mode)
         for name in (tables if selected is None else selected)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
-from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.model.windows import Slice, TimeWindow, as_instant
 from logdriven_dagster.planning.conditions import MissingRange
 from logdriven_dagster.planning.dependencies import missing_dependencies, not_applying
 from logdriven_dagster.planning.pending import next_due, unfinished_windows
@@ -62,16 +62,17 @@ def obstacle(
     """
     if isinstance(window, Slice):
         return _obstacle_to_slice(table, window, tables, logs, now)
-    if window.start.timestamp() < table.grid.origin.timestamp():
-        return NotDue(f"before default_start {table.grid.origin:%Y-%m-%d %H:%M}")
-    if table.end is not None and window.end.timestamp() > table.end.timestamp():
-        return NotDue(f"after the table's end {table.end:%Y-%m-%d %H:%M}")
-    if now.timestamp() < next_due(table, window).timestamp():
-        return NotDue(f"not due before {next_due(table, window).isoformat(sep=' ')}")
+    grid = table.grid
+    if window.start < grid.origin:
+        return NotDue(f"before default_start {grid.origin.astimezone(grid.zone):%Y-%m-%d %H:%M}")
+    if grid.end is not None and window.end > grid.end:
+        return NotDue(f"after the table's end {grid.end.astimezone(grid.zone):%Y-%m-%d %H:%M}")
+    if as_instant(now) < (due := next_due(table, window)):
+        return NotDue(f"not due before {due.astimezone(grid.zone).isoformat(sep=' ')}")
     log = logs.get(table.table, TableLog())
     if table.ordered and not table.incremental.is_snapshot:
         first = next(iter(unfinished_windows(table, log, now)), None)
-        if first is not None and first.start.timestamp() < window.start.timestamp():
+        if first is not None and first.start < window.start:
             return earlier_unfinished(first, log)
     return upstream_obstacle(table, window, tables, logs)
 
@@ -169,7 +170,7 @@ def obstacle_to_rerun(
     )
     last_run = next(known, None)
     found = seen(table, window, tables, logs, now)
-    if last_run is None or found.timestamp() > last_run.seen.timestamp():
+    if last_run is None or found > last_run.seen:
         return None
     return _waiting(unseen(table, window, tables, logs, now))
 

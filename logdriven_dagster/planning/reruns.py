@@ -14,7 +14,7 @@ from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Trigger
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.conditions import MissingRange
 from logdriven_dagster.planning.dependencies import missing_of, reads_all
 from logdriven_dagster.planning.pending import due, elapsed
@@ -29,7 +29,7 @@ def reruns(
     found = {window.start: (window, Trigger.LOOKBACK) for window in _late(table, log, tables, now)}
     if table.on_upstream_refresh == "rerun":
         found |= {window.start: (window, Trigger.UPSTREAM) for window in log.stale}
-    return sorted(found.values(), key=lambda item: item[0].start.timestamp())
+    return [found[start] for start in sorted(found)]
 
 
 def seen(
@@ -41,12 +41,11 @@ def seen(
 ) -> datetime:
     """Up to which moment of data time everything is there that a window reads with `lookback`."""
     whole = _reach(table, window, _newest(table, tables, now))
-    gaps = [gap.window.start.timestamp() for gap in unseen(table, window, tables, logs, now)]
+    gaps = [gap.window.start for gap in unseen(table, window, tables, logs, now)]
     if not gaps:
         return whole.end
     grid = table.grid
-    complete = grid.bound(grid.index(in_zone(min(gaps), grid.zone)))
-    return max(window.end, complete, key=datetime.timestamp)
+    return max(window.end, grid.bound(grid.index(min(gaps))))
 
 
 def unseen(
@@ -82,7 +81,7 @@ def last_seen(
     if not table.lookback or table.is_sliced:
         return None
     found, last = seen(table, window, tables, logs, now), _last(table, window)
-    return None if found.timestamp() >= table.grid.bound(last + 1).timestamp() else found
+    return None if found >= table.grid.bound(last + 1) else found
 
 
 def _late(
@@ -93,7 +92,7 @@ def _late(
         return
     newest = _newest(table, tables, now)
     for known in log.within_lookback:
-        if _reach(table, known.window, newest).end.timestamp() > known.seen.timestamp():
+        if _reach(table, known.window, newest).end > known.seen:
             yield known.window
 
 
@@ -105,7 +104,7 @@ def _last(table: TableConfig, window: TimeWindow) -> int:
 def _reach(table: TableConfig, window: TimeWindow, newest: int) -> TimeWindow:
     """A window with those within its `lookback`, as far as they are due."""
     end = table.grid.bound(min(_last(table, window), newest) + 1)
-    return TimeWindow(window.start, max(window.end, end, key=datetime.timestamp))
+    return TimeWindow(window.start, max(window.end, end), zone=window.zone)
 
 
 def _newest(table: TableConfig, tables: Mapping[str, TableConfig], now: datetime) -> int:
@@ -132,4 +131,4 @@ def _due_behind(
         return grid.index(of.bound(ready))
     first_waiting = of.bound(ready + 1)
     n = grid.index(first_waiting)
-    return n - 1 if grid.bound(n).timestamp() == first_waiting.timestamp() else n
+    return n - 1 if grid.bound(n) == first_waiting else n

@@ -21,15 +21,15 @@ def stretch(plan: Plan, planned: PlannedWindow, most: int) -> list[TimeWindow]:
 
 
 def _together(plan: Plan, planned: PlannedWindow) -> Iterator[TimeWindow]:
-    table, start = plan.tables[planned.table], planned.window.start.timestamp()
+    table, start = plan.tables[planned.table], planned.window.start
     yield planned.window
     last = planned.window
     if not _is_untried(plan, planned, last):
         return
     for window, trigger in table.queue():
-        if trigger is not planned.trigger or window.start.timestamp() <= start:
+        if trigger is not planned.trigger or window.start <= start:
             continue
-        adjoins = window.start.timestamp() == last.end.timestamp()
+        adjoins = window.start == last.end
         if not adjoins or not _is_untried(plan, planned, window):
             return
         if plan.obstacle(table.table, window, trigger) is not None:

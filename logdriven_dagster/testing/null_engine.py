@@ -10,7 +10,7 @@ from typing import Any, NoReturn, cast
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config import Project
-from logdriven_dagster.config.models.fields import parse_moment
+from logdriven_dagster.config.models.fields import read_moment
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.engine import Engine
 from logdriven_dagster.engine.spark.actions import run_checks
@@ -21,7 +21,7 @@ from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.attempts import Counts
 from logdriven_dagster.model.files import RegisteredFile
 from logdriven_dagster.model.runs import Published, Staged, WindowRun
-from logdriven_dagster.model.windows import TimeWindow, on_clock
+from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
 
 _POLL_SECONDS = 0.02
@@ -46,7 +46,7 @@ class _Failure:
     """A failure that a test has asked for."""
 
     table: str
-    start: datetime | None
+    start: datetime | str | None
     step: str | None
     error: StepError
     times: int
@@ -56,7 +56,7 @@ class _Failure:
             return False
         if self.start is None:
             return True
-        return on_clock(self.start, zone).timestamp() == run.window.start.timestamp()
+        return read_moment(self.start, zone) == run.window.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +156,8 @@ class NullEngine:
             error: how it fails; by default with a TerminalStepError, which is not retried.
             times: how many attempts fail before the step succeeds.
         """
-        moment = parse_moment(start) if isinstance(start, str) else start
         why = error or TerminalStepError("the test asked for this failure")
-        self._failures.append(_Failure(table, moment, step, why, times))
+        self._failures.append(_Failure(table, start, step, why, times))
 
     @staticmethod
     def wait(seconds: float, until: Callable[[], bool] = lambda: False) -> None:

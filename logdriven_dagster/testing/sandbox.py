@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config import Project, load_project
-from logdriven_dagster.config.models.fields import parse_moment
+from logdriven_dagster.config.models.fields import read_moment
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.events import WindowEvent
 from logdriven_dagster.execution.opening import open_runner
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.model.windows import TimeWindow, on_clock
+from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history import logs
 from logdriven_dagster.runlog.sql.windows import window_of
@@ -129,5 +129,4 @@ class Sandbox:
         return [row.asDict(recursive=True) for row in found]
 
     def _moment(self, moment: datetime | str) -> datetime:
-        found = parse_moment(moment) if isinstance(moment, str) else moment
-        return on_clock(found, self.project.zone)
+        return read_moment(moment, self.project.zone)

@@ -1,6 +1,7 @@
 """Periods, grids and the text of bounds, daylight saving included."""
 
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -9,13 +10,23 @@ from hypothesis import strategies as st
 
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.periods import Grid, Period, Unit
-from logdriven_dagster.model.windows import TimeWindow, in_zone, parse_range_text, range_text
+from logdriven_dagster.model.windows import (
+    TimeWindow,
+    as_instant,
+    in_zone,
+    parse_range_text,
+    range_text,
+)
 from logdriven_dagster.planning import unfinished_windows
 from tests.builders import table
+from tests.clock_changes import CHANGES, around_a_change
 
 BERLIN = ZoneInfo("Europe/Berlin")
-ZONES = st.sampled_from([ZoneInfo("UTC"), BERLIN, ZoneInfo("America/New_York")])
+ZONES = st.sampled_from(
+    [ZoneInfo(name) for name in ("UTC", "Europe/Berlin", "America/New_York", *CHANGES)]
+)
 PERIODS = st.builds(Period, st.integers(1, 90), st.sampled_from(Unit))
+DAY = Period.parse("1 day")
 MOMENTS = st.integers(1_500_000_000, 1_900_000_000)
 
 
@@ -52,17 +63,17 @@ def test_a_day_has_23_hours_when_the_clocks_go_forward():
 
 def test_an_hour_is_60_minutes_when_the_clocks_go_back():
     grid = Grid(datetime(2026, 10, 25, tzinfo=BERLIN), Period.parse(60))
-    texts = [range_text(grid.bound(n)) for n in range(1, 5)]
+    texts = [grid.window(n).range_start for n in range(1, 5)]
     assert texts == ["20261025010000", "20261025020000", "20261025020000+0100", "20261025030000"]
 
 
 def test_months_follow_the_calendar():
     grid = Grid(datetime(2023, 12, 5, tzinfo=BERLIN), Period.parse("1 month"))
-    assert [f"{grid.bound(n):%Y-%m-%d}" for n in range(4)] == [
-        "2023-12-05",
-        "2024-01-05",
-        "2024-02-05",
-        "2024-03-05",
+    assert [grid.window(n).range_start[:8] for n in range(4)] == [
+        "20231205",
+        "20240105",
+        "20240205",
+        "20240305",
     ]
 
 
@@ -72,6 +83,65 @@ def test_every_moment_lies_in_the_window_of_its_index(zone, period, seconds):
     moment = in_zone(seconds, zone)
     window = grid.window(grid.index(moment))
     assert window.start.timestamp() <= seconds < window.end.timestamp()
+
+
+@given(around_a_change(), PERIODS, st.integers(-3, 3))
+def test_the_windows_around_a_change_of_clocks_adjoin_and_each_has_its_own_text(
+    place, period, first
+):
+    zone, begin = place
+    grid = Grid(begin.astimezone(zone).replace(day=min(begin.day, 28)), period)
+    near = range(grid.index(begin) + first, grid.index(begin) + first + 8)
+    windows = [grid.window(n) for n in near]
+    assert all(one.end == other.start for one, other in pairwise(windows))
+    assert [grid.index(window.start) for window in windows] == list(near)
+    assert len({window.range_start for window in windows}) == len(windows)
+    assert len({str(window) for window in windows}) == len(windows)
+    assert len(set(windows)) == len(windows) == len(set(map(hash, windows)))
+
+
+@pytest.mark.parametrize("start", ["2011-12-27", "2011-12-30", "2012-01-02"])
+def test_a_day_that_a_zone_skipped_has_no_window(start):
+    grid = Grid(datetime.fromisoformat(start).replace(tzinfo=ZoneInfo("Pacific/Apia")), DAY)
+    n = grid.index(datetime(2011, 12, 29, 12, tzinfo=timezone.utc))
+    shown = [str(grid.window(n + i)) for i in range(3)]
+    assert shown == [
+        "[2011-12-29, 2011-12-31)",
+        "[2011-12-31, 2012-01-01)",
+        "[2012-01-01, 2012-01-02)",
+    ]
+    assert grid.window(n).span[1] - grid.window(n).span[0] == 24 * 3600
+
+
+def test_a_grid_may_begin_at_the_second_of_two_times():
+    second = datetime(2022, 10, 30, 2, tzinfo=BERLIN, fold=1)
+    for period in (DAY, Period.parse("1 hour"), Period.parse("1 month")):
+        grid = Grid(second, period)
+        assert grid.window(0).start == as_instant(second)
+        assert grid.index(as_instant(second)) == 0
+        assert grid.index(as_instant(second.replace(fold=0))) == -1
+
+
+def test_two_grids_are_equal_if_they_begin_at_one_instant_in_one_zone():
+    berlin, utc = (ZoneInfo(name) for name in ("Europe/Berlin", "UTC"))
+    one = Grid(datetime(2022, 1, 1, 1, tzinfo=berlin), DAY)
+    assert one == Grid(datetime(2022, 1, 1, 1, tzinfo=berlin), DAY)
+    assert one != Grid(datetime(2022, 1, 1, tzinfo=utc), DAY)
+    first, second = (datetime(2022, 10, 30, 2, tzinfo=berlin, fold=fold) for fold in (0, 1))
+    assert Grid(first, Period.parse(60)) != Grid(second, Period.parse(60))
+
+
+@given(around_a_change(), st.integers(1, 300))
+def test_windows_hold_utc_whatever_zone_they_were_given_in(place, minutes):
+    zone, begin = place
+    end = begin + timedelta(minutes=minutes)
+    local = TimeWindow(begin.astimezone(zone), end.astimezone(zone))
+    assert local == TimeWindow(begin, end)
+    assert hash(local) == hash(TimeWindow(begin, end))
+    assert (local.start.tzinfo, local.end.tzinfo) == (timezone.utc, timezone.utc)
+    assert local.end - local.start == timedelta(minutes=minutes)
+    assert (local.zone, TimeWindow(begin, end, zone=zone).zone) == (zone, zone)
+    assert str(local) == str(TimeWindow(begin, end, zone=zone))
 
 
 @given(ZONES, MOMENTS)

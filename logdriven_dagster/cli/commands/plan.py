@@ -130,7 +130,7 @@ def _print_tables(found: "Plan") -> None:
         first = next(found.queue(name), None)
         grid.add_row(
             name,
-            _cell(table.watermark),
+            _cell(_watermark(table)),
             rendering.number(table.pending),
             str(first.window) if first else "–",
             rendering.state(first.state.value if first else "up to date"),
@@ -199,7 +199,7 @@ def _status_json(table: "TablePlan", last_status: str | None) -> dict[str, objec
     statuses = [window.status.value for window in table.log.open]
     return {
         "table": table.table.table,
-        "watermark": table.watermark,
+        "watermark": _watermark(table),
         "pending": table.pending,
         "failed": statuses.count("FAILURE"),
         "running": statuses.count("RUNNING"),
@@ -235,6 +235,12 @@ def _print_failed_refreshes(found: "Plan") -> None:
                 message = f"its refresh, job {died.job_id}, changed nothing before it ended{error}"
                 fix = "what was published before stands; `logdriven run` goes on with it"
                 rendering.print_line(f"{name} {died.window}: {message}; {fix}")
+
+
+def _watermark(table: "TablePlan") -> datetime | str:
+    """The watermark on the wall clock of the project."""
+    reached = table.watermark
+    return reached.astimezone(table.table.grid.zone) if isinstance(reached, datetime) else reached
 
 
 def _cell(value: object) -> str:

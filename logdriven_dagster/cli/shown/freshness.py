@@ -26,9 +26,9 @@ def freshness_json(found: Freshness | None, now: datetime) -> dict[str, object] 
     return {
         "verdict": found.verdict.value,
         "within_seconds": round(found.within.total_seconds()),
-        "data_range_start": decisive.start if decisive else None,
-        "data_range_end": decisive.end if decisive else None,
-        "due": found.due,
+        "data_range_start": decisive.start_clock if decisive else None,
+        "data_range_end": decisive.end_clock if decisive else None,
+        "due": found.due_clock,
         "overdue_seconds": round(found.overdue(now).total_seconds()),
         "reason": found.reason,
     }
@@ -38,5 +38,5 @@ def print_late(standing: Mapping[str, Freshness | None]) -> None:
     """Say of each late table which window is missing, since when, and what has become of it."""
     for name, found in standing.items():
         if found is not None and found.missing is not None:
-            due = f"should have been done by {found.due:%Y-%m-%d %H:%M}"
+            due = f"should have been done by {found.due_clock:%Y-%m-%d %H:%M}"
             print_line(f"{name} is {found.verdict.value}: {found.missing} {due}; {found.reason}")

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import ConfigError, InvalidProjectError
+from logdriven_dagster.model import windows
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,11 +115,7 @@ def seconds(value: float | None) -> str:
 
 def brief(moment: datetime | None) -> str:
     """`2013-01-01`, with the time of day if it is not midnight; a dash for none."""
-    if moment is None:
-        return "–"
-    if moment.hour == moment.minute == moment.second == 0:
-        return f"{moment:%Y-%m-%d}"
-    return f"{moment:%Y-%m-%d %H:%M:%S}" if moment.second else f"{moment:%Y-%m-%d %H:%M}"
+    return "–" if moment is None else windows.brief(moment)
 
 
 def point_to_errors(tables: Iterable[str]) -> None:

@@ -21,7 +21,7 @@ from pydantic.json_schema import WithJsonSchema
 from logdriven_dagster.config.locations import location_text
 from logdriven_dagster.config.yaml.loader import shown
 from logdriven_dagster.model.periods import Period, Unit
-from logdriven_dagster.model.windows import on_clock
+from logdriven_dagster.model.windows import comes_twice, on_clock
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -95,7 +95,35 @@ def parse_duration(value: int | str) -> timedelta:
 
 def _moment(value: Any, info: ValidationInfo) -> Any:
     """A date or time of the project's wall clock, or one with an offset, as an aware datetime."""
-    return on_clock(as_written(value), zone_of(info))
+    return read_moment(value, zone_of(info))
+
+
+def read_moment(value: Any, zone: ZoneInfo) -> datetime:
+    """Return a date or time as people write it, on the wall clock of `zone`.
+
+    ValueError for what is none, and for a time that the clock shows twice where no offset says
+    which of the two is meant. A date is its first instant.
+    """
+    written = as_written(value)
+    refuse_ambiguous(value, written, zone)
+    return on_clock(written, zone)
+
+
+def refuse_ambiguous(value: Any, written: datetime, zone: ZoneInfo) -> None:
+    """Raise ValueError for a time that the clock of `zone` shows twice; `value` is its text."""
+    is_date = not isinstance(value, datetime) and _DATE.fullmatch(str(value).strip())
+    if written.tzinfo is not None or is_date:
+        return
+    first, second = (written.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+    if comes_twice(first):
+        text = f"{written:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
+        raise ValueError(
+            f"{text} comes twice in {zone}, where clocks are set back; name the offset: "
+            f"{first.isoformat()} or {second.isoformat()}"
+        )
+
+
+_DATE = re.compile(r"\d{8}|\d{4}-\d{1,2}-\d{1,2}")
 
 
 def zone_of(info: ValidationInfo) -> ZoneInfo:
@@ -119,6 +147,8 @@ def parse_moment(text: str) -> datetime:
     """ISO 8601 or Sharp ETL's `yyyyMMddHHmmss`; naive where the text names no offset."""
     if re.fullmatch(r"\d{14}", text):
         return datetime.strptime(text, "%Y%m%d%H%M%S")
+    if re.fullmatch(r"\d{14}[+-]\d{4}", text):  # the second of two, as the run log has it
+        return datetime.strptime(text, "%Y%m%d%H%M%S%z")
     if re.fullmatch(r"\d{8}", text):
         return datetime.strptime(text, "%Y%m%d")
     try:

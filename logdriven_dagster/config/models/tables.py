@@ -42,7 +42,7 @@ from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.model.attempts import OnRunning
 from logdriven_dagster.model.periods import Grid, Unit
-from logdriven_dagster.model.windows import Along
+from logdriven_dagster.model.windows import Along, as_instant
 
 
 def _start(value: Any, info: ValidationInfo) -> Any:
@@ -252,7 +252,7 @@ class TableConfig(Settings):
             )
         if self.period.unit is Unit.MONTH and start.day > 28:
             raise ValueError("default_start: a period of months starts on day 1 to 28")
-        if self.end and self.end <= start:
+        if self.end and as_instant(self.end) <= as_instant(start):
             raise ValueError("end: it must be later than default_start")
 
     def _why_never_fresh(self) -> Iterator[str]:

@@ -80,9 +80,7 @@ def _chosen(batch: "pa.RecordBatch", column: str, window: TimeWindow) -> "pa.Rec
         low, high = (pa.scalar(each, values.type) for each in (window.start, window.end))
         from_start = compute.greater_equal(values, low)
         return batch.filter(compute.and_(from_start, compute.less(values, high)))
-    zone = window.start.tzinfo
-    assert isinstance(zone, ZoneInfo)
-    seconds, (start, end) = _seconds(values.type, zone, column), window.span
+    seconds, (start, end) = _seconds(values.type, window.zone, column), window.span
     inside = [each is not None and start <= seconds(each) < end for each in values.to_pylist()]
     return batch.filter(pa.array(inside, pa.bool_()))
 

@@ -111,7 +111,7 @@ class ExactFrame:
         if name is None or not self.exact[name].has_days:
             return self.raw
         text = self.raw[quoted(name)]
-        first, last = window.start - timedelta(days=2), window.end + timedelta(days=2)
+        first, last = window.start_clock - timedelta(days=2), window.end_clock + timedelta(days=2)
         near = (text >= sf.lit(f"{first:%Y-%m-%d}")) & (text < sf.lit(f"{last:%Y-%m-%d}"))
         # In SQLite a number comes before every text, and ":" follows the digits.
         return self.raw.where(near | (text < sf.lit("-")) | (text >= sf.lit(":")))

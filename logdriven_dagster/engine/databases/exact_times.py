@@ -9,7 +9,6 @@ days, the drivers are right, but for values that Spark has not (infinity, zero d
 days (measured): these make a condition of our query fail.
 """
 
-from datetime import timezone
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -140,13 +139,12 @@ def _holds_wall_times(field: "StructField", backend: str) -> bool:
 
 
 def _wall_within(column: str, window: TimeWindow) -> str:
-    start, end = wall_bound(window.start), wall_bound(window.end)
+    start, end = wall_bound(window.start_clock), wall_bound(window.end_clock)
     return f"{column} >= '{start}' AND {column} < '{end}'"
 
 
 def _moment_within(column: str, window: TimeWindow) -> str:
-    start, end = (moment.astimezone(timezone.utc) for moment in (window.start, window.end))
-    return f"{column} >= '{start}' AND {column} < '{end}'"
+    return f"{column} >= '{window.start}' AND {column} < '{window.end}'"
 
 
 def _unix_within(column: str, window: TimeWindow) -> str:

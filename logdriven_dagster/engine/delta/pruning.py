@@ -4,7 +4,7 @@ Other engines cut times off at the millisecond, which is finer than any bound of
 """
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
@@ -86,14 +86,14 @@ def _range(snapshot: Snapshot, column: str, window: TimeWindow) -> tuple[Any, An
     """
     match _kind(snapshot, column):
         case "timestamp":
-            return window.start.astimezone(timezone.utc), window.end.astimezone(timezone.utc)
+            return window.start, window.end
         case "timestamp_ntz":
-            start = window.start.replace(tzinfo=None)
+            start = window.start_clock.replace(tzinfo=None)
             # Longer than the wall clock shows where clocks go back within the window.
             lasts = timedelta(seconds=window.span[1] - window.span[0])
-            return start, max(window.end.replace(tzinfo=None), start + lasts)
+            return start, max(window.end_clock.replace(tzinfo=None), start + lasts)
         case "date":
-            return _first_day(window.start), _first_day(window.end)
+            return _first_day(window.start_clock), _first_day(window.end_clock)
         case other:
             raise TerminalStepError(
                 f"window_column {column} is {other}; it must be a timestamp or a date"
@@ -110,4 +110,4 @@ def _first_day(moment: datetime) -> date:
 
 
 def _clocks_change(window: TimeWindow) -> bool:
-    return window.start.utcoffset() != window.end.utcoffset()
+    return window.start_clock.utcoffset() != window.end_clock.utcoffset()

@@ -45,8 +45,8 @@ def within(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpress
     terms = _terms()
     column = schema.find_field(column, case_sensitive=False).name
     return terms.And(  # type: ignore[no-any-return]
-        terms.GreaterThanOrEqual(column, bound_text(schema, column, window.start)),
-        terms.LessThan(column, bound_text(schema, column, window.end)),
+        terms.GreaterThanOrEqual(column, bound_text(schema, column, window.start_clock)),
+        terms.LessThan(column, bound_text(schema, column, window.end_clock)),
     )
 
 
@@ -83,7 +83,7 @@ def _terms() -> Any:
 
 
 def bound_text(schema: "Schema", column: str, moment: datetime) -> str:
-    """Return a window's bound as a literal of the column's type.
+    """Return a window's bound, on the project's wall clock, as a literal of the column's type.
 
     A day counts as its first instant, so a bound within a day is that of the next day.
     """

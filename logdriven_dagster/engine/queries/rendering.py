@@ -144,10 +144,10 @@ def _data(run: WindowRun) -> dict[str, Value]:
 
 
 def _clock_texts(window: TimeWindow) -> dict[str, str]:
-    start = window.start
+    start = window.start_clock
     return {
         "DATA_RANGE_START": _clock(start),
-        "DATA_RANGE_END": _clock(window.end),
+        "DATA_RANGE_END": _clock(window.end_clock),
         "YEAR": f"{start:%Y}",
         "MONTH": f"{start:%m}",
         "DAY": f"{start:%d}",

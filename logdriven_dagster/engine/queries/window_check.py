@@ -109,7 +109,7 @@ def _within(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -> "Co
 
     if name.lower() not in (column.lower() for column in frame.columns):
         raise TerminalStepError(f"the result has no column {name}, the window_column")
-    window = windows[0] if len(windows) == 1 else TimeWindow(windows[0].start, windows[-1].end)
+    window = windows[0] if len(windows) == 1 else windows[0].up_to_end_of(windows[-1])
     value = quoted(name)
     shown = f"coalesce(cast({value} AS STRING), 'NULL')"
     outside = f"concat('{plain(name)} = ', {shown}, ' lies outside the window {window}')"

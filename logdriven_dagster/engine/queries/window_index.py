@@ -35,9 +35,9 @@ def window_index(value: "Column", kind: str, windows: Sequence[TimeWindow]) -> "
     from logdriven_dagster.engine.spark import functions as sf
 
     days = _days(windows)
-    lengths = {window.end.timestamp() - window.start.timestamp() for window in windows}
+    lengths = {window.span[1] - window.span[0] for window in windows}
     if days and (kind == "date" or len(lengths) > 1):
-        day = sf.datediff(value.cast("date"), sf.lit(windows[0].start.date()))
+        day = sf.datediff(value.cast("date"), sf.lit(windows[0].start_clock.date()))
         return _by_day(day, days)
     moment = value.cast("timestamp")
     if len(lengths) == 1:
@@ -51,7 +51,7 @@ def window_index(value: "Column", kind: str, windows: Sequence[TimeWindow]) -> "
 
 def _days(windows: Sequence[TimeWindow]) -> list[int]:
     """How many days each window has, if all begin and end at midnight."""
-    bounds = [*(window.start for window in windows), windows[-1].end]
+    bounds = [*(window.start_clock for window in windows), windows[-1].end_clock]
     if any(bound.hour or bound.minute or bound.second for bound in bounds):
         return []
     dates: list[date] = [bound.date() for bound in bounds]

@@ -8,7 +8,6 @@ no other.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
-from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.config.models.tables import MissingColumns
@@ -177,7 +176,4 @@ def is_newer(data_range_start: str, window: TimeWindow) -> bool:
 
     A target that is replaced as a whole must not go back in time when an older window is refreshed.
     """
-    zone = window.start.tzinfo
-    assert isinstance(zone, ZoneInfo)
-    start = parse_range_text(data_range_start, zone)
-    return start.timestamp() > window.start.timestamp()
+    return parse_range_text(data_range_start, window.zone) > window.start

@@ -18,7 +18,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.model.attempts import Attempt, Status, Trigger
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import TimeWindow, as_instant
 from logdriven_dagster.planning import (
     Agenda,
     Plan,
@@ -46,7 +46,7 @@ class CatchUpQueue:
         backoff: timedelta | None,
     ) -> None:
         """`read_logs` gives the logs of tables and of their upstreams, as they are now."""
-        self._tables, self._read_logs, self._now = tables, read_logs, now
+        self._tables, self._read_logs, self._now = tables, read_logs, as_instant(now)
         self._mode = mode
         self._aside: set[tuple[str, datetime]] = set()
         self._taken: set[tuple[str, datetime]] = set()
@@ -57,7 +57,7 @@ class CatchUpQueue:
         """Windows whose claims were refused, and that were planned anew."""
         self._plain = _plain(tables)
         logs = read_logs(selected)
-        self._agenda = Agenda(plan(tables, logs, now, selected, mode=mode, backoff=backoff))
+        self._agenda = Agenda(plan(tables, logs, self._now, selected, mode=mode, backoff=backoff))
         self._fresh = True
         self._changed: set[str] = set()
         """Tables whose log has changed since it was read."""
@@ -193,7 +193,7 @@ class CatchUpQueue:
         for name, failed in self._failures.items():
             log = logs[name]
             for window in unfinished_windows(self._tables[name], log, self._now):
-                if window.start.timestamp() > failed.start.timestamp():
+                if window.start > failed.start:
                     yield WindowSkipped(name, window, f"{failed} did not succeed")
 
     def plan(self) -> Plan:

@@ -13,7 +13,7 @@ from logdriven_dagster.execution.events import (
 )
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Passes, most_together
-from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.model.windows import Slice, TimeWindow, as_instant
 from logdriven_dagster.planning import next_due
 
 
@@ -54,7 +54,7 @@ class RefreshQueue:
         found = self.orders[:1]
         most = most_together(found[0]) if len(self.orders) > 1 else 1
         for order in self.orders[1:most]:
-            if order.window.start.timestamp() != found[-1].window.end.timestamp():
+            if order.window.start != found[-1].window.end:
                 break
             found.append(order)
         return found
@@ -65,6 +65,8 @@ def refuse_undue(order: Order) -> None:
     if isinstance(order.window, Slice):
         return
     at = next_due(order.table, order.window)
-    if at.timestamp() > order.now.timestamp():
+    if at > as_instant(order.now):
         what = f"{order.table.table} {order.window} may not run yet: it is not due before"
-        raise NotDueError(f"{what} {at.isoformat(sep=' ')}; nothing was run")
+        raise NotDueError(
+            f"{what} {at.astimezone(order.window.zone).isoformat(sep=' ')}; nothing was run"
+        )

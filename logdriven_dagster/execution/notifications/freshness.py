@@ -16,7 +16,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.notifications import wording as shown
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import TimeWindow, instant
 from logdriven_dagster.planning.freshness import (
     Freshness,
     Verdict,
@@ -100,11 +100,11 @@ def words(project: Project, notice: Notice, log: TableLog | None) -> tuple[str, 
     table = project.tables.get(notice.subject)
     if table is None or log is None or table.fresh is None:
         return "", ""
-    window = table.grid.window(table.grid.index(in_zone(notice.job_id, project.zone)))
+    window = table.grid.window(table.grid.index(instant(notice.job_id)))
     if notice.event == "recovery":
         return _span(window), ""
     warn = table.fresh.warn if notice.event == "warning" else None
-    until = due(window, warn or allowance(table))
+    until = due(window, warn or allowance(table)).astimezone(project.zone)
     what = redact(outcome(table, window, log))
     return _span(window), f"should have been done by {until:%Y-%m-%d %H:%M:%S}; {what}"
 

@@ -117,7 +117,8 @@ def _logs_before(
 ) -> dict[str, TableLog]:
     """Count the windows before an order in its stretch as finished: it waits for none of them."""
     name = order.table.table
-    done = TimeWindow(orders[0].window.start, order.window.start)
+    first = orders[0].window
+    done = TimeWindow(first.start, order.window.start, zone=first.zone)
     finished = tuple(union(logs[name].finished, (done,)))
     return {**logs, name: replace(logs[name], finished=finished)}
 

@@ -14,11 +14,11 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import FileKnownError, TerminalStepError
 from logdriven_dagster.model.attempts import Attempt
-from logdriven_dagster.model.batches import Route, TakenBatches
+from logdriven_dagster.model.batches import Route, TakenBatches, marking_of
 from logdriven_dagster.model.files import FoundFile, RegisteredFile
 from logdriven_dagster.model.ranges import union
 from logdriven_dagster.model.runs import WindowRun
-from logdriven_dagster.model.windows import Reads, Slice, TimeWindow, in_zone
+from logdriven_dagster.model.windows import Reads, Slice, TimeWindow
 from logdriven_dagster.runlog import RunLog, transitions
 from logdriven_dagster.runlog.attempts import progress
 from logdriven_dagster.runlog.batches import files
@@ -71,7 +71,7 @@ class SourceDiscovery:
         found = arrivals(self.project, source, run)
         process = process_of(table)
         (route,) = process.routes
-        marking = f"{attempt.claim.now:%Y-%m-%d}"
+        marking = marking_of(attempt.window, table.grid.zone, attempt.claim.now)
 
         def work(conn: Connection) -> Attempt:
             files.enqueue_files(conn, route, found, marking)
@@ -154,7 +154,7 @@ def _reads(project: Project, table: TableConfig, taken: TakenBatches) -> dict[st
 def _windows(upstream: TableConfig, taken: TakenBatches) -> tuple[TimeWindow, ...]:
     zone = upstream.grid.zone
     spans = sorted(b.span for b in taken.batches if b.source == upstream.table and b.span)
-    return tuple(union(TimeWindow(in_zone(s, zone), in_zone(e, zone)) for s, e in spans))
+    return tuple(union(TimeWindow.from_seconds(*span, zone) for span in spans))
 
 
 def needs_discovery(run: WindowRun) -> bool:

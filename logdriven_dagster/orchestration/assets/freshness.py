@@ -102,5 +102,5 @@ def _description(found: Freshness) -> str:
         return "No window should be done yet."
     if found.missing is None:
         return f"{found.expected} is done, the newest window that should be."
-    due = f"should have been done by {found.due:%Y-%m-%d %H:%M}"
+    due = f"should have been done by {found.due_clock:%Y-%m-%d %H:%M}"
     return redact(f"{found.missing} {due}: {found.reason}")

@@ -23,7 +23,7 @@ from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.periods import Grid, Period, Unit
-from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
+from logdriven_dagster.model.windows import Slice, TimeWindow, comes_twice, on_clock
 
 _WEEKS_VERIFIED = 52 * 30
 _DATE, _MINUTE = "%Y-%m-%d", "%Y-%m-%d-%H:%M"
@@ -51,11 +51,10 @@ class TablePartitions:
 
         When clocks go back an hour exists twice; the second one carries its UTC offset.
         """
-        start, definition = window.start, self.definition
+        start, definition = window.start_clock, self.definition
         fmt = definition.fmt if isinstance(definition, TimeWindowPartitionsDefinition) else _MINUTE
         text = start.strftime(fmt if not start.second else f"{fmt}:%S")
-        earlier = start.replace(fold=0).utcoffset()
-        again = start.fold and earlier != start.utcoffset()
+        again = start.fold and comes_twice(start)
         return text + f"{start:%z}" if again and fmt != _DATE else text
 
     def holds(self, window: TimeWindow) -> bool:
@@ -74,12 +73,12 @@ class TablePartitions:
 
     def windows(self, keys: Iterable[str]) -> list[TimeWindow]:
         """The windows of some keys, oldest first."""
-        return sorted(map(self.window, keys), key=lambda window: window.start.timestamp())
+        return sorted(map(self.window, keys), key=lambda window: window.start)
 
     def range(self, keys: Iterable[str]) -> TimeWindow:
         """From the start of the oldest key's window to the end of the newest one's."""
         windows = self.windows(keys)
-        return TimeWindow(windows[0].start, windows[-1].end)
+        return windows[0].up_to_end_of(windows[-1])
 
 
 def start_of(key: str, zone: ZoneInfo) -> datetime:
@@ -89,9 +88,7 @@ def start_of(key: str, zone: ZoneInfo) -> datetime:
             start = datetime.strptime(key, fmt)
         except ValueError:
             continue
-        if start.tzinfo is None:
-            start = start.replace(tzinfo=zone)
-        return in_zone(start.timestamp(), zone)
+        return on_clock(start, zone)
     raise UsageError(f"{key!r} is not a partition key, such as 2013-01-01 or 2013-01-01-06:00")
 
 
@@ -128,8 +125,7 @@ def table_partitions(table: TableConfig) -> Partitions:
 
 def partitions_of(grid: Grid) -> TablePartitions:
     """The partitions of a grid; equal grids share one definition, so one run can hold them."""
-    # Aware datetimes of two zones are equal if they are the same instant, their grids are not.
-    return _partitions_of(grid, grid.zone.key)
+    return _partitions_of(grid)
 
 
 def add_partitions(
@@ -146,17 +142,19 @@ def add_partitions(
 
 
 @cache
-def _partitions_of(grid: Grid, zone: str) -> TablePartitions:
-    name = f"every {grid.period} from {grid.origin:%Y-%m-%d %H:%M:%S} {zone}"
+def _partitions_of(grid: Grid) -> TablePartitions:
+    origin, zone = grid.origin.astimezone(grid.zone), grid.zone.key
+    again = f"{origin:%z}" if origin.fold and comes_twice(origin) else ""
+    name = f"every {grid.period} from {grid.clock:%Y-%m-%d %H:%M:%S}{again} {zone}"
     dynamic = TablePartitions(grid, DynamicPartitionsDefinition(name=name))
     cron = _cron(grid)
-    if cron is None:
+    if cron is None or again:
         return dynamic
-    at_midnight = (grid.origin.hour, grid.origin.minute) == (0, 0)
+    at_midnight = (grid.clock.hour, grid.clock.minute) == (0, 0)
     fmt = _DATE if at_midnight and grid.period.unit is not Unit.MINUTE else _MINUTE
     definition = TimeWindowPartitionsDefinition(
-        start=grid.origin.strftime(fmt),
-        end=grid.bound(grid.index(grid.end)).strftime(fmt) if grid.end else None,
+        start=grid.clock.strftime(fmt),
+        end=_last_bound(grid, grid.end).strftime(fmt) if grid.end else None,
         fmt=fmt,
         cron_schedule=cron,
         timezone=zone,
@@ -165,9 +163,13 @@ def _partitions_of(grid: Grid, zone: str) -> TablePartitions:
     return partitions if _is_exact(partitions, definition) else dynamic
 
 
+def _last_bound(grid: Grid, end: datetime) -> datetime:
+    return grid.bound(grid.index(end)).astimezone(grid.zone)
+
+
 def _cron(grid: Grid) -> str | None:
     """The cron expression that would fit the grid, clock changes apart; None if there is none."""
-    origin, period = grid.origin, grid.period
+    origin, period = grid.clock, grid.period
     if origin.second or origin.microsecond:
         return None
     minute, hour, day = str(origin.minute), str(origin.hour), str(origin.day)
@@ -202,7 +204,8 @@ def _is_exact(partitions: TablePartitions, definition: TimeWindowPartitionsDefin
         around = grid.index(moment)
         for n in range(max(around - 1, 0), around + 2):
             window = grid.window(n)
-            theirs = definition.get_next_partition_window(window.start, respect_bounds=False)
+            start = window.start_clock
+            theirs = definition.get_next_partition_window(start, respect_bounds=False)
             if theirs is None or _instants(theirs) != _instants(window):
                 return False
     return True
@@ -215,7 +218,7 @@ def _instants(window: object) -> tuple[float, float]:
 def _clock_changes(grid: Grid) -> list[datetime]:
     """The instants at which the zone's UTC offset changes, from the origin on."""
     changes: dict[object, datetime] = {}
-    moment = in_zone(grid.origin.timestamp(), grid.zone)
+    moment = grid.origin.astimezone(grid.zone)
     for _ in range(_WEEKS_VERIFIED):
         later = _after(moment, timedelta(weeks=1))
         if later.utcoffset() != moment.utcoffset():

@@ -7,7 +7,7 @@ run and each tick of a sensor first notes there what has been materialized since
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
@@ -30,7 +30,7 @@ from logdriven_dagster.config.models.dependencies import AssetDependency
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.periods import Grid
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.partitions import start_of
 from logdriven_dagster.runlog.attempts.materialized import Materialized, Seen, note
 
@@ -62,7 +62,7 @@ class UpstreamAssets:
         instance = context.instance
         keys = [*self._awaited]
         records = {r.asset_entry.asset_key: r for r in instance.get_asset_records(keys)}
-        now = datetime.now(self.project.zone)
+        now = datetime.now(timezone.utc)
         for key, dependency in self._awaited.items():
             record = records.get(key)
             newest = record.asset_entry.last_materialization_record if record else None
@@ -99,23 +99,21 @@ class _Partitions:
         """The window of a partition; UsageError where no time or no length of it is known."""
         if isinstance(self.definition, TimeWindowPartitionsDefinition):
             theirs = self.definition.time_window_for_partition_key(key)
-            bounds: Any = (theirs.start, theirs.end)
+            start, end = theirs.start.timestamp(), theirs.end.timestamp()
         elif self.definition is not None:
             raise UsageError(f"{key!r} is a partition that names no time")
         elif self.dependency.period is None:
             problem = "how long its partitions are is not known: it is of another code location"
             raise UsageError(f"{problem}; add `period`, such as `period: 1 hour`, to `depends_on`")
         else:
-            start = start_of(key, self.dependency.timezone or self.zone)
-            window = Grid(start, self.dependency.period).window(0)
-            bounds = (window.start, window.end)
-        start, end = (in_zone(moment.timestamp(), self.zone) for moment in bounds)
-        return TimeWindow(start, end)
+            first = start_of(key, self.dependency.timezone or self.zone)
+            start, end = Grid(first, self.dependency.period).window(0).span
+        return TimeWindow.from_seconds(start, end, self.zone)
 
     @property
     def nowhen(self) -> TimeWindow:
         """Where partitions lie whose time is not known: they exist, and no window is over them."""
-        return TimeWindow(in_zone(0, self.zone), in_zone(1, self.zone))
+        return TimeWindow.from_seconds(0, 1, self.zone)
 
 
 def _materialized(
@@ -123,8 +121,8 @@ def _materialized(
 ) -> Iterator[Materialized]:
     """The partitions of an asset that are materialized, each once."""
     if newest.partition_key is None:
-        start, end = in_zone(0, how.zone), in_zone(int(newest.timestamp), how.zone)
-        yield Materialized(TimeWindow(start, end), newest.storage_id)
+        whole = TimeWindow.from_seconds(0, int(newest.timestamp), how.zone)
+        yield Materialized(whole, newest.storage_id)
         return
     kind = DagsterEventType.ASSET_MATERIALIZATION
     numbers: Mapping[str, int] = instance.get_latest_storage_id_by_partition(key, kind)

@@ -12,7 +12,6 @@ from logdriven_dagster.model.attempts import (
     Status,
     StepOutcome,
 )
-from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes, steps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.attempts.steps import StepKey
@@ -38,7 +37,7 @@ def succeed(
         raise steps.unable_to_succeed(conn, [attempt.job_id for attempt in attempts], ending)
     steps.finish(conn, ended_steps)
     if not empty:
-        whole = TimeWindow(attempts[0].window.start, attempts[-1].window.end)
+        whole = attempts[0].window.up_to_end_of(attempts[-1].window)
         coverage.cover(conn, attempts[0].table, Status.SUCCESS, whole)
 
 

@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 
 from logdriven_dagster.model.attempts import Claim, Owner, Status, Trigger
 from logdriven_dagster.model.ranges import union
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.attempts import coverage
 from logdriven_dagster.runlog.attempts.rows import insert_rows, numbered, schedule_id
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
@@ -26,6 +26,8 @@ from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.store import OvertakenError
 
 _DONE = Status.SUCCESS
+_NOT_SHOWN = ZoneInfo("UTC")
+"""The zone of ranges that are only taken out of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,7 @@ class Seen:
     project: str
     owner: Owner
     now: datetime
-    """The time of this machine, in the project's zone."""
-
-    @property
-    def zone(self) -> ZoneInfo:
-        assert isinstance(self.now.tzinfo, ZoneInfo)
-        return self.now.tzinfo
+    """The time of this machine."""
 
     def claim(self, window: TimeWindow) -> Claim:
         """What the row of a partition holds."""
@@ -84,7 +81,7 @@ def note(
     gone = [row for start, row in known.items() if is_all and start not in by_start]
     _supersede(conn, [*gone, *(row for _, row in new if row is not None)])
     moved = [row for item, row in new if row is not None and not _is_at(row, item.window)]
-    for window in _ranges([_window(row, seen.zone) for row in (*gone, *moved)]):
+    for window in _ranges([_window(row) for row in (*gone, *moved)]):
         coverage.carve(conn, seen.asset, _DONE, window)
     if new:
         _insert(conn, seen, [item for item, _ in new])
@@ -119,12 +116,12 @@ def _is_at(row: Row[Any], window: TimeWindow) -> bool:
     return bool(row.window_end == int(window.end.timestamp()))
 
 
-def _window(row: Row[Any], zone: ZoneInfo) -> TimeWindow:
-    return TimeWindow(in_zone(row.window_start, zone), in_zone(row.window_end, zone))
+def _window(row: Row[Any]) -> TimeWindow:
+    return TimeWindow.from_seconds(row.window_start, row.window_end, _NOT_SHOWN)
 
 
 def _ranges(windows: Iterable[TimeWindow]) -> list[TimeWindow]:
-    return union(sorted(windows, key=lambda window: window.start.timestamp()))
+    return union(sorted(windows, key=lambda window: window.start))
 
 
 def _insert(conn: Connection, seen: Seen, new: Sequence[Materialized]) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Claim, Status, Trigger
-from logdriven_dagster.model.windows import Slice, range_text
+from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog.attempts import coverage, steps
 from logdriven_dagster.runlog.attempts.rows import insert_rows
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
@@ -46,7 +46,7 @@ def take_over(conn: Connection, request: Claim, reason: str) -> None:
         if conn.execute(update(job_log).where(slices).values(**further)).rowcount:
             return
     else:
-        known = f"{request.table}-until-{range_text(window.end)}"
+        known = f"{request.table}-until-{window.end_text}"
         if _is_known(conn, known):
             return
         fields |= {"latest": None, "job_schedule_id": known}

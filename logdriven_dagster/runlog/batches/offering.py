@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.attempts import Attempt, Status
 from logdriven_dagster.model.batches import BatchState, Route, marking_of
-from logdriven_dagster.model.windows import in_zone
+from logdriven_dagster.model.windows import instant
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.schema.attempts import (
     batch,
@@ -180,7 +180,7 @@ def stored_markings(conn: Connection, numbers: Iterable[int | None]) -> dict[int
 def marking_of_row(row: Row[Any], route: Route) -> str:
     """The marking of a window for which nobody gave one."""
     window = window_of_row(row.incremental_type, row._mapping, route.zone)
-    return marking_of(window, route.zone, in_zone(row.data_now or 0, route.zone))
+    return marking_of(window, route.zone, instant(row.data_now or 0))
 
 
 def _rename_step(conn: Connection, route: Route) -> None:

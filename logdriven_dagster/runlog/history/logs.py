@@ -15,7 +15,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Owner, Status, Trigger
 from logdriven_dagster.model.logs import LookbackWindow, OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union, without
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import TimeWindow, instant
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
 from logdriven_dagster.runlog.history import recent, refreshes, slices, waiting
 from logdriven_dagster.runlog.leases import is_expired
@@ -246,7 +246,7 @@ def _lookback_window(row: Any, table: TableConfig) -> LookbackWindow:
     zone, seen = table.grid.zone, row.seen_until
     if seen is None:  # it had seen what was due
         seen = row.data_now - int(table.delay.total_seconds())
-    return LookbackWindow(_window(row, zone), in_zone(seen, zone))
+    return LookbackWindow(_window(row, zone), instant(seen))
 
 
 def attempts(conn: Connection, table: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
@@ -339,4 +339,4 @@ def plain(row: Any) -> dict[str, Any]:
 
 
 def _window(row: Any, zone: ZoneInfo) -> TimeWindow:
-    return TimeWindow(in_zone(row.window_start, zone), in_zone(row.window_end, zone))
+    return TimeWindow.from_seconds(row.window_start, row.window_end, zone)

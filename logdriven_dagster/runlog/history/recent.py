@@ -9,7 +9,7 @@ from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.logs import EndedWindow
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.schema.attempts import job_log
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.clock import not_in_future, utc_from_now, utc_now
@@ -48,10 +48,8 @@ def ended(conn: Connection, tables: Collection[TableConfig]) -> dict[str, list[E
         .order_by(job_log.c.window_start)
     )
     for row in conn.execute(query, {"names": {d.table for d in delayed}}):
-        start, end = (in_zone(n, zones[row.job_name]) for n in (row.window_start, row.window_end))
-        item = EndedWindow(
-            TimeWindow(start, end), Status(row.status), row.read_at - row.job_end_time
-        )
+        window = TimeWindow.from_seconds(row.window_start, row.window_end, zones[row.job_name])
+        item = EndedWindow(window, Status(row.status), row.read_at - row.job_end_time)
         found.setdefault(row.job_name, []).append(item)
     return found
 

@@ -32,7 +32,7 @@ from sqlalchemy.exc import IntegrityError
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.periods import Grid, Unit
-from logdriven_dagster.model.windows import TimeWindow, in_zone
+from logdriven_dagster.model.windows import TimeWindow, instant
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, refresh_bookmark
 from logdriven_dagster.runlog.sql.among import among
 from logdriven_dagster.runlog.sql.chunks import QUERIES, chunks
@@ -89,7 +89,7 @@ class _Pair:
         """Whether a window that ends before another table's window is made from that, too."""
         if row.window_end > again.window_start:
             return True
-        n = self.grid.index(in_zone(row.window_start, self.grid.zone))
+        n = self.grid.index(instant(row.window_start))
         reach = self.grid.bound(n + self.lookback + 1).timestamp()
         return bool(reach > again.window_start)
 
@@ -123,8 +123,8 @@ def ran_again(conn: Connection, tables: Collection[TableConfig]) -> RanAgain:
     found: dict[str, dict[int, TimeWindow]] = {}
     for number, row in _older(conn, probes, (_DONE,)):
         name = probes[number][0].table
-        start, end = (in_zone(n, zones[name]) for n in (row.window_start, row.window_end))
-        found.setdefault(name, {})[row.window_start] = TimeWindow(start, end)
+        window = TimeWindow.from_seconds(row.window_start, row.window_end, zones[name])
+        found.setdefault(name, {})[row.window_start] = window
     stale = {name: [of[start] for start in sorted(of)] for name, of in found.items()}
     return RanAgain(stale, {pair.table for pair, _ in again})
 

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.models.incremental.registered import incremental_type
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.model.windows import Slice, TimeWindow, in_zone
+from logdriven_dagster.model.windows import Slice, TimeWindow
 
 
 def is_of(table: TableConfig, kind: str | None) -> bool:
@@ -25,6 +25,6 @@ def window_of_row(kind: str | None, row: Mapping[Any, Any], zone: ZoneInfo) -> T
     """The window of a `job_log` row of any table."""
     along = incremental_type(kind).along
     if along is None:
-        return TimeWindow(in_zone(row["window_start"], zone), in_zone(row["window_end"], zone))
+        return TimeWindow.from_seconds(row["window_start"], row["window_end"], zone)
     low, high = row["data_range_start"] or "", row["data_range_end"]
     return Slice.nth(row["window_start"], low, high, zone, along)

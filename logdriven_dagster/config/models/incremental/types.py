@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import ValidationInfo
 
-from logdriven_dagster.config.models.fields import as_written, zone_of
+from logdriven_dagster.config.models.fields import as_written, refuse_ambiguous, zone_of
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.model.windows import Along
 
@@ -60,6 +60,7 @@ class IncrementalType:
         found, zone = as_written(value), zone_of(info)
         if found.tzinfo:
             return found.astimezone(zone)
+        refuse_ambiguous(value, found, zone)
         # Not moved where the clocks skip it: all days of a grid would begin at the moved hour.
         return found.replace(tzinfo=zone)
 

@@ -80,4 +80,4 @@ class DeltaNow:
         zone = self._config.grid.zone
         if not isinstance(value, datetime):
             value = datetime.combine(value, datetime.min.time())
-        return value.astimezone(zone) if value.tzinfo else on_clock(value, zone)
+        return on_clock(value, zone)

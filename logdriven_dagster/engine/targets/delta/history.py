@@ -13,7 +13,6 @@ from logdriven_dagster.engine.delta.tables import Snapshot
 from logdriven_dagster.engine.storage.locations import Folder, name_of
 from logdriven_dagster.engine.targets.store import StagedRows
 from logdriven_dagster.model.runs import Merged, WindowRun
-from logdriven_dagster.model.windows import range_text
 
 KEPT = "logdriven"
 """The name of what commits say of themselves, and how names of transactions begin."""
@@ -118,8 +117,8 @@ def _identity(rows: StagedRows) -> dict[str, Any]:
         "job_id": run.job_id,
         "table": run.table,
         "step": run.step_id,
-        "data_range_start": range_text(run.window.start),
-        "data_range_end": range_text(run.window.end),
+        "data_range_start": run.window.start_text,
+        "data_range_end": run.window.end_text,
         "fencing_token": run.fencing_token,
         "staging": name_of(rows.location),
         "staged_by": rows.staged_by,
@@ -131,11 +130,11 @@ def _step(run: WindowRun) -> str:
 
 
 def _window(run: WindowRun) -> str:
-    return f"{_step(run)} {range_text(run.window.start)}"
+    return f"{_step(run)} {run.window.start_text}"
 
 
 def _rows(run: WindowRun) -> str:
-    return f"{KEPT} rows {run.table} {run.step_id} {range_text(run.window.start)}"
+    return f"{KEPT} rows {run.table} {run.step_id} {run.window.start_text}"
 
 
 def _seconds(run: WindowRun) -> int:

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta, timezone
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import location_of, location_text
@@ -280,11 +280,9 @@ class DeltaTable:
         column = snapshot.column_name(window_column(self._target))
         assert column is not None  # the table has gained the columns of the staged rows
         if self._target.mode == "overwrite_window":
-            return Selection(snapshot, column, [TimeWindow(windows[0].start, windows[-1].end)])
-        starts = [window.start.astimezone(timezone.utc) for window in windows]
-        return Selection(
-            snapshot, column, [TimeWindow(start, start + _INSTANT) for start in starts]
-        )
+            return Selection(snapshot, column, [windows[0].up_to_end_of(windows[-1])])
+        starts = [TimeWindow(w.start, w.start + _INSTANT, zone=w.zone) for w in windows]
+        return Selection(snapshot, column, starts)
 
     def _merged(self, snapshot: Snapshot, staged: StagedRows) -> FileChange:
         files = DeltaFiles(snapshot)

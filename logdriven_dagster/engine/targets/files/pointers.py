@@ -182,7 +182,7 @@ def moment(text: str, zone: ZoneInfo) -> float:
 
 @lru_cache(maxsize=100_000)
 def _window(start: str, end: str, zone: ZoneInfo) -> TimeWindow:
-    return TimeWindow(parse_range_text(start, zone), parse_range_text(end, zone))
+    return TimeWindow(parse_range_text(start, zone), parse_range_text(end, zone), zone=zone)
 
 
 def file_of_others(folder: Folder) -> str | None:

@@ -38,7 +38,7 @@ from logdriven_dagster.engine.targets.staged_files import (
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext, is_newer
 from logdriven_dagster.errors import NotPublishedError, TerminalStepError
 from logdriven_dagster.model.runs import Published, WindowRun
-from logdriven_dagster.model.windows import TimeWindow, range_text
+from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -163,9 +163,9 @@ class WindowFiles:
         name = self._name(run.window)
         old = pointers.get(name)
         self._refuse_superseded(old, run)
-        start = range_text(run.window.start)
+        start = run.window.start_text
         if old is None:
-            end = range_text(run.window.end)
+            end = run.window.end_text
             kept = Pointer(start, end, "", (), 0, run.step_id, 0, "", fences=start)
         else:
             texts = filter(None, (start, old.fences))
@@ -179,7 +179,7 @@ class WindowFiles:
         """AttemptLostError if a newer attempt at this very window has been here."""
         if old is None or old.fencing_token <= run.fencing_token:
             return
-        if range_text(run.window.start) in (old.data_range_start, old.fences):
+        if run.window.start_text in (old.data_range_start, old.fences):
             raise run.superseded(old.fencing_token)
 
     def _forget(self, pointers: dict[str, Pointer], name: str, window: TimeWindow) -> None:
@@ -238,8 +238,8 @@ class WindowFiles:
     def _pointer_to(self, staged: StagedRows, old: Pointer | None) -> Pointer:
         run = staged.run
         return Pointer(
-            range_text(run.window.start),
-            range_text(run.window.end),
+            run.window.start_text,
+            run.window.end_text,
             staging_name(staged.location),
             tuple(map(name_of, staged.files)),
             run.job_id,
@@ -252,7 +252,7 @@ class WindowFiles:
         )
 
     def _name(self, window: TimeWindow) -> str:
-        return ALL if self._target.mode == "overwrite" else range_text(window.start)
+        return ALL if self._target.mode == "overwrite" else window.start_text
 
 
 def visible(pointers: Mapping[str, Pointer], zone: ZoneInfo) -> list[Pointer]:
@@ -260,7 +260,7 @@ def visible(pointers: Mapping[str, Pointer], zone: ZoneInfo) -> list[Pointer]:
     if whole := pointers.get(ALL):
         return [whole]
     windows = {name: pointer.window(zone) for name, pointer in pointers.items()}
-    ordered = sorted(windows.values(), key=lambda held: (held.start, -held.end.timestamp()))
+    ordered = sorted(windows.values(), key=lambda held: (held.start, -held.span[1]))
     shown: list[TimeWindow] = []
     for held in ordered:
         if not shown or not shown[-1].contains(held):

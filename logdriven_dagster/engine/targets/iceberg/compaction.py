@@ -113,7 +113,7 @@ def _earliest(
         case "date":
             clock = epoch + timedelta(days=value)
         case "timestamptz":
-            return (epoch + timedelta(microseconds=value)).astimezone(config.grid.zone)
+            return epoch + timedelta(microseconds=value)
         case _:
             clock = epoch + timedelta(microseconds=value)
     return on_clock(clock.replace(tzinfo=None), config.grid.zone)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.engine.storage.staging import staging_name
 from logdriven_dagster.engine.targets.store import StagedRows, is_newer
 from logdriven_dagster.model.runs import Merged, WindowRun
-from logdriven_dagster.model.windows import range_text
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -24,8 +23,8 @@ def identity(run: WindowRun) -> dict[str, str]:
         "job_id": str(run.job_id),
         "table": run.table,
         "step": run.step_id,
-        "data_range_start": range_text(run.window.start),
-        "data_range_end": range_text(run.window.end),
+        "data_range_start": run.window.start_text,
+        "data_range_end": run.window.end_text,
         "fencing_token": str(run.fencing_token),
     }
 

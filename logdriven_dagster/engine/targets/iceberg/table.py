@@ -274,10 +274,11 @@ class IcebergTable:
         if column == WINDOW_START and WINDOW_START not in schema.column_names:
             return FileChange([], added)  # all rows are of others, and stay
         if self._target.mode == "append":
-            condition = one_of(column, [bound_text(schema, column, each.start) for each in windows])
+            condition = one_of(
+                column, [bound_text(schema, column, each.start_clock) for each in windows]
+            )
         else:
-            whole = TimeWindow(windows[0].start, windows[-1].end)
-            condition = within(schema, column, whole)
+            condition = within(schema, column, windows[0].up_to_end_of(windows[-1]))
         tasks = plan(table, condition)
         files = [task.file for task in tasks]
         if is_partitioned_by(table, column, files) or all_within(table, condition, files):

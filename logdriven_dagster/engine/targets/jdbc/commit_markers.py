@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.targets.store import StagedRows, is_newer
 from logdriven_dagster.model.runs import Merged, WindowRun
-from logdriven_dagster.model.windows import TimeWindow, range_text
+from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Engine, Row, Table
@@ -136,8 +136,8 @@ def take(conn: "Connection", markers: "Table", run: WindowRun, target: str) -> N
         return
     new = insert(markers).values(
         target_table=target,
-        data_range_start=range_text(run.window.start),
-        data_range_end=range_text(run.window.end),
+        data_range_start=run.window.start_text,
+        data_range_end=run.window.end_text,
         table_name=run.table,
         job_id=run.job_id,
         staging=NOTHING_YET,
@@ -164,7 +164,7 @@ def mark(
         update(markers)
         .where(*_of_window(markers, target, window))
         .values(
-            data_range_end=range_text(window.end),
+            data_range_end=window.end_text,
             table_name=staged.run.table,
             job_id=staged.run.job_id,
             staging=staged.location,
@@ -177,5 +177,5 @@ def mark(
 
 
 def _of_window(markers: "Table", target: str, window: TimeWindow) -> "list[ColumnElement[bool]]":
-    start = range_text(window.start)
+    start = window.start_text
     return [markers.c.target_table == target, markers.c.data_range_start == start]

@@ -26,7 +26,9 @@ def replaced_rows(
     if target.mode == "append":
         return [column_of(table, WINDOW_START) == utc_text(window.start)]
     column = column_of(table, window_column(target))
-    start, end = (_bound(column, moment, backend) for moment in (window.start, window.end))
+    start, end = (
+        _bound(column, moment, backend) for moment in (window.start_clock, window.end_clock)
+    )
     return [column >= start, column < end]
 
 
@@ -36,7 +38,7 @@ def has_moments(table: "Table") -> bool:
 
 
 def _bound(column: Any, moment: datetime, backend: str) -> Any:
-    """Return a window's bound as a value of the column's type."""
+    """Return a window's bound, on the project's wall clock, as a value of the column's type."""
     import sqlalchemy as sa
 
     if column.name == WINDOW_START:
