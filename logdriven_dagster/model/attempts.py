@@ -131,6 +131,11 @@ class Claim:
     seen_until: datetime | None = None
     """With `lookback`: up to which moment of data time all that is read is there; None: no row
     can come later than that."""
+    name: str = ""
+    """What the log calls the window where that is not its text in the project's zone; empty: it is.
+
+    See `runlog.attempts.names`.
+    """
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "now", as_instant(self.now))

@@ -72,6 +72,16 @@ class TimeWindow:
         return range_text(self.end_clock)
 
     @property
+    def exact_start_text(self) -> str:
+        """The start as a text with its offset, which names one instant in every zone."""
+        return f"{self.start_clock:%Y%m%d%H%M%S%z}"
+
+    @property
+    def exact_end_text(self) -> str:
+        """The end as a text with its offset."""
+        return f"{self.end_clock:%Y%m%d%H%M%S%z}"
+
+    @property
     def range_start(self) -> str:
         """The start of the window as `job_log.data_range_start` holds it."""
         return self.start_text

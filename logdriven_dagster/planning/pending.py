@@ -12,7 +12,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.periods import Grid
 from logdriven_dagster.model.ranges import uncovered, union
-from logdriven_dagster.model.windows import TimeWindow, as_instant
+from logdriven_dagster.model.windows import Slice, TimeWindow, as_instant
 from logdriven_dagster.planning.slices import next_slice, pending_slices
 
 
@@ -29,6 +29,12 @@ class Windows(Sequence[TimeWindow]):
 
     def __len__(self) -> int:
         return self._length
+
+    @property
+    def parts(self) -> list[TimeWindow]:
+        """The windows off the grid: what finished windows of another grid have left of its own."""
+        singles = (run for run in self._runs if not isinstance(run, range))
+        return [run for run in singles if not isinstance(run, Slice)]
 
     def __iter__(self) -> Iterator[TimeWindow]:
         for run in self._runs:

@@ -198,5 +198,6 @@ def _attempt(row: Row[Any], process: Process) -> Attempt:
         now=instant(row.data_now or 0),
         steps=(),
         lease=lease,
+        name=row.job_schedule_id,
     )
     return Attempt(row.job_id, claim, row.attempt_number, row.fencing_token)

@@ -59,6 +59,7 @@ def plan(
         print_line(f"{name} runs one window at a time in spite of batch_size {size}: {reason}")
     for held in existing:
         print_line(f"{', '.join(held.tables)}: {held.text}")
+    _print_parts(found)
     _print_failed_refreshes(found)
 
 
@@ -186,12 +187,14 @@ def status(
         grid.add_row(*cells, rendering.state(str(last or "–")), *fresh)
     rendering.console().print(grid)
     print_late(standing)
+    _print_parts(found)
     _print_failed_refreshes(found)
     rendering.point_to_errors(name for name, table in found.tables.items() if _errors(table))
     print_lost(looked)
     print_disagreements(disagreements)
 
 
+_PARTS = 4
 _COUNTED = ("table", "watermark", "pending", "failed", "running")
 
 
@@ -204,6 +207,10 @@ def _status_json(table: "TablePlan", last_status: str | None) -> dict[str, objec
         "failed": statuses.count("FAILURE"),
         "running": statuses.count("RUNNING"),
         "last_status": last_status,
+        "parts": [
+            {"data_range_start": part.bounds[0], "data_range_end": part.bounds[1]}
+            for part in table.unfinished.parts
+        ],
         "failed_refreshes": [_refresh_json(item) for item in table.log.failed_refreshes],
     }
 
@@ -212,6 +219,21 @@ def _refresh_json(failed: "OpenWindow") -> dict[str, object]:
     start, end = failed.window.bounds
     fields = {"job_id": failed.job_id, "status": failed.status.value, "error": failed.error}
     return {"data_range_start": start, "data_range_end": end, **fields}
+
+
+def _print_parts(found: "Plan") -> None:
+    """Say what a changed grid has left of windows: it runs, and nothing else needs to be done."""
+    from logdriven_dagster.cli.shown.rendering import brief, print_line
+
+    for name, table in found.tables.items():
+        if parts := table.unfinished.parts:
+            shown = ", ".join(map(str, parts[:_PARTS])) + (", …" if len(parts) > _PARTS else "")
+            grid = table.table.grid
+            windows = f"windows of {grid.period} from {brief(grid.clock)} in {grid.zone}"
+            print_line(
+                f"{name}: its {windows} do not fit what has run, since period, default_start or "
+                f"timezone has changed; what is left of windows there runs as it is: {shown}"
+            )
 
 
 def _print_failed_refreshes(found: "Plan") -> None:

@@ -55,8 +55,8 @@ def claim(
     claims at the same instant the unique index of `(job_schedule_id, latest)` lets one through.
     """
     past = earlier_attempts(conn, requests)
-    _refuse_overlapping(conn, requests[0], past)
-    requests = _joined(requests, past)
+    _refuse_overlapping(conn, past.requests[0], past)
+    requests = _joined(past.requests, past)
     replaced = [_make_way(conn, each, past.of(each)) for each in requests]
     turns = [_turn(conn, each, past) for each in requests]
     fields = [
@@ -93,7 +93,7 @@ def skip(
     if not requests:
         return []
     past = earlier_attempts(conn, requests)
-    chosen = [request for request in requests if _may_be_passed_over(conn, request, past)]
+    chosen = [request for request in past.requests if _may_be_passed_over(conn, request, past)]
     for request in chosen:
         _demote(conn, request, past.of(request), None)
         if past.of(request) is not None:

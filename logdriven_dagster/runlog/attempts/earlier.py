@@ -12,7 +12,9 @@ from sqlalchemy import Select, bindparam, func, null, select, union_all
 from sqlalchemy.engine import Connection, Row
 
 from logdriven_dagster.model.attempts import Claim
+from logdriven_dagster.model.windows import Slice
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
+from logdriven_dagster.runlog.attempts.names import EVERY_STATUS, choose_names, with_name
 from logdriven_dagster.runlog.attempts.rows import schedule_id
 from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
@@ -31,6 +33,8 @@ _ROWS = select(
     job_log.c.failures,
     job_log.c.job_start_time,
     job_log.c.data_range_end,
+    job_log.c.window_start,
+    job_log.c.window_end,
     job_log.c.data_now,
     job_log.c.has_more,
     job_log.c.definition,
@@ -57,8 +61,22 @@ _EARLIER = union_all(
         job_log.c.window_end > bindparam("start"),
         job_log.c.job_schedule_id.not_in(bindparam("windows", expanding=True)),
     ),
+    *(
+        _others(
+            job_schedule_id=log.c.job_schedule_id,
+            window_start=log.c.window_start,
+        ).where(
+            log.c.job_name == bindparam("name"),
+            log.c.latest == 1,
+            log.c.status.in_(EVERY_STATUS),
+            log.c.window_start.in_(bindparam("starts", expanding=True)),
+            log.c.job_schedule_id.not_in(bindparam("windows", expanding=True)),
+        )
+        for log in (job_log, job_log_archive)
+    ),
     _others(
         job_schedule_id=job_log_archive.c.job_schedule_id,
+        window_start=func.max(job_log_archive.c.window_start),
         attempt_number=func.max(job_log_archive.c.attempt_number),
         fencing_token=func.max(job_log_archive.c.fencing_token),
     )
@@ -67,13 +85,17 @@ _EARLIER = union_all(
     _others(),
 )
 """The latest attempts at windows of a table, those that run at others within their range, what is
-archived of the windows, without a job, and the present moment in any case, without a window."""
+archived of the windows, without a job, and the present moment in any case, without a window.
+
+And the names of windows that begin at the same instants by another name (`choose_names`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierAttempts:
     """The earlier attempts at some windows, by `job_schedule_id`."""
 
+    requests: list[Claim]
+    """The requests, with the names that their windows have in the log."""
     now: datetime
     latest: Mapping[str, Row[Any]]
     """The latest rows; `expired` says that one is RUNNING without a lease."""
@@ -88,20 +110,39 @@ class EarlierAttempts:
 
 def earlier_attempts(conn: Connection, requests: Sequence[Claim]) -> EarlierAttempts:
     """Read what the attempts before say of these windows, and what runs beside them."""
+    rows = _rows(conn, requests)
+    known = [(row.job_schedule_id, row.window_start) for row in rows if row.job_schedule_id]
+    windows = [request.window for request in requests]
+    if not isinstance(windows[0], Slice):
+        called = choose_names(requests[0].table, windows, known)
+        changed = [with_name(r, name) for r, name in zip(requests, called, strict=True)]
+        if changed != list(requests):
+            requests, rows = changed, _rows(conn, changed)
     mine = {schedule_id(request) for request in requests}
-    span = {
-        "name": requests[0].table,
-        "start": min(int(request.window.start.timestamp()) for request in requests),
-        "end": max(int(request.window.end.timestamp()) for request in requests),
-    }
-    rows: list[Row[Any]] = []
-    for part in chunks(sorted(mine)):
-        rows += conn.execute(_EARLIER, span | {"windows": part})
     found = {row.job_schedule_id: row for row in rows if row.job_id is not None}
-    archived = [row for row in rows if row.job_id is None and row.job_schedule_id is not None]
+    archived = [row for row in rows if row.job_id is None and row.job_schedule_id in mine]
     return EarlierAttempts(
+        list(requests),
         rows[-1].now,
         {name: row for name, row in found.items() if name in mine},
         [row for name, row in found.items() if name not in mine],
         {row.job_schedule_id: (row.attempt_number, row.fencing_token or 0) for row in archived},
     )
+
+
+def _rows(conn: Connection, requests: Sequence[Claim]) -> list[Row[Any]]:
+    wanted = {
+        schedule_id(request): int(request.window.span[0])
+        for request in sorted(requests, key=schedule_id)
+    }
+    span = {
+        "name": requests[0].table,
+        "start": int(min(request.window.span[0] for request in requests)),
+        "end": int(max(request.window.span[1] for request in requests)),
+    }
+    is_sliced = isinstance(requests[0].window, Slice)
+    rows: list[Row[Any]] = []
+    for part in chunks(list(wanted)):
+        starts = [] if is_sliced else [wanted[name] for name in part]
+        rows += conn.execute(_EARLIER, span | {"windows": part, "starts": starts})
+    return rows

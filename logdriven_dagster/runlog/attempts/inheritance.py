@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.model.attempts import Claim, Status
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.runlog.attempts import failed_refreshes, steps
+from logdriven_dagster.runlog.attempts.names import find_names
 from logdriven_dagster.runlog.schema.attempts import job_log
 
 
@@ -16,7 +17,8 @@ def last_version(
     conn: Connection, table: str, window: TimeWindow
 ) -> tuple[Status, int | None] | None:
     """How the latest attempt at a window ended, and which version of its table it ran."""
-    mine = job_log.c.job_schedule_id == f"{table}-{window.key}"
+    (name,) = find_names(conn, table, [window])
+    mine = job_log.c.job_schedule_id == name
     newest = or_(job_log.c.latest == 1, job_log.c.failed_refresh == failed_refreshes.MARKED)
     query = select(job_log.c.status, job_log.c.table_version).where(mine, newest)
     row = conn.execute(query.order_by(job_log.c.job_id.desc()).limit(1)).first()
@@ -34,7 +36,11 @@ def resumable(conn: Connection, request: Claim, previous: Row[Any]) -> Mapping[s
     """What the attempt before left staged, if this one would make the same of the same inputs."""
     if request.definition is None or previous.definition != request.definition:
         return {}
-    if previous.data_range_end != request.window.range_end:
+    if isinstance(request.window, Slice):
+        same = previous.data_range_end == request.window.range_end
+    else:  # its text may be that of another zone
+        same = previous.window_end == int(request.window.span[1])
+    if not same:
         return {}
     found = steps.staged(conn, previous.job_id)
     return found if found and not _newer_inputs(conn, request, previous) else {}

@@ -20,6 +20,7 @@ from logdriven_dagster.model.attempts import Claim, Owner, Status, Trigger
 from logdriven_dagster.model.ranges import union
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.attempts import coverage
+from logdriven_dagster.runlog.attempts.names import find_names, with_name
 from logdriven_dagster.runlog.attempts.rows import insert_rows, numbered, schedule_id
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.sql.chunks import chunks
@@ -125,7 +126,9 @@ def _ranges(windows: Iterable[TimeWindow]) -> list[TimeWindow]:
 
 
 def _insert(conn: Connection, seen: Seen, new: Sequence[Materialized]) -> None:
-    claims = [seen.claim(item.window) for item in new]
+    windows = [item.window for item in new]
+    known = find_names(conn, seen.asset, windows)
+    claims = [with_name(seen.claim(w), name) for w, name in zip(windows, known, strict=True)]
     times = _times(conn, claims)
     fields = [
         {"covered": 1, "fencing_token": item.number, **numbered(times.get(item.window.span, 0) + 1)}

@@ -23,7 +23,8 @@ _OF_WINDOWS = select(job_log.c.job_schedule_id, job_log.c.job_id).where(
 
 def schedule_id(of: Claim | Attempt) -> str:
     """`job_log.job_schedule_id`: names the window that a row is an attempt at."""
-    return f"{of.table}-{of.window.key}"
+    claim = of.claim if isinstance(of, Attempt) else of
+    return claim.name or f"{claim.table}-{claim.window.key}"
 
 
 def insert_rows(
@@ -61,8 +62,7 @@ def _columns(request: Claim) -> dict[str, Any]:
         "job_name": request.table,
         "job_period": request.period_minutes,
         "job_schedule_id": schedule_id(request),
-        "data_range_start": request.window.range_start,
-        "data_range_end": request.window.range_end,
+        **_range(request),
         "incremental_type": request.incremental_type,
         "project_name": request.project,
         "run_trigger": request.trigger.value,
@@ -80,6 +80,17 @@ def _columns(request: Claim) -> dict[str, Any]:
         "job_run_id": request.job_run_id,
         "seen_until": int(request.seen_until.timestamp()) if request.seen_until else None,
     }
+
+
+def _range(request: Claim) -> dict[str, str | None]:
+    """The bounds as texts: with offsets where the log has the window by another zone's text."""
+    window = request.window
+    if request.name:
+        return {
+            "data_range_start": window.exact_start_text,
+            "data_range_end": window.exact_end_text,
+        }
+    return {"data_range_start": window.range_start, "data_range_end": window.range_end}
 
 
 def numbered(attempt_number: int) -> dict[str, int | None]:

@@ -17,6 +17,7 @@ from logdriven_dagster.model.logs import LookbackWindow, OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import TimeWindow, instant
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
+from logdriven_dagster.runlog.attempts.names import find_names_of
 from logdriven_dagster.runlog.history import recent, refreshes, slices, waiting
 from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
@@ -267,8 +268,8 @@ def attempts_of(
 
     At most `limit` of them for each.
     """
-    names = [f"{table}-{window.key}" for table, window in windows]
-    ids: dict[str, list[int]] = {name: [] for name in names}
+    called = find_names_of(conn, windows)
+    ids: dict[str, list[int]] = {name: [] for name in called}
     for part in chunks(list(ids), LOOKED_UP):
         query = select(job_log.c.job_schedule_id, job_log.c.job_id)
         query = query.where(job_log.c.job_schedule_id.in_(part)).order_by(job_log.c.job_id.desc())
@@ -277,7 +278,7 @@ def attempts_of(
     ids = {name: newest[:limit] for name, newest in ids.items()}
     rows = attempts_by_id(conn, [job_id for newest in ids.values() for job_id in newest])
     known = {row["job_id"]: row for row in rows}
-    return [[known[job_id] for job_id in ids[name] if job_id in known] for name in names]
+    return [[known[job_id] for job_id in ids[name] if job_id in known] for name in called]
 
 
 def attempts_by_id(conn: Connection, job_ids: Sequence[int]) -> list[dict[str, Any]]:

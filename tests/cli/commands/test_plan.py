@@ -80,6 +80,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "failed": 0,
             "running": 1,
             "last_status": "RUNNING",
+            "parts": [],
             "failed_refreshes": [],
             "freshness": None,
         },
@@ -90,6 +91,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "failed": 1,
             "running": 0,
             "last_status": "FAILURE",
+            "parts": [],
             "failed_refreshes": [],
             "freshness": None,
         },
@@ -185,3 +187,26 @@ def test_status_json_tells_what_freshness_follows_from(shop, logdriven):
         "overdue_seconds": 208800,
         "reason": "has not run",
     }
+
+
+def test_plan_and_status_say_what_a_changed_zone_leaves_of_windows(shop, logdriven):
+    for n in (1, 2, 3):
+        ShopLog(shop).succeed("ods.orders", day(n))
+    for command in ("plan", "status"):
+        assert "do not fit" not in logdriven(command, *NOON).out
+    project = shop / "logdriven.yaml"
+    project.write_text(project.read_text().replace("UTC", "Europe/Berlin"))
+    now = ("--now", "2022-01-05")
+    for command in ("plan", "status"):
+        said = " ".join(logdriven(command, *now).out.split())
+        assert "ods.orders: its windows of 1 day from 2022-01-01 in Europe/Berlin" in said
+        assert "[2022-01-01, 2022-01-01 01:00), [2022-01-04 01:00, 2022-01-05)" in said
+    orders = next(
+        row
+        for row in logdriven("status", "--json", *now).json["tables"]
+        if row["table"] == "ods.orders"
+    )
+    assert [part["data_range_start"] for part in orders["parts"]] == [
+        "2022-01-01T00:00:00+01:00",
+        "2022-01-04T01:00:00+01:00",
+    ]

@@ -4,7 +4,8 @@ A pointer `_windows/<data_range_start>.<fencing token>.<edition>.json` is never 
 name ever given to another one: an attempt puts up the first edition as a fence and the next one as
 its publication. Of a window's pointers the one with the greatest token counts, so that an attempt
 that was shut out can write what it likes: nobody looks at it. The one before stays until the next,
-for readers that have listed the folder at an unlucky moment.
+for readers that have listed the folder at an unlucky moment. What a pointer says of its window are
+texts with offsets, which mean the same in every zone; older ones without are of the project's zone.
 """
 
 import json

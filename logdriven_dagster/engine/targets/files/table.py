@@ -138,7 +138,7 @@ class WindowFiles:
         self, staged: StagedRows, verify: Callable[[], None], pointers: dict[str, Pointer]
     ) -> Published:
         run, window = staged.run, staged.run.window
-        name = self._name(window)
+        name = self._name(window, pointers)
         done = Published(run.step_id, self._place, None, staged.rows)
         old = pointers.get(name)
         self._refuse_superseded(old, run)
@@ -160,12 +160,12 @@ class WindowFiles:
             self._fence(run, pointers)
 
     def _fence(self, run: WindowRun, pointers: dict[str, Pointer]) -> None:
-        name = self._name(run.window)
+        name = self._name(run.window, pointers)
         old = pointers.get(name)
         self._refuse_superseded(old, run)
-        start = run.window.start_text
+        start = run.window.exact_start_text
         if old is None:
-            end = run.window.end_text
+            end = run.window.exact_end_text
             kept = Pointer(start, end, "", (), 0, run.step_id, 0, "", fences=start)
         else:
             texts = filter(None, (start, old.fences))
@@ -179,7 +179,8 @@ class WindowFiles:
         """AttemptLostError if a newer attempt at this very window has been here."""
         if old is None or old.fencing_token <= run.fencing_token:
             return
-        if run.window.start_text in (old.data_range_start, old.fences):
+        texts = filter(None, (old.data_range_start, old.fences))
+        if run.window.span[0] in {moment(text, self._zone) for text in texts}:
             raise run.superseded(old.fencing_token)
 
     def _forget(self, pointers: dict[str, Pointer], name: str, window: TimeWindow) -> None:
@@ -238,8 +239,8 @@ class WindowFiles:
     def _pointer_to(self, staged: StagedRows, old: Pointer | None) -> Pointer:
         run = staged.run
         return Pointer(
-            run.window.start_text,
-            run.window.end_text,
+            run.window.exact_start_text,
+            run.window.exact_end_text,
             staging_name(staged.location),
             tuple(map(name_of, staged.files)),
             run.job_id,
@@ -251,8 +252,26 @@ class WindowFiles:
             old.fences if old else None,
         )
 
-    def _name(self, window: TimeWindow) -> str:
-        return ALL if self._target.mode == "overwrite" else window.start_text
+    def _name(self, window: TimeWindow, pointers: Mapping[str, Pointer]) -> str:
+        """Return the name under which the window's pointers are, or will be.
+
+        That is its start as a text, unless the project's zone has changed since: then the window
+        may be there under the text of another clock, and its text may name another window.
+        """
+        if self._target.mode == "overwrite":
+            return ALL
+        starts = {
+            name: moment(pointer.data_range_start, self._zone)
+            for name, pointer in pointers.items()
+            if name != ALL
+        }
+        name = window.start_text
+        if starts.get(name) == window.span[0]:
+            return name
+        mine = sorted(other for other, start in starts.items() if start == window.span[0])
+        if mine:
+            return mine[0]
+        return window.exact_start_text if name in starts else name
 
 
 def visible(pointers: Mapping[str, Pointer], zone: ZoneInfo) -> list[Pointer]:

@@ -1,0 +1,97 @@
+"""Names of windows in the log, `job_schedule_id`: one for each instant.
+
+A name is the text of a window's start on the project's wall clock. After the project's zone has
+changed, the same text means another instant, and the same instant has another text. So a window
+that the log knows keeps the name that it has there, and a window whose text is the name of another
+one gets a name with its offset.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Select, bindparam, select, union_all
+from sqlalchemy.engine import Connection, Row
+
+from logdriven_dagster.model.attempts import Claim, Status
+from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
+from logdriven_dagster.runlog.sql.chunks import chunks
+
+EVERY_STATUS = tuple(status.value for status in Status)
+"""Named in full, so that databases use the index in which the start follows the status."""
+
+
+def _columns(log: Any) -> Select[Any]:
+    return select(log.c.job_schedule_id, log.c.window_start)
+
+
+_KNOWN = union_all(
+    *(
+        _columns(log).where(log.c.job_schedule_id.in_(bindparam("names", expanding=True)))
+        for log in (job_log, job_log_archive)
+    ),
+    *(
+        _columns(log).where(
+            log.c.job_name == bindparam("table"),
+            log.c.latest == 1,
+            log.c.status.in_(EVERY_STATUS),
+            log.c.window_start.in_(bindparam("starts", expanding=True)),
+        )
+        for log in (job_log, job_log_archive)
+    ),
+)
+"""Names and instants of the rows that have one of some names, or begin at one of some instants."""
+
+
+def find_names(conn: Connection, table: str, windows: Sequence[TimeWindow]) -> list[str]:
+    """Return the `job_schedule_id` of each window, whatever zone the log was written in."""
+    usual = [f"{table}-{window.key}" for window in windows]
+    if not windows or isinstance(windows[0], Slice):
+        return usual
+    rows: list[Row[Any]] = []
+    for part in chunks(list(zip(usual, windows, strict=True))):
+        asked = {"names": [name for name, _ in part], "starts": [_start(w) for _, w in part]}
+        rows += conn.execute(_KNOWN, asked | {"table": table})
+    return choose_names(table, windows, ((row.job_schedule_id, row.window_start) for row in rows))
+
+
+def find_names_of(conn: Connection, windows: Sequence[tuple[str, TimeWindow]]) -> list[str]:
+    """Return the `job_schedule_id` of windows of several tables, in their order."""
+    found: dict[tuple[str, TimeWindow], str] = {}
+    for table in dict.fromkeys(name for name, _ in windows):
+        mine = [window for name, window in windows if name == table]
+        called = find_names(conn, table, mine)
+        found |= {(table, w): name for w, name in zip(mine, called, strict=True)}
+    return [found[each] for each in windows]
+
+
+def choose_names(
+    table: str, windows: Sequence[TimeWindow], known: Iterable[tuple[str, int | None]]
+) -> list[str]:
+    """Choose the name of each window, by the names and starts that the log knows."""
+    by_start: dict[int, set[str]] = {}
+    starts: dict[str, int] = {}
+    for name, start in known:
+        if start is not None:  # people write rows without it: the name is all there is
+            by_start.setdefault(start, set()).add(name)
+            starts[name] = start
+    found = []
+    for window in windows:
+        name, start = f"{table}-{window.key}", _start(window)
+        mine = by_start.get(start, set())
+        if mine and name not in mine:
+            name = min(mine)
+        elif starts.get(name, start) != start:
+            name = f"{table}-{window.exact_start_text}"
+        found.append(name)
+    return found
+
+
+def with_name(claim: Claim, name: str) -> Claim:
+    """Return the claim with the name that its window has in the log."""
+    return claim if name == f"{claim.table}-{claim.window.key}" else replace(claim, name=name)
+
+
+def _start(window: TimeWindow) -> int:
+    return int(window.span[0])
