@@ -45,7 +45,7 @@ _KNOWN = union_all(
 
 
 def find_names(conn: Connection, table: str, windows: Sequence[TimeWindow]) -> list[str]:
-    """Return the `job_schedule_id` of each window, whatever zone the log was written in."""
+    """Return the `job_schedule_id` of each window, also where another zone named it."""
     usual = [f"{table}-{window.key}" for window in windows]
     if not windows or isinstance(windows[0], Slice):
         return usual
