@@ -79,7 +79,9 @@ def custom_schema(schema: "StructType", backend: str) -> str:
     )
 
 
-def column_type(kind: "DataType", column: str, backend: str) -> "TypeEngine[Any]":
+def column_type(
+    kind: "DataType", column: str, backend: str, collation: str | None = None
+) -> "TypeEngine[Any]":
     """Return the type of a new column; TerminalStepError for one that databases lack."""
     import sqlalchemy as sa
     from pyspark.sql.types import DecimalType
@@ -99,7 +101,7 @@ def column_type(kind: "DataType", column: str, backend: str) -> "TypeEngine[Any]
         "date": sa.Date(),
         "timestamp": mysql.TIMESTAMP(fsp=6) if is_mysql else sa.DateTime(timezone=True),
         "timestamp_ntz": mysql.DATETIME(fsp=6) if is_mysql else sa.DateTime(),
-        "string": mysql.LONGTEXT() if is_mysql else sa.Text(),
+        "string": mysql.LONGTEXT(collation=collation) if is_mysql else sa.Text(collation=collation),
         "binary": mysql.LONGBLOB() if is_mysql else sa.LargeBinary(),
     }
     name = kind.simpleString()

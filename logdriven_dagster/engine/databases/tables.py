@@ -1,6 +1,9 @@
 """Tables of a database as SQLAlchemy knows them: targets and staging tables."""
 
+import re
+from collections.abc import Mapping
 from datetime import datetime, timezone
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.databases.connections import column_type, spark_type
@@ -8,31 +11,53 @@ from logdriven_dagster.engine.queries.schemas import WINDOW_START, ddl_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-    from sqlalchemy import Connection, Engine, Table
+    from sqlalchemy import Connection, Engine, FromClause, Table
 
 
-def define(
-    name: str, schema: str | None, columns: "StructType", backend: str, key: tuple[str, ...]
+_QUOTES = '"`'
+_PART = r'"[^"]+"|`[^`]+`|[^"`.]+'
+_QUOTED = re.compile(f"(?:(?P<schema>{_PART})[.])?(?P<name>{_PART})")
+_DIGITS = 38
+"""Digits of Spark's longest decimal."""
+TRANSACTIONAL: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
+"""What tables of ours are made with, whatever the server's default is."""
+
+
+def define(  # noqa: PLR0917 - what a table is made of
+    name: str,
+    schema: str | None,
+    columns: "StructType",
+    backend: str,
+    key: tuple[str, ...],
+    collations: Mapping[str, str] = MappingProxyType({}),
 ) -> "Table":
-    """Return a table for rows of this Spark schema; `key` columns can be indexed."""
+    """Return a table for rows of this Spark schema; `key` columns can be indexed.
+
+    `collations` are those of texts, by names in small letters; the others have the database's.
+    """
     from sqlalchemy import Column, MetaData, String, Table
 
-    short: dict[str, Any] = {WINDOW_START: String(32)}
+    short: dict[str, Any] = {WINDOW_START: String(32, collations.get(WINDOW_START))}
     if backend in ("mysql", "mariadb"):
         # MariaDB indexes no text without a length.
         texts = {f.name for f in columns.fields if f.dataType.simpleString() == "string"}
         keys = {name.lower() for name in key}
-        short |= {text: String(255) for text in texts if text.lower() in keys}
+        short |= {
+            text: String(255, collations.get(text.lower()))
+            for text in texts
+            if text.lower() in keys
+        }
     made = [
         # Databases reserve more words than SQLAlchemy knows.
         Column(
             field.name,
-            short.get(field.name) or column_type(field.dataType, field.name, backend),
+            short.get(field.name)
+            or column_type(field.dataType, field.name, backend, collations.get(field.name.lower())),
             quote=True,
         )
         for field in columns.fields
     ]
-    return Table(name, MetaData(), *made, schema=schema)
+    return Table(name, MetaData(), *made, schema=schema, **TRANSACTIONAL)
 
 
 def reflected(name: str, schema: str | None, at: "Engine | Connection") -> "Table | None":
@@ -42,6 +67,8 @@ def reflected(name: str, schema: str | None, at: "Engine | Connection") -> "Tabl
 
     def quote(_inspector: Any, _table: Any, column: dict[str, Any]) -> None:
         column["quote"] = True
+        # A domain holds the values of the type that it is based on.
+        column["type"] = getattr(column["type"], "data_type", column["type"])
 
     how: dict[str, Any] = {"listeners": [("column_reflect", quote)], "resolve_fks": False}
     try:
@@ -58,11 +85,59 @@ def schema_of(table: "Table", backend: str) -> "StructType":
     return StructType([StructField(name, ddl_type(kind)) for name, kind in types.items()])
 
 
+def schema_for(table: "Table", backend: str, given: "StructType") -> "StructType":
+    """Return the schema with which a table takes rows of this one.
+
+    It is `schema_of`, but decimals without limits, or with more than Spark's 38 digits, are what
+    they are given as.
+    """
+    from pyspark.sql.types import DecimalType, StructField, StructType
+
+    rows = {field.name.lower(): field.dataType for field in given.fields}
+
+    def taken(field: StructField) -> StructField:
+        kind: Any = column_of(table, field.name).type
+        new = rows.get(field.name.lower())
+        if not isinstance(field.dataType, DecimalType) or not isinstance(new, DecimalType):
+            return field
+        if kind.precision is not None:
+            places = kind.scale or 0
+            room = kind.precision - places
+            if kind.precision <= _DIGITS or new.scale > places or new.precision - new.scale > room:
+                return field
+        return StructField(field.name, new)
+
+    return StructType([taken(field) for field in schema_of(table, backend).fields])
+
+
 def utc_text(moment: datetime) -> str:
     """Return an instant as text that sorts like instants."""
     return f"{moment.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def column_of(table: "Table", name: str) -> Any:
+def column_of(table: "FromClause", name: str) -> Any:
     """Return the column of this name, whatever its case."""
     return next(column for column in table.columns if column.name.lower() == name.lower())
+
+
+def plain_quoted(at: "Engine | Connection", *names: str | None) -> str:
+    """Return names, with dots between them, quoted for SQL that goes to the driver as it is.
+
+    SQLAlchemy's own quoting doubles the percent signs of names for drivers that want this.
+    """
+    quote = at.dialect.identifier_preparer
+    start, end = quote.initial_quote, quote.final_quote
+    escaped, by = quote.escape_quote, quote.escape_to_quote
+    return ".".join(f"{start}{name.replace(escaped, by)}{end}" for name in names if name)
+
+
+def split_name(text: str) -> tuple[str | None, str]:
+    """Return the schema, if there is one, and the name of a target's `table`.
+
+    Either may be quoted, as a name with a dot must be: `shop."daily.sales"`.
+    """
+    if quoted := _QUOTED.fullmatch(text):
+        schema, name = quoted["schema"], quoted["name"]
+        return schema and schema.strip(_QUOTES), name.strip(_QUOTES)
+    schema, _, name = text.rpartition(".")
+    return schema or None, name

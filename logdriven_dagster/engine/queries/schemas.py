@@ -155,6 +155,8 @@ def _meeting(old: "DataType", new: "DataType") -> "DataType | None":
             return old
         if isinstance(new, DecimalType) and new.scale == old.scale:
             return max(old, new, key=lambda kind: kind.precision)
+        if isinstance(new, DecimalType) and new.scale < old.scale:
+            return old if new.precision - new.scale <= old.precision - old.scale else None
     return None
 
 

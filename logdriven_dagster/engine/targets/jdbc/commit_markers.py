@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.engine.databases.tables import TRANSACTIONAL
 from logdriven_dagster.engine.targets.store import StagedRows, is_newer
 from logdriven_dagster.model.runs import Merged, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
@@ -12,6 +13,7 @@ from logdriven_dagster.model.windows import TimeWindow
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Engine, Row, Table
 
+MARKERS = "logdriven_commit"
 NOTHING_YET = ""
 """`staging` of a window that was fenced before anything was published."""
 
@@ -45,7 +47,7 @@ def markers_in(schema: str | None) -> "Table":
     from sqlalchemy import BigInteger, Column, DateTime, MetaData, String, Table
 
     return Table(
-        "logdriven_commit",
+        MARKERS,
         MetaData(),
         Column("target_table", String(128), primary_key=True),
         Column("data_range_start", String(32), primary_key=True),
@@ -59,6 +61,7 @@ def markers_in(schema: str | None) -> "Table":
         Column("inserted_count", BigInteger),
         Column("updated_count", BigInteger),
         schema=schema,
+        **TRANSACTIONAL,
     )
 
 

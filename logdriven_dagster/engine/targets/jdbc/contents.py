@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.connections import database, is_missing_file, spark_type
-from logdriven_dagster.engine.databases.tables import reflected
+from logdriven_dagster.engine.databases.tables import reflected, split_name
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.targets.contents import Contents, Holdings
@@ -54,8 +54,8 @@ class JdbcContents(Contents):
 
 
 def _reflected(target: JdbcTarget, conn: "Connection") -> "Table | None":
-    schema, _, name = target.table.rpartition(".")
-    return reflected(name, schema or None, conn)
+    schema, name = split_name(target.table)
+    return reflected(name, schema, conn)
 
 
 def _counted(conn: "Connection", table: "Table") -> int | None:

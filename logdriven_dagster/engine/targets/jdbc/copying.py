@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.databases.tables import plain_quoted
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.spark.actions import run_checks
 from logdriven_dagster.engine.storage.storage import Storage
@@ -50,11 +51,9 @@ def copy_in(conn: "Connection", table: "Table", files: Sequence[str], storage: S
     """
     from sqlalchemy.exc import DBAPIError
 
-    quote = conn.dialect.identifier_preparer
-    columns = ", ".join(quote.format_column(column) for column in table.columns)
-    statement = (
-        f"COPY {quote.format_table(table)} ({columns}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')"
-    )
+    columns = ", ".join(plain_quoted(conn, column.name) for column in table.columns)
+    name = plain_quoted(conn, table.schema, table.name)
+    statement = f"COPY {name} ({columns}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')"
     psycopg = conn.dialect.loaded_dbapi
     driver = conn.connection.driver_connection
     assert driver is not None

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.engine.databases.connections import database
+from logdriven_dagster.engine.databases.tables import split_name
 from logdriven_dagster.engine.storage.garbage import Garbage, Search
 from logdriven_dagster.engine.targets.jdbc.table import staging_prefix
 
@@ -15,9 +16,9 @@ def leftovers(search: Search, table: str, target: JdbcTarget) -> Iterator[Garbag
     """Yield the staging tables of one target that nobody needs."""
     from sqlalchemy import inspect
 
-    schema, _, name = target.table.rpartition(".")
+    schema, name = split_name(target.table)
     with database(search.project.connection(target.connection)) as engine:
-        for found in sorted(inspect(engine).get_table_names(schema or None)):
+        for found in sorted(inspect(engine).get_table_names(schema)):
             match = _STAGING_TABLE.fullmatch(found)
             if not match or staging_prefix(name, match[2]) != match[1]:
                 continue
@@ -29,7 +30,7 @@ def _dropper(search: Search, target: JdbcTarget, name: str) -> Callable[[], None
     def drop() -> None:
         from sqlalchemy import MetaData, Table
 
-        schema = target.table.rpartition(".")[0] or None
+        schema, _ = split_name(target.table)
         with database(search.project.connection(target.connection)) as engine:
             Table(name, MetaData(), schema=schema).drop(engine, checkfirst=True)
 

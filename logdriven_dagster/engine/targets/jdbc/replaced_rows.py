@@ -11,11 +11,11 @@ from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Table
+    from sqlalchemy import ColumnElement, FromClause, Table
 
 
 def replaced_rows(
-    table: "Table", window: TimeWindow, target: JdbcTarget, backend: str
+    table: "FromClause", window: TimeWindow, target: JdbcTarget, backend: str
 ) -> "list[ColumnElement[bool]]":
     """Return the conditions of the rows that the new ones replace, by mode; none for all rows.
 

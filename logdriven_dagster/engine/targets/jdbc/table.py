@@ -7,7 +7,7 @@ says which attempt published each window.
 """
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,14 +22,20 @@ from logdriven_dagster.engine.databases.connections import (
     writer_options,
 )
 from logdriven_dagster.engine.databases.creation import create
+from logdriven_dagster.engine.databases.declarations import (
+    collations_of,
+    refuse_without_transactions,
+)
 from logdriven_dagster.engine.databases.exact_columns import ExactFrame, read_exactly
 from logdriven_dagster.engine.databases.scripts import statement_text
 from logdriven_dagster.engine.databases.stored_columns import stored
 from logdriven_dagster.engine.databases.tables import (
-    column_of,
     define,
+    plain_quoted,
     reflected,
+    schema_for,
     schema_of,
+    split_name,
     utc_text,
 )
 from logdriven_dagster.engine.databases.wall_clocks import fit_clocks
@@ -49,6 +55,7 @@ from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.staging import staging_of
 from logdriven_dagster.engine.targets.jdbc.commit_markers import (
+    MARKERS,
     grow_markers,
     has_newer,
     lock_target,
@@ -59,32 +66,28 @@ from logdriven_dagster.engine.targets.jdbc.commit_markers import (
     publishing_transaction,
     take,
 )
-from logdriven_dagster.engine.targets.jdbc.copying import (
-    copy_in,
-    copyable,
-    has_copy,
-)
+from logdriven_dagster.engine.targets.jdbc.copying import copy_in, copyable, has_copy
 from logdriven_dagster.engine.targets.jdbc.first_contact import meet_in_database, refuse_in_database
-from logdriven_dagster.engine.targets.jdbc.replaced_rows import has_moments, replaced_rows
-from logdriven_dagster.engine.targets.jdbc.upsert import refuse_bad_keys, upsert
+from logdriven_dagster.engine.targets.jdbc.growth import LONGEST_NAME, grow_table
+from logdriven_dagster.engine.targets.jdbc.publishing import move_rows
+from logdriven_dagster.engine.targets.jdbc.upsert import refuse_bad_keys
 from logdriven_dagster.engine.targets.staged_files import kept_for_a_while, staged_frame
 from logdriven_dagster.engine.targets.store import StagedRows, StoreContext
 from logdriven_dagster.errors import NotPublishedError, TerminalStepError, TransientStepError
-from logdriven_dagster.model.runs import Merged, Published, WindowRun
+from logdriven_dagster.model.runs import Published, WindowRun
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-    from sqlalchemy import Connection, Engine, Table
+    from sqlalchemy import Engine, Table
 
-_LONGEST_NAME = 63
 _STAGING = "__staging_"
 
 
 def staging_prefix(table: str, suffix: str) -> str:
     """Cut a table's name to the length that databases allow before a suffix."""
-    return table[: _LONGEST_NAME - len(suffix)]
+    return table[: LONGEST_NAME - len(suffix)]
 
 
 class JdbcTable:
@@ -95,8 +98,7 @@ class JdbcTable:
         self._connection = context.project.connection(target.connection)
         self._backend = self._connection.url.get_backend_name()
         self._lease = context.project.config.lease
-        schema, _, self._name = target.table.rpartition(".")
-        self._schema = schema or None
+        self._schema, self._name = split_name(target.table)
         self._staging = staging_of(context.project, table)
         self._copies = has_copy(self._connection.url) and not target.options
 
@@ -113,7 +115,10 @@ class JdbcTable:
         with database(self._connection) as engine:
             frame = self._conformed(_with_start_texts(frame, runs), engine)
             schema = frame.drop(WINDOW_INDEX).schema
-            tables = [self._define(self._staging_name(run), schema) for run in runs]
+            with engine.connect() as conn:
+                refuse_without_transactions(conn, self._schema, self._name, MARKERS)
+                collations = collations_of(conn, self._define(self._name, schema))
+            tables = [self._define(self._staging_name(run), schema, collations) for run in runs]
             frame = stored(self._connection, frame, copied=self._copies)
             frame = copyable(frame) if self._copies else frame
             with kept_for_a_while(frame, self._staging, runs) as kept:
@@ -153,7 +158,8 @@ class JdbcTable:
             )
         if self._target.mode == "upsert":
             with engine.connect() as conn:
-                refuse_bad_keys(conn, staging, self._target)
+                known = reflected(self._name, self._schema, conn)
+                refuse_bad_keys(conn, staging, self._target, known)
         return replace(kept, run=run, location=staging.name, schema=schema, files=())
 
     def _load_by_spark(
@@ -174,8 +180,7 @@ class JdbcTable:
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
         """Return the staged rows, read with the types that wrote them."""
         with database(self._connection) as engine:
-            tables = [self._define(rows.location, rows.schema) for rows in staged]
-            place = self._together(tables, engine)
+            place = self._together([self._define(r.location, r.schema) for r in staged], engine)
         return self._read(place, staged[0].schema).converted()
 
     def holds(self, staged: StagedRows) -> bool:
@@ -211,7 +216,12 @@ class JdbcTable:
             # Changing a table commits by itself in MariaDB, so it happens before the transactions.
             markers = self._markers(engine)
             schemas = {rows.schema.json(): rows.schema for rows in staged}.values()
-            *_, target = [create(partial(self._grown, engine, schema)) for schema in schemas]
+            *_, target = [
+                create(
+                    partial(grow_table, engine, self._define(self._name, schema), self._target.key)
+                )
+                for schema in schemas
+            ]
             return tuple(self._publish(rows, verify, engine, markers, target) for rows in staged)
 
     def _publish(
@@ -240,30 +250,14 @@ class JdbcTable:
             elif marker := publication(conn, markers, staged):
                 done = replace(done, merged=merged_by(marker))
             else:
-                merged = self._move(conn, staging, target, run)
+                for statement in self._pre_sql(run):
+                    conn.execute(statement_text(statement, {}))
+                meet_in_database(conn, target, self._target)
+                merged = move_rows(conn, staging, target, run, self._target)
                 mark(conn, markers, staged, whole, merged)
                 done = replace(done, merged=merged)
         staging.drop(engine, checkfirst=True)
         return done
-
-    def _move(
-        self, conn: "Connection", staging: "Table", target: "Table", run: WindowRun
-    ) -> Merged | None:
-        """Bring the staged rows into the target; what it did, of an upsert."""
-        from sqlalchemy import delete, insert, select, text
-
-        for statement in self._pre_sql(run):
-            conn.execute(statement_text(statement, {}))
-        meet_in_database(conn, target, self._target)
-        if self._target.mode == "upsert":
-            return upsert(conn, staging, target, self._target.key)
-        if self._backend in ("mysql", "mariadb") and has_moments(target):
-            conn.execute(text("SET time_zone = '+00:00'"))  # as the bounds are
-        replaced = replaced_rows(target, run.window, self._target, self._backend)
-        conn.execute(delete(target).where(*replaced))
-        columns = [column_of(target, column.name) for column in staging.columns]
-        conn.execute(insert(target).from_select(columns, select(*staging.columns)))
-        return None
 
     def discard(self, staged: Sequence[StagedRows]) -> None:
         """Drop the staging tables of these rows."""
@@ -302,7 +296,7 @@ class JdbcTable:
         as they are in rows that an upsert changes.
         """
         target = reflected(self._name, self._schema, engine)
-        known = None if target is None else schema_of(target, self._backend)
+        known = None if target is None else schema_for(target, self._backend, frame.schema)
         types = {f.name.lower(): f.dataType.simpleString() for f in known or ()}
         zone = str(self._context.project.zone)
         frame = fit_clocks(frame, types, created_as(self._backend), zone)
@@ -318,55 +312,26 @@ class JdbcTable:
                 )
         return given_columns(fitting, frame)
 
-    def _grown(self, engine: "Engine", schema: "StructType") -> "Table":
-        """Create the target, or add the columns of the schema that it lacks, and return it."""
-        from sqlalchemy import Index, text
-
-        target = reflected(self._name, self._schema, engine)
-        if target is None:
-            target = self._define(self._name, schema)
-            if WINDOW_START in target.c:
-                Index(f"ix_{self._name}{WINDOW_START}"[:_LONGEST_NAME], target.c[WINDOW_START])
-            if self._target.key:
-                key = [column_of(target, name) for name in self._target.key]
-                Index(f"ix_{self._name}_key"[:_LONGEST_NAME], *key)
-            target.create(engine, checkfirst=True)
-            return target
-        known = {column.name.lower() for column in target.columns}
-        wanted = self._define(self._name, schema)
-        quote = engine.dialect.identifier_preparer.quote
-        for column in wanted.columns:
-            if column.name.lower() not in known:
-                kind = column.type.compile(engine.dialect)
-                name = quote(column.name).replace(":", "\\:")
-                with engine.begin() as conn:
-                    conn.execute(
-                        text(f"ALTER TABLE {self._quoted(target, engine)} ADD COLUMN {name} {kind}")
-                    )
-        grown = reflected(self._name, self._schema, engine)
-        assert grown is not None
-        return grown
-
-    def _define(self, name: str, schema: "StructType") -> "Table":
-        return define(name, self._schema, schema, self._backend, self._target.key)
+    def _define(
+        self, name: str, schema: "StructType", collations: Mapping[str, str] | None = None
+    ) -> "Table":
+        return define(name, self._schema, schema, self._backend, self._target.key, collations or {})
 
     def _staging_name(self, run: WindowRun) -> str:
-        """`<table>__staging_<job_id>_…`, never used before: it also names the publication."""
+        """Return `<table>__staging_<job_id>_…`, a new name, which also names the publication."""
         suffix = f"{_STAGING}{run.job_id}_{uuid.uuid4().hex[:6]}"
         return staging_prefix(self._name, suffix) + suffix
 
     def _quoted(self, table: "Table", engine: "Engine") -> str:
-        return str(engine.dialect.identifier_preparer.format_table(table))
+        return plain_quoted(engine, table.schema, table.name)
 
     def _together(self, tables: "Sequence[Table]", engine: "Engine") -> str:
         """The rows of tables as what Spark reads like a table."""
-        from sqlalchemy import select, union_all
-
         if len(tables) == 1:
             return self._quoted(tables[0], engine)
-        names = tables[0].columns.keys()
-        rows = union_all(*(select(*(column_of(table, name) for name in names)) for table in tables))
-        return f"({rows.compile(engine)}) staged"
+        columns = ", ".join(plain_quoted(engine, name) for name in tables[0].columns.keys())  # noqa: SIM118
+        rows = [f"SELECT {columns} FROM {self._quoted(table, engine)}" for table in tables]  # noqa: S608
+        return f"({' UNION ALL '.join(rows)}) staged"
 
 
 def _with_start_texts(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":

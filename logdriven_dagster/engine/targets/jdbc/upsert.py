@@ -4,46 +4,91 @@ A row that a newer window wrote stays. Rows that others put there have no `_wind
 knows how old they are, and any window is newer. Columns that the result lacks keep their values.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+from operator import and_
+from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.engine.databases.tables import column_of
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
+from logdriven_dagster.engine.targets.jdbc.moves import Move, list_moves
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import ColumnElement, Connection, FromClause, Select, Table
 
 
-def refuse_bad_keys(conn: "Connection", staging: "Table", target: JdbcTarget) -> None:
-    """TerminalStepError if two staged rows have one key, or a key is null."""
+def refuse_bad_keys(
+    conn: "Connection", staging: "Table", target: JdbcTarget, known: "Table | None"
+) -> None:
+    """TerminalStepError if two staged rows have one key, or a key is null.
+
+    Keys are equal if the target, as far as it is `known`, takes them for equal.
+    """
     from sqlalchemy import func, or_, select
 
-    key = [column_of(staging, name) for name in target.key]
-    twice = select(*key, func.count().label("n")).group_by(*key)
-    empty = or_(*(column.is_(None) for column in key))
+    source = staging.alias("staged")
+    values: Mapping[str, Any] = {c.name.lower(): c for c in source.columns}
+    if known is not None:
+        there = {column.name.lower() for column in known.columns}
+        names = [values[name.lower()].name for name in target.key if name.lower() in there]
+        moves = list_moves(conn, source, known, names)
+        values = {**values, **{move.staged.name.lower(): move.value for move in moves}}
+    key = [values[name.lower()].label(f"key_{n}") for n, name in enumerate(target.key)]
+    twice = select(*key, func.count().label("n")).select_from(source).group_by(*key)
+    empty = or_(*(column.element.is_(None) for column in key))
     for row in conn.execute(twice.having(or_(func.count() > 1, empty)).limit(1)):
-        *values, number = row
-        shown = ", ".join(f"{name}={v!r}" for name, v in zip(target.key, values, strict=True))
-        problem = "a key must not be null" if None in values else f"{number} rows have one key"
+        *shown_values, number = row
+        shown = ", ".join(f"{name}={v!r}" for name, v in zip(target.key, shown_values, strict=True))
+        problem = (
+            "a key must not be null" if None in shown_values else f"{number} rows have one key"
+        )
         raise TerminalStepError(f"{target.table}: {problem}: {shown}")
 
 
-def upsert(conn: "Connection", staging: "Table", target: "Table", key: tuple[str, ...]) -> Merged:
+def upsert(
+    conn: "Connection",
+    source: "FromClause",
+    target: "Table",
+    moves: Sequence[Move],
+    key: tuple[str, ...],
+) -> Merged:
     """Bring staged rows, whose keys are unique, into the target. Two statements.
 
     Rows are updated and not replaced: what refers to them, and columns of others, stay.
     """
-    from sqlalchemy import and_, exists, insert, or_, select, update
+    from sqlalchemy import exists, insert, or_, select, update
 
-    same = reduce(and_, (column_of(target, name) == column_of(staging, name) for name in key))
-    old, new = column_of(target, WINDOW_START), column_of(staging, WINDOW_START)
-    pairs = [(column_of(target, column.name), column) for column in staging.columns]
+    same = _same_key(target, moves, key)
+    old, new = column_of(target, WINDOW_START), column_of(source, WINDOW_START)
+    pairs = [(move.target, move.value) for move in moves]
     changed = update(target).where(same, or_(old.is_(None), old <= new)).values(dict(pairs))
-    fresh = select(*staging.columns).where(~exists().where(same))
+    fresh = select(*(value for _, value in pairs)).select_from(source).where(~exists().where(same))
     added = insert(target).from_select([known for known, _ in pairs], fresh)
     updated = conn.execute(changed).rowcount
     inserted = conn.execute(added, execution_options={"preserve_rowcount": True}).rowcount
     return Merged(inserted, updated)
+
+
+def upserted_rows(
+    source: "FromClause", found: "FromClause", moves: Sequence[Move], key: tuple[str, ...]
+) -> "tuple[Select[Any], Select[Any]]":
+    """Return the staged rows that no newer window's stand against, and what became of them."""
+    from sqlalchemy import or_, select
+
+    same = _same_key(found, moves, key)
+    old, new = column_of(found, WINDOW_START), column_of(source, WINDOW_START)
+    staged = (
+        select().select_from(source.outerjoin(found, same)).where(or_(old.is_(None), old <= new))
+    )
+    published = select().select_from(source.join(found, same)).where(or_(old.is_(None), old <= new))
+    return staged, published
+
+
+def _same_key(
+    target: "FromClause", moves: Sequence[Move], key: tuple[str, ...]
+) -> "ColumnElement[bool]":
+    values = {move.target.name.lower(): move.value for move in moves}
+    return reduce(and_, (column_of(target, name) == values[name.lower()] for name in key))

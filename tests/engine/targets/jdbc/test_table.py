@@ -200,6 +200,26 @@ def test_a_table_that_the_user_made_is_used_as_it_is(db_lab: Lab, query):
     assert query("SELECT v, day FROM t") == [("x", 1)]
 
 
+def test_mariadb_changes_no_row_and_loses_none(lab: Lab, mariadb_url: sa.URL):
+    url = mariadb_url.render_as_string(hide_password=False)
+    lab.settings["connections"] = {"db": {"url": url}}
+    engine = sa.create_engine(mariadb_url, poolclass=sa.NullPool)
+    values = {"TEXT": "repeat('x', 70000)", "ENUM('10', '20')": "'1'"}
+    with engine.begin() as conn:
+        conn.exec_driver_sql("CREATE TABLE myisam (v INT, CHECK (v < 9)) ENGINE=MyISAM")
+        for n, kind in enumerate(values):
+            conn.exec_driver_sql(f"CREATE TABLE t{n} (v {kind}, _window_start VARCHAR(32))")
+    lab.table("ods.t", {"sql": "SELECT 9 AS v", "target": {**TARGET, "table": "myisam"}})
+    with pytest.raises(TerminalStepError, match="engine MyISAM has no transactions"):
+        lab.run("ods.t", day(1))
+    for n, value in enumerate(values.values()):
+        target = {**TARGET, "table": f"t{n}"}
+        lab.table("ods.t", {"sql": f"SELECT {value} AS v", "target": target})
+        with pytest.raises(TerminalStepError, match=f"t{n}: column v .*Nothing was written"):
+            lab.run("ods.t", day(1))
+        assert lab.rows("ods.t") == []
+
+
 def test_statements_before_the_rows_belong_to_the_transaction(db_lab: Lab, query):
     db_lab.table("ods.t", {"sql": QUERY, "target": TARGET})
     db_lab.run("ods.t", day(1))

@@ -1,0 +1,149 @@
+"""Declarations of a table's columns as the database's own catalog has them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.databases.tables import plain_quoted
+from logdriven_dagster.errors import TerminalStepError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+MARIADB = ("mysql", "mariadb")
+_POSTGRESQL = """
+    SELECT a.attname, format_type(t.oid, -1), NULLIF(c.collname, 'default'),
+        concat_ws(' ', format_type(a.atttypid, a.atttypmod), NULLIF(c.collname, 'default'),
+            NULLIF(a.attidentity, ''), NULLIF(a.attgenerated, ''))
+    FROM pg_attribute a
+    JOIN pg_type given ON given.oid = a.atttypid
+    JOIN pg_type t ON t.oid = COALESCE(NULLIF(given.typbasetype, 0), given.oid)
+    LEFT JOIN pg_collation c ON c.oid = a.attcollation
+    WHERE a.attrelid = to_regclass(:quoted) AND a.attnum > 0 AND NOT a.attisdropped
+"""
+_MARIADB = """
+    SELECT COLUMN_NAME, DATA_TYPE, COLLATION_NAME,
+        CONCAT_WS(' ', COLUMN_TYPE, COLLATION_NAME, IF(IS_NULLABLE = 'YES', NULL, 'NOT NULL'),
+            NULLIF(EXTRA, ''))
+    FROM information_schema.COLUMNS
+    WHERE TABLE_SCHEMA = COALESCE(:schema, DATABASE()) AND TABLE_NAME = :name
+"""
+_SQLITE = """
+    SELECT name, lower(type), NULL, type || CASE WHEN pk > 0 THEN ' PRIMARY KEY' ELSE '' END
+    FROM pragma_table_xinfo(:name, :schema)
+"""
+_COLUMNS = {
+    "postgresql": _POSTGRESQL,
+    "mysql": _MARIADB,
+    "mariadb": _MARIADB,
+    "sqlite": _SQLITE,
+}
+_PLAIN_MARIADB = """
+    SELECT 1 FROM information_schema.TABLES t
+    WHERE t.TABLE_SCHEMA = COALESCE(:schema, DATABASE()) AND t.TABLE_NAME = :name
+    AND t.TABLE_TYPE = 'BASE TABLE' AND NOT EXISTS (
+        SELECT 1 FROM information_schema.TRIGGERS g
+        WHERE g.EVENT_OBJECT_SCHEMA = t.TABLE_SCHEMA AND g.EVENT_OBJECT_TABLE = t.TABLE_NAME
+    ) AND (
+        EXISTS (SELECT 1 FROM information_schema.USER_PRIVILEGES p
+            WHERE p.PRIVILEGE_TYPE = 'TRIGGER' AND p.GRANTEE = :grantee)
+        OR EXISTS (SELECT 1 FROM information_schema.SCHEMA_PRIVILEGES p
+            WHERE p.PRIVILEGE_TYPE = 'TRIGGER' AND p.GRANTEE = :grantee
+            AND REPLACE(p.TABLE_SCHEMA, '\\\\', '') = t.TABLE_SCHEMA)
+        OR EXISTS (SELECT 1 FROM information_schema.TABLE_PRIVILEGES p
+            WHERE p.PRIVILEGE_TYPE = 'TRIGGER' AND p.GRANTEE = :grantee
+            AND p.TABLE_SCHEMA = t.TABLE_SCHEMA AND p.TABLE_NAME = t.TABLE_NAME)
+    )
+"""
+_PLAIN = {
+    "postgresql": """
+        SELECT 1 FROM pg_class WHERE oid = to_regclass(:quoted) AND relkind = 'r'
+        AND NOT relhastriggers AND NOT relhasrules AND NOT relrowsecurity
+    """,
+    "mysql": _PLAIN_MARIADB,
+    "mariadb": _PLAIN_MARIADB,
+    "sqlite": """
+        SELECT 1 FROM sqlite_master t WHERE t.name = :name AND t.type = 'table' AND NOT EXISTS (
+            SELECT 1 FROM sqlite_master g WHERE g.type = 'trigger' AND g.tbl_name = :name)
+    """,
+}
+_ENGINES = """
+    SELECT t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t
+    JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
+    WHERE t.TABLE_SCHEMA = COALESCE(:schema, DATABASE()) AND t.TABLE_NAME IN :names
+    AND COALESCE(e.TRANSACTIONS, 'NO') <> 'YES'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """The declaration of a column; two columns with an equal `text` take the same values."""
+
+    kind: str
+    """The type without its length or precision; of a domain, the type that it is based on."""
+    collation: str | None
+    text: str
+
+
+def has_declarations(backend: str) -> bool:
+    """Whether the catalog of such a database is known."""
+    return backend in _COLUMNS
+
+
+def declarations(conn: "Connection", table: "Table") -> Mapping[str, Declaration]:
+    """Return the declarations by column names in small letters; none if there is no such table."""
+    from sqlalchemy import text
+
+    query = text(_COLUMNS[conn.dialect.name])
+    known = {name: value for name, value in _names(conn, table).items() if f":{name}" in query.text}
+    return {
+        str(name).lower(): Declaration(kind, collation, declared)
+        for name, kind, collation, declared in conn.execute(query, known)
+    }
+
+
+def collations_of(conn: "Connection", table: "Table") -> Mapping[str, str]:
+    """Return the collations of a table's texts, by which its keys are compared."""
+    known = declarations(conn, table) if has_declarations(conn.dialect.name) else {}
+    return {name: each.collation for name, each in known.items() if each.collation}
+
+
+def stores_what_it_is_given(conn: "Connection", table: "Table") -> bool:
+    """Whether it is a table without triggers, rules and policies, as far as this user can see.
+
+    In MariaDB only users with the privilege TRIGGER see that there is none.
+    """
+    from sqlalchemy import text
+
+    query = text(_PLAIN[conn.dialect.name])
+    known = _names(conn, table)
+    if conn.dialect.name in MARIADB:
+        user = str(conn.scalar(text("SELECT CURRENT_USER()")))
+        known["grantee"] = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
+    known = {name: value for name, value in known.items() if f":{name}" in query.text}
+    return conn.execute(query, known).first() is not None
+
+
+def refuse_without_transactions(conn: "Connection", schema: str | None, *names: str) -> None:
+    """TerminalStepError if a table of this name has an engine of MariaDB without transactions."""
+    from sqlalchemy import bindparam, text
+
+    if conn.dialect.name not in MARIADB:
+        return
+    query = text(_ENGINES).bindparams(bindparam("names", expanding=True))
+    found = conn.execute(query, {"schema": schema, "names": names}).first()
+    if found is not None:
+        name, engine = found
+        raise TerminalStepError(
+            f"{name}: the engine {engine} has no transactions, so a window that fails would lose "
+            f"rows; change it with ALTER TABLE {name} ENGINE=InnoDB"
+        )
+
+
+def _names(conn: "Connection", table: "Table") -> dict[str, str | None]:
+    schema = table.schema or ("main" if conn.dialect.name == "sqlite" else None)
+    return {
+        "name": table.name,
+        "schema": schema,
+        "quoted": plain_quoted(conn, table.schema, table.name),
+    }

@@ -1,0 +1,180 @@
+"""Columns on their way from a staging table into the target: as they are inserted and compared.
+
+A staging table holds values exactly, in types of ours; a target has the types of whoever made it.
+The expressions here are in the database's own SQL, where `{v}` is a column.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.engine.databases.declarations import (
+    MARIADB,
+    Declaration,
+    declarations,
+    has_declarations,
+    stores_what_it_is_given,
+)
+from logdriven_dagster.engine.databases.tables import column_of, plain_quoted
+
+if TYPE_CHECKING:
+    from sqlalchemy import Column, ColumnElement, Connection, FromClause, Table
+
+_ASSIGNABLE = ("text", "character varying", "bpchar")
+"""Types of PostgreSQL that take a text without a cast."""
+_ELEMENTS = ("text", "smallint", "integer", "bigint", "numeric", "boolean", "uuid", "inet")
+_LOSSLESS = {
+    "uuid": "true",
+    "jsonb": "true",
+    "inet": "true",
+    "cidr": "true",
+    "macaddr": "true",
+    "macaddr8": "true",
+    **{f"{kind}[]": "true" for kind in _ELEMENTS},
+    "time without time zone": r"{v} ~ '^\d{1,2}:\d{2}(:\d{2}([.]\d{1,6})?)?$'",
+    "interval": r"{v} !~ '[.]\d{7}'",
+}
+"""Types of PostgreSQL that parse a text to the same value → of which texts that is true. Texts of
+any other type are compared with the text that the type shows."""
+_POSTGRESQL = {
+    "boolean": "CAST({v} AS boolean)",
+    "integer": "CAST({v} AS numeric)",
+    "numeric": "CAST({v} AS numeric)",
+    "double": "CAST({v} AS double precision)",
+    "date": "CAST({v} AS date)",
+    "moment": "CAST({v} AS timestamp with time zone)",
+    "wall": "CAST({v} AS timestamp without time zone)",
+    "binary": "{v}",
+}
+_MARIADB = {
+    "boolean": "{v} + 0",
+    "integer": "{v} + 0",
+    "numeric": "CAST({v} AS DECIMAL(65, {scale}))",
+    "double": "CAST({v} AS DOUBLE)",
+    "date": "{v}",
+    "moment": "CAST({v} AS DATETIME(6))",
+    "wall": "CAST({v} AS DATETIME(6))",
+    "binary": "CAST({v} AS BINARY)",
+    "text": "CAST(CAST({v} AS CHAR CHARACTER SET utf8mb4) AS BINARY)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A staged column, and the column of the target that takes its values."""
+
+    staged: "Column[Any]"
+    target: "Column[Any]"
+    value: "ColumnElement[Any]"
+    """The staged value as it is inserted; its table is the alias that `list_moves` was given."""
+    sent: str
+    found: str
+    """The staged and the published value, equal if nothing was lost; `{v}` is the column."""
+    is_proven: bool
+    """Whether the database cannot change the value, by the declarations of both columns, or is one
+    whose catalog is not known."""
+    declared: str
+
+
+def list_moves(
+    conn: "Connection", source: "FromClause", target: "Table", names: Sequence[str] | None = None
+) -> tuple[Move, ...]:
+    """Return the moves of columns, by default of all, of an alias of a staging table."""
+    alias: Any = source
+    staging: Table = alias.element
+    given = _known(conn, staging)
+    known = _known(conn, target)
+    stores = has_declarations(conn.dialect.name) and stores_what_it_is_given(conn, target)
+    return tuple(
+        _move(conn, column, source, target, (given, known), stores=stores)
+        for column in staging.columns
+        if names is None or column.name in names
+    )
+
+
+def _known(conn: "Connection", table: "Table") -> Mapping[str, Declaration]:
+    return declarations(conn, table) if has_declarations(conn.dialect.name) else {}
+
+
+def _move(
+    conn: "Connection",
+    staged: "Column[Any]",
+    source: "FromClause",
+    target: "Table",
+    known: tuple[Mapping[str, Declaration], Mapping[str, Declaration]],
+    *,
+    stores: bool,
+) -> Move:
+    """Return the move of one column; `known` are the declarations of both tables' columns."""
+    from sqlalchemy import literal_column
+
+    column = column_of(target, staged.name)
+    ours, theirs = (declared.get(staged.name.lower()) for declared in known)
+    backend, kind = conn.dialect.name, _kind(staged)
+    base = theirs.kind if theirs else ""
+    inserted = "{v}"
+    if kind == "text" and backend == "postgresql" and base and base not in _ASSIGNABLE:
+        inserted = f"CAST({{v}} AS {base})"
+    elif kind == "text" and backend in MARIADB and base == "bit":
+        inserted = "CAST({v} AS UNSIGNED)"
+    value = source.c[staged.name]
+    if inserted != "{v}":
+        value = literal_column(filled(conn, inserted, value), column.type)
+    scale = max(getattr(each.type, "scale", None) or 0 for each in (staged, column))
+    sent, found = _compared(backend, kind, base)
+    return Move(
+        staged,
+        column,
+        value,
+        sent.replace("{scale}", str(scale)),
+        found.replace("{scale}", str(scale)),
+        is_proven=not has_declarations(backend)
+        or (stores and theirs is not None and ours == theirs),
+        declared=theirs.text if theirs else str(column.type),
+    )
+
+
+def filled(conn: "Connection", template: str, column: "ColumnElement[Any]") -> str:
+    """Return the expression for a column of an alias."""
+    found: Any = column
+    return template.replace("{v}", f"{found.table.name}.{plain_quoted(conn, found.name)}")
+
+
+def _kind(staged: "Column[Any]") -> str:
+    """Return what a staging table holds, by the type that `define` gave the column."""
+    import sqlalchemy as sa
+
+    from logdriven_dagster.engine.databases.connections import holds_moments
+
+    if isinstance(staged.type, sa.DateTime):
+        return "moment" if holds_moments(staged.type) else "wall"
+    families: tuple[tuple[type[Any], str], ...] = (
+        (sa.Boolean, "boolean"),
+        (sa.Integer, "integer"),
+        (sa.Float, "double"),
+        (sa.Numeric, "numeric"),
+        (sa.Date, "date"),
+        (sa.LargeBinary, "binary"),
+    )
+    is_binary = getattr(staged.type, "__visit_name__", "") == "LONGBLOB"
+    found = (name for family, name in families if isinstance(staged.type, family))
+    return "binary" if is_binary else next(found, "text")
+
+
+def _compared(backend: str, kind: str, base: str) -> tuple[str, str]:
+    """Return the expressions of a staged and of a published value that are equal if both are."""
+    if backend == "sqlite" or not has_declarations(backend):
+        return "quote({v})", "quote({v})"
+    if backend in MARIADB:
+        found = "CAST({v} + 0 AS CHAR)" if base == "bit" else _MARIADB[kind]
+        return _MARIADB[kind], found
+    if kind != "text":
+        return _POSTGRESQL[kind], _POSTGRESQL[kind]
+    # A cast of a blank-padded text would take its blanks away, as no reader does.
+    found = "CAST(bpcharout({v}) AS text)" if base == "bpchar" else "CAST({v} AS text)"
+    sent = "CAST({v} AS text)"
+    if base in _LOSSLESS:
+        parsed = f"CAST(CAST({{v}} AS {base}) AS text)"
+        sent = f"CASE WHEN {_LOSSLESS[base]} THEN {parsed} ELSE {{v}} END"
+    # Other collations may take different texts for equal.
+    return f'({sent}) COLLATE "C"', f'({found}) COLLATE "C"'
