@@ -3,6 +3,8 @@
 The rows are staged without Spark, as its writers leave them, and published by the target's code.
 """
 
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
@@ -13,6 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyarrow import parquet
 from pyspark.sql import types as spark
 
@@ -481,3 +485,54 @@ def test_a_decimal_column_takes_narrower_ones_of_fewer_places(
 ):
     found = _meeting(spark.DecimalType(*old), cents())
     assert found == (taken and spark.DecimalType(*taken))
+
+
+EXAMPLES = int(os.environ.get("LOGDRIVEN_EXAMPLES", "6"))
+NUMBERS = st.sampled_from([0.1, 1.5, 16_777_217.0]) | st.floats(-1000, 1000)
+CENTS = st.integers(-99_999, 99_999).map(lambda n: Decimal(n).scaleb(-2))
+TIMES = st.datetimes(datetime(2022, 1, 1), datetime(2022, 1, 1, 23, 59, 59, 999_999))
+TEXTS = st.text(st.characters(exclude_characters="\0", max_codepoint=255), max_size=6)
+RANDOM: dict[str, list[tuple[str, spark.DataType, st.SearchStrategy[Any]]]] = {
+    "postgresql": [
+        *((kind, DOUBLE, NUMBERS) for kind in ("real", "double precision")),
+        *((kind, cents(), CENTS) for kind in ("numeric", "numeric(10,1)", "numeric(4,2)")),
+        *((f"timestamp({n})", WALL, TIMES) for n in (0, 3, 6)),
+        *((kind, TEXT, TEXTS) for kind in ("varchar(3)", "char(3)", "text", "name")),
+        ("smallint", INT, st.integers(-(2**17), 2**17)),
+        ("bytea", BYTES, st.binary(max_size=9)),
+    ],
+    "mariadb": [
+        *((kind, DOUBLE, NUMBERS) for kind in ("FLOAT", "DOUBLE", "DOUBLE(9,2)")),
+        *((kind, cents(), CENTS) for kind in ("DECIMAL(20,8)", "DECIMAL(10,1)", "DECIMAL(4,2)")),
+        *((f"DATETIME({n})", WALL, TIMES) for n in (0, 3, 6)),
+        *((kind, TEXT, TEXTS) for kind in ("VARCHAR(3)", "CHAR(3)", "TINYTEXT")),
+        ("SMALLINT UNSIGNED", INT, st.integers(-(2**17), 2**17)),
+        *((kind, BYTES, st.binary(max_size=5)) for kind in ("BINARY(3)", "VARBINARY(3)")),
+    ],
+}
+
+
+@settings(
+    max_examples=EXAMPLES,
+    database=None,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+@given(data=st.data())
+def test_random_values_are_there_as_they_were_written_or_refused_by_name(server_shop: Shop, data):
+    kind = "mariadb" if server_shop.backend == "mysql" else "postgresql"
+    declared, spark_type, values = data.draw(st.sampled_from(RANDOM[kind]))
+    mode = data.draw(st.sampled_from(["append", "overwrite", "overwrite_window", "upsert"]))
+    given_values = data.draw(st.lists(st.none() | values, min_size=1, max_size=3))
+    rows = [{"id": n, "v": value} for n, value in enumerate(given_values)]
+    key = {"key": ["id"]} if mode == "upsert" else {}
+    server_shop.run("DROP TABLE IF EXISTS t")
+    server_shop.run(f"CREATE TABLE t (id INT, v {declared}, {START} VARCHAR(32))")
+    expected, problem = given_values, "column v"
+    try:
+        server_shop.publish(rows, {"id": INT, "v": spark_type}, mode=mode, **key)
+    except (TerminalStepError, sa.exc.DBAPIError) as error:
+        expected, problem = [], str(error)
+    assert re.search(r"column '?v\b", problem), (declared, problem)
+    assert server_shop.rows("SELECT v FROM t ORDER BY id") == expected, declared
