@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
-from benchmarks.null_engine import null_runner
 from logdriven_dagster.config import load_project
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history import logs
-from logdriven_dagster.testing import memory_run_log
+from logdriven_dagster.testing import NullEngine, memory_run_log
+from logdriven_dagster.testing.null_engine import null_runner
 
 CHANGES = {
     "Europe/Berlin": ("2022-03-27T01:00", "2022-10-30T01:00"),
@@ -48,7 +48,7 @@ def null_project(
     (folder / "tables").mkdir(exist_ok=True)
     for number, text in enumerate(tables):
         (folder / f"tables/{number}.yaml").write_text(textwrap.dedent(text).strip() + "\n")
-    return null_runner(load_project(folder), run_log or memory_run_log(), failing=0)
+    return null_runner(load_project(folder), run_log or memory_run_log(), NullEngine())
 
 
 def null_table(name: str, period: str, start: str, *upstreams: str, **fields: str) -> str:
