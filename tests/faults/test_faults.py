@@ -30,6 +30,8 @@ FAULTS = [
     ("freeze", "between verify and switch", 2),
 ]
 
+pytestmark = pytest.mark.usefixtures("spark_processes")
+
 
 def test_hurt_at_the_points_of_a_windows_life_nothing_is_lost_or_doubled_y13_y15_k18(tmp_path):
     with driving(make_scenario("lake", tmp_path, days=7), seed=1) as driver:

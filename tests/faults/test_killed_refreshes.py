@@ -14,7 +14,7 @@ from tests.builders import day
 from tests.faults.projects import NOW
 from tests.slices.killed_runs import SPARK, run
 
-pytestmark = pytest.mark.usefixtures("long")
+pytestmark = pytest.mark.usefixtures("long", "spark_processes")
 TARGETS = {
     "kept": {"type": "iceberg"},
     "logged": {"type": "delta", "path": "logged"},
