@@ -21,9 +21,11 @@ _POSTGRESQL = """
     LEFT JOIN pg_collation c ON c.oid = a.attcollation
     WHERE a.attrelid = to_regclass(:quoted) AND a.attnum > 0 AND NOT a.attisdropped
 """
+# Strict servers refuse NULL where a column is NOT NULL, but a TIMESTAMP stores the time instead.
 _MARIADB = """
     SELECT COLUMN_NAME, DATA_TYPE, COLLATION_NAME,
-        CONCAT_WS(' ', COLUMN_TYPE, COLLATION_NAME, IF(IS_NULLABLE = 'YES', NULL, 'NOT NULL'),
+        CONCAT_WS(' ', COLUMN_TYPE, COLLATION_NAME,
+            IF(IS_NULLABLE = 'NO' AND DATA_TYPE = 'timestamp', 'NOT NULL', NULL),
             NULLIF(EXTRA, ''))
     FROM information_schema.COLUMNS
     WHERE TABLE_SCHEMA = COALESCE(:schema, DATABASE()) AND TABLE_NAME = :name

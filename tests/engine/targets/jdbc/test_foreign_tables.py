@@ -390,6 +390,14 @@ def test_triggers_of_mariadb_are_found_where_the_user_may_not_see_them(maria: Sh
     maria.run("DROP USER clerk")
 
 
+def test_null_is_refused_by_name_where_a_column_is_not_null(maria: Shop):
+    for declared, kind in (("INT NOT NULL", INT), ("VARCHAR(9) NOT NULL", TEXT)):
+        with pytest.raises(sa.exc.DBAPIError, match="Column 'v' cannot be null"):
+            maria.publish_values(declared, kind, None)
+        assert maria.rows() == []
+        maria.run("DROP TABLE t")
+
+
 @pytest.mark.parametrize("engine", ["MyISAM", "Aria", "MEMORY", "CSV"])
 def test_a_table_whose_engine_has_no_transactions_is_refused(maria: Shop, engine: str):
     maria.run(f"CREATE TABLE t (v INT NOT NULL) ENGINE={engine}", "CREATE TABLE fine (v INT)")
