@@ -247,7 +247,11 @@ def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(ba
 
     bare.steps["b"] = stuck
 
+    told = []
+
     def interrupt():
+        while Counter(map(type, list(told)))[WindowStarted] < 2:
+            time.sleep(0.02)
         while bare.statuses("a") != [("01", "SUCCESS")]:
             time.sleep(0.02)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
@@ -256,7 +260,6 @@ def test_an_interruption_ends_those_in_work_and_tells_of_those_that_had_ended(ba
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGUSR1, handler)
-    told = []
     try:
         threading.Thread(target=interrupt).start()
         with pytest.raises(KeyboardInterrupt):
