@@ -3,7 +3,7 @@
 By place: the password in a URL or after `password=`, a parameter of a URL whose name says it, the
 password of `jdbc:oracle:thin:user/password@`. By kind: private keys, and tokens that providers mark
 by a prefix or a form. By entropy: a value that is one random word. Percent-encoded texts are
-decoded first. A reference (`${env:NAME}`) is no secret that is written out.
+decoded first. A reference (`${env:NAME}`) is not a secret in plain text.
 """
 
 import math

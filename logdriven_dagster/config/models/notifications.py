@@ -138,7 +138,7 @@ def broken_recipients(
 
 
 def recipient_secrets(recipients: Mapping[str, Recipient]) -> Iterator[tuple[Location, str]]:
-    """The fields of recipients that are secrets whatever their texts are, and are written out."""
+    """Return the fields of recipients that hold secrets in plain text, by their meaning."""
     for name, recipient in recipients.items():
         for field, text in _secret_fields(recipient):
             if text and not has_reference(text):

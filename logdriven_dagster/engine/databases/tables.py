@@ -20,7 +20,7 @@ _QUOTED = re.compile(f"(?:(?P<schema>{_PART})[.])?(?P<name>{_PART})")
 _DIGITS = 38
 """Digits of Spark's longest decimal."""
 TRANSACTIONAL: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
-"""What tables of ours are made with, whatever the server's default is."""
+"""Options of the tables that we create: InnoDB, also where the server's default differs."""
 
 
 def define(  # noqa: PLR0917 - what a table is made of

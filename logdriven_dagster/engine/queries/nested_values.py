@@ -37,7 +37,7 @@ def any_leaf(
 
 
 def sql_type(kind: "DataType") -> str:
-    """Return the type as Spark's SQL names it, whatever the names of its fields are."""
+    """Return the type as Spark's SQL names it, with any names of fields."""
     from pyspark.sql import types as ty
 
     if isinstance(kind, ty.ArrayType):
@@ -53,7 +53,7 @@ def sql_type(kind: "DataType") -> str:
 def as_type(v: str, given: "DataType", goal: "DataType", depth: int = 0) -> str:
     """Return SQL that makes another type of a value; fields that it lacks are NULL.
 
-    Fields match by their names, whatever the case.
+    Fields match by their names, in any case.
     """
     from pyspark.sql import types as ty
 
