@@ -1,4 +1,4 @@
-"""A small project whose windows may run together: on real Spark where a test asks for `spark`."""
+"""A small project on real Spark whose windows may run together."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -69,8 +69,8 @@ def numbers(world: World) -> World:
 
 
 @pytest.fixture
-def database(spark: Any, numbers: World, database_url: sa.URL) -> World:
-    """The same on Spark, with a connection `shop` to a database."""
+def database(numbers: World, database_url: sa.URL) -> World:
+    """The same, with a connection `shop` to a database."""
     url = database_url.render_as_string(hide_password=False)
     numbers.write("logdriven.yaml", f"project: world\nconnections: {{shop: {{url: '{url}'}}}}")
     return numbers

@@ -29,9 +29,7 @@ DATABASE = "{type: jdbc, connection: shop, table: numbers, window_column: day"
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_window_has_its_own_rows_and_its_own_line_in_the_log(
-    spark: Any, numbers: World, target: str
-):
+def test_every_window_has_its_own_rows_and_its_own_line_in_the_log(numbers: World, target: str):
     numbers.write("tables/numbers.yaml", together(target))
     events = numbers.catch_up(now=NOW)
     done = [event for event in events if isinstance(event, WindowSucceeded)]
@@ -65,23 +63,21 @@ def test_windows_of_one_pass_are_published_one_by_one_in_a_database(
 
 
 @pytest.mark.parametrize("size", ["1", "all"])
-def test_a_column_that_is_called_as_the_number_of_a_window_is_refused(
-    spark: Any, numbers: World, size: str
-):
+def test_a_column_that_is_called_as_the_number_of_a_window_is_refused(numbers: World, size: str):
     text = together().replace("CAST(n AS INT) AS n", "n AS _window_index")
     numbers.write("tables/numbers.yaml", text.replace("batch_size: all", f"batch_size: {size}"))
     *_, failed = [e for e in numbers.catch_up(now=NOW) if isinstance(e, WindowFailed)]
     assert "the result has a column _window_index" in failed.error
 
 
-def test_windows_of_one_pass_share_one_commit(spark: Any, numbers: World):
+def test_windows_of_one_pass_share_one_commit(numbers: World):
     events = numbers.catch_up(now=NOW)
     published = [e.published[0].snapshot_id for e in events if isinstance(e, WindowSucceeded)]
     assert len(published) == 6
     assert len(set(published)) == 1
 
 
-def test_a_window_of_a_pass_can_be_run_again_alone(spark: Any, numbers: World):
+def test_a_window_of_a_pass_can_be_run_again_alone(numbers: World):
     events = numbers.catch_up(now=NOW)
     third = [e for e in events if isinstance(e, WindowSucceeded)][2].attempt.window
     numbers.numbers(*(line for line in LINES if line != "2022-01-03,30"))
@@ -102,5 +98,4 @@ def test_the_log_names_the_bad_window(numbers: World):
     numbers.catch_up(now=NOW)
     later = [("04", "SUCCESS"), ("05", "SUCCESS"), ("06", "SUCCESS")]
     assert numbers.statuses("ods.numbers") == together + alone + later
-    days = [each.window.start.day for each in numbers.engine.publications]
-    assert days == [1, 2, 3, 4, 5, 6]
+    assert len(numbers.rows("ods.numbers")) == 21

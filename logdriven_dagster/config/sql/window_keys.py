@@ -141,9 +141,9 @@ class KeyAnalysis:
 
     def truncates(self, unit: str) -> bool:
         """Whether a moment cut off to this unit stays in its window."""
-        origin, period = self.grid.origin, self.grid.period
-        if period.unit is Unit.MINUTE or origin.hour or origin.minute or origin.second:
+        clock, period = self.grid.clock, self.grid.period
+        if period.unit is Unit.MINUTE or clock.hour or clock.minute or clock.second:
             return False
         if unit in ("MONTH", "MON", "MM"):
-            return period.unit is Unit.MONTH and origin.day == 1
+            return period.unit is Unit.MONTH and clock.day == 1
         return unit in _WITHIN_DAYS

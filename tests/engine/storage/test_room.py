@@ -27,6 +27,7 @@ ON_THIS_MACHINE = {
     "engine/spark/classic/archives/workload.py",
     "engine/spark/classic/java.py",
     "engine/spark/classic/launching.py",
+    "engine/spark/classic/settings_files.py",
     "engine/spark/connect/sail/found_files.py",  # source files
     "engine/spark/connect/sail/mode.py",  # source files
     "engine/spark/connect/sail/reads.py",  # source files
@@ -40,6 +41,7 @@ ON_THIS_MACHINE = {
 LOCAL_BY_NATURE = {
     "engine/spark/classic/archives/training.py": {"rmtree"},  # what a training left on this machine
     "engine/spark/classic/java.py": {"rmtree", "rename"},  # a Java that was put together here
+    "engine/spark/classic/settings_files.py": {"rmtree"},  # what a killed start of a JVM left here
     "engine/sources/known_sources.py": {"scandir"},  # whether source files are the same as before
 }
 

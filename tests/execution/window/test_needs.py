@@ -94,7 +94,9 @@ def test_a_window_that_is_asked_for_is_refused_before_it_is_claimed(shop):
     assert shop.log() == []
 
 
-def test_a_database_that_goes_away_fails_the_window_in_work_and_no_other_table(shop, postgres_url):
+def test_a_database_that_goes_away_fails_the_window_in_work_and_no_other_table(
+    spark, shop, postgres_url
+):
     shop.write("logdriven.yaml", PROJECT % postgres_url.render_as_string(hide_password=False))
     events = []
     for event in shop.runner.catch_up(NOW, ALL):
