@@ -29,9 +29,9 @@ _FIRST = {"setup", "faults", "examples", "ui", "security", "test_kills.py", "tes
 
 pytest_plugins = [
     "tests.needs",
-    "tests.run_logs",
     "tests.lake",
     "tests.servers",
+    "tests.run_logs",
     "tests.spark_session",
 ]
 

@@ -18,6 +18,8 @@ from tests.needs import require
 
 _NAMES = {"postgresql": "LOGDRIVEN_TEST_POSTGRES", "mariadb": "LOGDRIVEN_TEST_MARIADB"}
 KINDS = ("sqlite", *_NAMES)
+NEW_DATABASE = r"t[0-9a-f]{12}"
+"""What databases of single tests are called."""
 Started = TypeVar("Started")
 
 
