@@ -13,7 +13,7 @@ DEMO := .demo
 # A runtime for Spark is installed only where there is none.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
-.PHONY: help install hooks test-fast test-lane test-newest test-oldest demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark test-core test-wheel test-lake faults test-hosts bench clean
+.PHONY: help install hooks test-fast test-connect test-foreign test-lane test-newest test-oldest demo demo-orders demo-events demo-lake ui picture reference docs check dist test test-long test-spark test-core test-wheel test-lake faults test-hosts bench clean
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -91,14 +91,21 @@ $(VENV)/.classes: $(VENV)/.installed-dev
 	touch $@
 
 TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
-test: $(VENV)/.installed-dev check $(VENV)/.classes ## install what the tests need and run them all
+SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs 2 --output-sync
+test: $(VENV)/.installed-dev ## install what the tests need and run them all
 	scripts/test_packages.sh
+	$(SIDE_BY_SIDE) check $(VENV)/.classes
 	$(BIN)/python -m pytest $(TWO) -m 'not long' --durations=25
-	LOGDRIVEN_TEST_SPARK=connect $(BIN)/python -m pytest $(TWO) -m 'connect and not long' \
-		$$(grep -rl --include='test_*.py' mark.connect tests)
+	$(SIDE_BY_SIDE) TWO= CONNECT=tests/engine/spark test-connect test-foreign
+
+CONNECT ?= $(shell grep -rl --include='test_*.py' mark.connect tests)
+test-connect: $(VENV)/.installed-dev ## every test of Spark Connect; `make test` runs those of tests/engine/spark
+	LOGDRIVEN_TEST_SPARK=connect $(BIN)/python -m pytest $(TWO) -m 'connect and not long' $(CONNECT)
+
+test-foreign: $(VENV)/.installed-dev ## counts on a server of Spark Connect that does not know the project
 	LOGDRIVEN_TEST_SPARK=foreign $(BIN)/python -m pytest tests/engine/spark/test_counts.py
 
-test-long: $(VENV)/.installed-dev $(VENV)/.classes ## the tests that kill or restart whole processes again and again
+test-long: $(VENV)/.installed-dev $(VENV)/.classes ## the tests of minutes, and the rare members of families
 	scripts/test_packages.sh
 	$(BIN)/python -m pytest $(TWO) -m long --durations=25
 

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,15 @@ def spark_processes() -> None:
 
 @pytest.fixture(scope="session")
 def long() -> None:
-    """Leave the test to `make test-long`: it kills or restarts whole processes again and again."""
+    """Leave the test to `make test-long`, the rare member of a family or one of minutes."""
+
+
+def rarely(*values: str) -> list[Any]:
+    """Return parameters whose tests are left to `make test-long`.
+
+    They share the code of others of their family, which `make test` runs.
+    """
+    return [pytest.param(value, marks=pytest.mark.usefixtures("long")) for value in values]
 
 
 def require(need: str) -> None:
@@ -82,6 +91,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _needs(item: pytest.Item) -> Iterator[str]:
     asked = set(getattr(item, "fixturenames", ()))
+    asked.update(name for mark in item.iter_markers("usefixtures") for name in mark.args)
     callspec = getattr(item, "callspec", None)
     values = () if callspec is None else callspec.params.values()
     served = any(isinstance(value, str) and value in SERVERS for value in values)

@@ -7,6 +7,7 @@ what costs time here.
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -14,12 +15,14 @@ from sqlalchemy.pool import NullPool
 
 from logdriven_dagster.execution.opening import open_runner
 from scripts.servers import MissingServerError
-from tests.faults.driver import driving
+from tests.faults.driver import Driver, driving
 from tests.faults.network import wire_to
 from tests.faults.peers import URL_VARIABLE, new_peer, private_server
 from tests.faults.projects import NOW, make_scenario
 from tests.patience import PATIENCE
 
+FREEZE = ("freeze", "between verify and switch", 2)
+OFTEN = [("kill", "published", 2), FREEZE]
 FAULTS = [
     ("full disk", "staged", 2),
     ("kill", "claimed", 2),
@@ -27,22 +30,35 @@ FAULTS = [
     ("kill", "persisted", 2),
     ("kill", "between verify and switch", 2),
     ("kill", "published", 2),
-    ("freeze", "between verify and switch", 2),
+    FREEZE,
 ]
+Faults = list[tuple[str, str, int]]
 
 pytestmark = pytest.mark.usefixtures("spark_processes")
 
 
+def test_a_kill_and_a_freeze_lose_and_double_nothing(tmp_path):
+    driver = hurt_in_turn(tmp_path, OFTEN, days=3)
+    assert driver.report.resumed_steps >= 1
+
+
+@pytest.mark.usefixtures("long")
 def test_hurt_at_the_points_of_a_windows_life_nothing_is_lost_or_doubled_y13_y15_k18(tmp_path):
-    with driving(make_scenario("lake", tmp_path, days=7), seed=1) as driver:
-        for fault in FAULTS:
+    driver = hurt_in_turn(tmp_path, FAULTS, days=7)
+    assert driver.report.resumed_steps >= 2
+
+
+def hurt_in_turn(folder: Path, faults: Faults, days: int) -> Driver:
+    """Return the driver of a scenario that survived these faults, one after the other."""
+    with driving(make_scenario("lake", folder, days=days), seed=1) as driver:
+        for fault in faults:
             driver.hurt(*fault)
         driver.finish()
     assert driver.report.violations == []
-    assert driver.report.faults == {f"{fault}, {point}": 1 for fault, point, _ in FAULTS}
-    assert driver.report.resumed_steps >= 2
+    assert driver.report.faults == {f"{fault}, {point}": 1 for fault, point, _ in faults}
     assert driver.report.slowest_takeover <= 2 + 1.5  # the lease, and one look
     assert (driver.report.zombies, driver.report.zombies_refused) == (1, 1)
+    return driver
 
 
 @pytest.mark.usefixtures("long")

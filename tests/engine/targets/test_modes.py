@@ -13,6 +13,7 @@ from logdriven_dagster.engine.targets.iceberg import catalog as iceberg_catalog
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 from tests.builders import day, days, hours
 from tests.engine.laboratory import Lab, held
+from tests.needs import rarely
 
 TARGETS: Mapping[str, Mapping[str, Any]] = {
     "iceberg": {"type": "iceberg"},
@@ -26,7 +27,7 @@ TARGETS: Mapping[str, Mapping[str, Any]] = {
 QUERY = "SELECT int(day(:data_range_start)) AS day, v FROM VALUES (1), (2) AS t(v)"
 
 
-@pytest.fixture(params=TARGETS)
+@pytest.fixture(params=["iceberg", "delta", "parquet", "sqlite", *rarely("orc", "csv", "json")])
 def target(request: pytest.FixtureRequest) -> Any:
     return dict(TARGETS[request.param])
 

@@ -11,6 +11,8 @@ from logdriven_dagster.config.checking.engines import EngineChoice
 from logdriven_dagster.errors import InvalidProjectError
 from tests.engine.spark.sail.test_windows import log_of, published, run_on_sail
 
+pytestmark = pytest.mark.usefixtures("long")
+
 COLUMNS = "id BIGINT, name STRING, amount DECIMAL(12,2)"
 PLAIN = "id,name,amount\n1,a,1.50\n2,,3.25\n"
 QUOTED = 'id,name,amount\n3,"b, c",4.75\n'

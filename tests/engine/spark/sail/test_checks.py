@@ -12,6 +12,8 @@ from logdriven_dagster.execution.opening import open_runner
 from tests.builders import at
 from tests.engine.spark.sail.test_windows import COUNTS, log_of, published, run_on_sail, write
 
+pytestmark = pytest.mark.usefixtures("long")
+
 SUMS = "SELECT s.name, count(*) AS n, sum(s.quantity) AS quantity FROM source s GROUP BY s.name"
 CHECKS = {
     "ods.good": "SELECT * FROM sums WHERE n > 24 OR quantity < 0",

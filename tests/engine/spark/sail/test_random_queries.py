@@ -13,6 +13,8 @@ from tests.engine.spark.sail.engines import Sail, SailError, Spark, differences
 from tests.engine.spark.sail.random_queries import queries, with_exact_sum
 from tests.engine.spark.sail.tables import VALUES, WIDE, Example, pairs
 
+pytestmark = pytest.mark.usefixtures("long")
+
 Alike = Callable[[str], None]
 _OVERFLOW = re.compile("is too large for type|out of range|Can't cast value")
 """Spark may compute in another order, or not at all, what is too large by itself."""
@@ -62,7 +64,6 @@ def test_queries_that_are_always_the_same(alike: Alike, sql: str) -> None:
     alike(sql)
 
 
-@pytest.mark.usefixtures("long")
 @settings(RANDOM, max_examples=1000)
 @given(sql=queries())
 def test_queries_that_are_always_others(alike: Alike, sql: str) -> None:

@@ -18,6 +18,8 @@ from logdriven_dagster.model.periods import Grid, Period
 from tests.builders import at
 from tests.engine.spark.sail.engines import ROOT
 
+pytestmark = pytest.mark.usefixtures("long")
+
 MICROSECOND = timedelta(microseconds=1)
 GRIDS = {
     "1 day": ("2023-12-30", 365),

@@ -17,6 +17,8 @@ from tests.engine.spark.sail.tables import VALUES
 from tests.engine.spark.sail.test_windows import log_of, published, run_on_sail
 from tests.engine.spark.sail.upserting import BOUNDS, run
 
+pytestmark = pytest.mark.usefixtures("long")
+
 KEYS = ("b", "i", "l", "s", "d", "t", "m")
 """Columns of VALUES, a table with such a key for each."""
 COUNTS = """

@@ -21,6 +21,8 @@ from logdriven_dagster.execution.opening import open_runner
 from tests.builders import at
 from tests.runlog.logbook import rows
 
+pytestmark = pytest.mark.usefixtures("long")
+
 HOURS = 24 * 3
 COLUMNS = "id BIGINT, at TIMESTAMP, name STRING, amount DECIMAL(12,2), quantity INT"
 SOURCE = {"type": "parquet", "path": "orders", "window_column": "at", "columns": COLUMNS}

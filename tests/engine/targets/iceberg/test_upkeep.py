@@ -16,6 +16,7 @@ from logdriven_dagster.errors import AttemptLostError
 from logdriven_dagster.model.upkeep import Compaction, Expiry, Upkept
 from tests.builders import day, days
 from tests.engine.laboratory import Lab, held
+from tests.needs import rarely
 
 NOW = timedelta(seconds=-60)
 """Older than this is everything."""
@@ -34,7 +35,7 @@ QUERY = """
     FROM range(1, 7, 1, 6)"""
 
 
-@pytest.fixture(params=["overwrite_window", "overwrite", "upsert", "time column"])
+@pytest.fixture(params=["overwrite_window", "upsert", *rarely("overwrite", "time column")])
 def mode(request: pytest.FixtureRequest) -> str:
     return request.param
 
