@@ -55,7 +55,7 @@ def rarely(*values: str) -> list[Any]:
 
     They share the code of others of their family, which `make test` runs.
     """
-    return [pytest.param(value, marks=pytest.mark.usefixtures("long")) for value in values]
+    return [pytest.param(value, marks=pytest.mark.long) for value in values]
 
 
 def require(need: str) -> None:
@@ -91,7 +91,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _needs(item: pytest.Item) -> Iterator[str]:
     asked = set(getattr(item, "fixturenames", ()))
-    asked.update(name for mark in item.iter_markers("usefixtures") for name in mark.args)
     callspec = getattr(item, "callspec", None)
     values = () if callspec is None else callspec.params.values()
     served = any(isinstance(value, str) and value in SERVERS for value in values)
