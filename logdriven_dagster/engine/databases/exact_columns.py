@@ -8,14 +8,23 @@ its type cannot hold is an error which names the column. What `options.customSch
 column is never touched.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from logdriven_dagster.config.connections import Connection
-from logdriven_dagster.engine.databases.exact_times import as_given, time_of_server, time_of_sqlite
+from logdriven_dagster.engine.databases.connections import database
+from logdriven_dagster.engine.databases.exact_times import (
+    as_given,
+    depth_of_postgresql,
+    numbers_of_postgresql,
+    time_of_server,
+    time_of_sqlite,
+)
 from logdriven_dagster.engine.databases.exact_values import (
     Exact,
     checked,
@@ -23,13 +32,15 @@ from logdriven_dagster.engine.databases.exact_values import (
     matches,
     refuse_undeclared,
 )
-from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
+_UNKNOWN_TYPE = re.compile(r"UNRECOGNIZED_SQL_TYPE\].* name: (\w+), id:")
 _DIGITS = 38
 _NEGATIVE_SCALES = 1024
 """PostgreSQL's scales have eleven bits with a sign; those from here on are negative."""
@@ -46,7 +57,8 @@ def read_exactly(
     """The table or query that Spark's options name; times without a zone are times in this one."""
     from pyspark.sql.types import StructType
 
-    frame = _load(spark, options)
+    with _unknown_types_named(connection, options):
+        frame = _load(spark, options)
     text = options.get("customSchema")
     given: Any = StructType.fromDDL(text) if text else StructType()
     refuse_undeclared(frame.schema.fields)
@@ -117,6 +129,42 @@ class ExactFrame:
         return self.raw.where(near | (text < sf.lit("-")) | (text >= sf.lit(":")))
 
 
+@contextmanager
+def _unknown_types_named(connection: Connection, options: Mapping[str, str]) -> Iterator[None]:
+    """Name the columns of a type that Spark does not know, such as an array of `money`.
+
+    Raises TerminalStepError. Spark's error names the type alone, whatever `customSchema` says.
+    """
+    try:
+        yield
+    except Exception as error:
+        known = _UNKNOWN_TYPE.search(str(error))
+        if known is None:
+            raise
+        name = known[1]
+        columns = ", ".join(_columns_of_type(connection, options, name)) or "a column"
+        kind = f"{name[1:]}[]" if name.startswith("_") else name
+        problem = f"{columns}: Spark cannot read the type {kind}"
+        raise TerminalStepError(f"{problem}; read it by `query`, as CAST(… AS TEXT)") from None
+
+
+def _columns_of_type(
+    connection: Connection, options: Mapping[str, str], kind: str
+) -> Iterator[str]:
+    """Find the columns of a type of PostgreSQL by its driver for Python."""
+    if connection.url.get_backend_name() != "postgresql":
+        return
+    origin = options.get("dbtable") or f"({options['query']}) logdriven_origin"
+    with database(connection) as engine, engine.connect() as conn:
+        found = conn.exec_driver_sql("SELECT oid FROM pg_type WHERE typname = %s", (kind,))
+        types = set(found.scalars())
+        empty = conn.exec_driver_sql(f"SELECT * FROM {origin} LIMIT 0")  # noqa: S608 - a source's own
+        assert empty.cursor is not None
+        for column in empty.cursor.description:
+            if column[1] in types:
+                yield f"column {plain(column[0])}"
+
+
 def _load(spark: "SparkSession", options: Mapping[str, str]) -> "DataFrame":
     return spark.read.format("jdbc").options(**options).load()
 
@@ -171,7 +219,8 @@ class _ColumnContext:
             return as_given(field, kind, self.backend)
         if self.backend == "sqlite":
             return time_of_sqlite(field) or _sqlite(field)
-        return time_of_server(field, self.backend, self.zone) or _server(field)
+        found = time_of_server(field, self.backend, self.zone) or _server(field)
+        return _postgresql(field, found) if self.backend == "postgresql" else found
 
 
 def _sqlite(field: "StructField") -> Exact | None:
@@ -201,13 +250,33 @@ def _server(field: "StructField") -> Exact | None:
     if kind == "YEAR" and guessed == "date":
         return Exact("INT")
     if kind == "TINYINT" and guessed == "boolean":
-        return Exact("TINYINT", checked(field, "BOOLEAN", "{v} IN (0, 1)", "neither 0 nor 1"))
+        return Exact("SMALLINT", checked(field, "BOOLEAN", "{v} IN (0, 1)", "neither 0 nor 1"))
     if kind == "BIT" and field.metadata.get("binarylong"):
         return Exact("BIGINT", checked(field, "BIGINT", "{v} >= 0", "a number beyond bigint"))
     if kind == "FLOAT" and guessed == "float":
         return Exact("DOUBLE", "CAST({v} AS FLOAT)", "{c} + 0E0")  # as text it has six digits
     scale = _lost_scale(field)
     return None if scale is None else _decimal(field, scale)
+
+
+def _postgresql(field: "StructField", found: Exact | None) -> Exact | None:
+    """Add what is asked of values that end Spark's job without the name of their column."""
+    from pyspark.sql.types import DecimalType
+
+    conditions = [found.refused] if found and found.refused else []
+    kind: Any = field.dataType
+    if kind.typeName() == "array" and not (found and found.read_as == "STRING"):
+        conditions.insert(0, depth_of_postgresql(field))
+        kind = kind.elementType
+    if (
+        isinstance(kind, DecimalType)
+        and "NUMERIC" in declared(field)
+        and not (found and found.read_as)
+    ):
+        conditions.append(numbers_of_postgresql(field))
+    if not conditions:
+        return found
+    return replace(found or Exact(), refused=" AND ".join(conditions))
 
 
 def _decimal(field: "StructField", scale: int) -> Exact:

@@ -40,6 +40,14 @@ _NOT_IN_SPARK = (
     "or a day from the 5th to the 14th of October 1582"
 )
 _MOVED = "a moment before 1900, which Spark moves in arrays, or a time that it lacks"
+_SHOWN = {
+    # As texts, Java moves zero months, bits are signed bytes, and a FLOAT has six digits.
+    "DATE": "CAST({c} AS CHAR)",
+    "YEAR": "CAST({c} AS CHAR)",
+    "BIT": "CAST({c} + 0 AS CHAR)",
+    "FLOAT": "CAST({c} + 0E0 AS CHAR)",
+}
+"""How MariaDB writes the values of a type as texts, where its driver writes others."""
 _MYSQL_KNOWN = "DAYOFMONTH({c}) > 0 AND MONTH({c}) > 0"
 _MYSQL_FAILING = "~0 + (CONCAT({c}, ': {text}') <> '') > 0"
 _KNOWN = {
@@ -62,7 +70,12 @@ _SECONDS = "CAST({v} AS DECIMAL(38,6))"
 
 
 def as_given(field: "StructField", kind: str, backend: str) -> Exact | None:
-    """Return a column of wall times that a person reads as such or as text; None for any other."""
+    """Return a column whose driver changes what a person reads it as; None for any other.
+
+    Such are wall times, and texts of some types of MariaDB.
+    """
+    if kind == "string" and backend in ("mysql", "mariadb") and declared(field) in _SHOWN:
+        return Exact("STRING", None, _SHOWN[declared(field)])
     is_wall = backend == "sqlite" or _holds_wall_times(field, backend)
     if kind not in ("string", "timestamp_ntz") or not is_wall:
         return None
@@ -121,16 +134,41 @@ def _native(
 
     `first` is the first day that does so in PostgreSQL.
     """
-    failing = _FAILING.get(backend)
-    if failing is None:
+    if backend not in _FAILING:
         return None
     known = f"{_KNOWN[backend]} AND ({{c}} < '1582-10-05' OR {{c}} >= '1582-10-15')"
     known = known.replace("{first}", first)
     if field.dataType.typeName() == "array":
         others = f"SELECT 1 FROM unnest({{c}}) AS e WHERE NOT ({known.replace('{c}', 'e')})"  # noqa: S608
         known = f"NOT EXISTS ({others})"
-    failed = failing.replace("{text}", refusal(field, problem))
-    return Exact(refused=f"CASE WHEN {{c}} IS NULL OR {known} THEN TRUE ELSE {failed} END")
+    return Exact(refused=_passing(field, backend, known, problem))
+
+
+def numbers_of_postgresql(field: "StructField") -> str:
+    """Return the condition that decimals are numbers: Spark has neither NaN nor infinity."""
+    known = "{c} - {c} = 0"
+    if field.dataType.typeName() == "array":
+        known = "NOT EXISTS (SELECT 1 FROM unnest({c}) AS e WHERE e - e <> 0)"
+    return _passing(field, "postgresql", known, "NaN or infinity, which decimals lack")
+
+
+def depth_of_postgresql(field: "StructField") -> str:
+    """Return the condition that arrays have as many dimensions as Spark reads.
+
+    PostgreSQL's types do not tell how many: a column of type `text[]` may hold any.
+    """
+    kind, depth = field.dataType, 0
+    while kind.typeName() == "array":
+        kind, depth = kind.elementType, depth + 1  # type: ignore[attr-defined]
+    known = f"coalesce(array_ndims({{c}}), {depth}) = {depth}"
+    expected = "one dimension" if depth == 1 else f"{depth} dimensions"
+    return _passing(field, "postgresql", known, f"an array of other than {expected}")
+
+
+def _passing(field: "StructField", backend: str, known: str, problem: str) -> str:
+    """Return a condition in SQL that is true, or an error for a value that is not known."""
+    failed = _FAILING[backend].replace("{text}", refusal(field, problem))
+    return f"CASE WHEN {{c}} IS NULL OR {known} THEN TRUE ELSE {failed} END"
 
 
 def _holds_wall_times(field: "StructField", backend: str) -> bool:

@@ -305,8 +305,61 @@ def test_a_query_still_filters_times_in_the_database(postgres: Table, capsys, ki
     assert "GreaterThanOrEqual(v," in pushed
 
 
-def test_a_number_is_no_boolean(maria: Table):
-    maria.refuses("tinyint(1)", "2")
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("text[]", "'{{a,b},{c,d}}'"),
+        ("text[][]", "'{a,b}'"),
+        ("int[]", "'{{1,2},{3,4}}'"),
+        ("numeric(20,2)", "'NaN'"),
+        ("numeric(20,2)[]", "'{NaN}'"),
+    ],
+)
+def test_what_ends_sparks_job_or_arrives_as_a_java_object_is_refused(
+    postgres: Table, kind: str, value: str
+):
+    postgres.refuses(kind, value)
+    assert postgres.read(options={"customSchema": "v STRING"})[1] == [value.strip("'")]
+
+
+def test_a_time_in_an_array_of_arrays_is_refused(postgres: Table):
+    postgres.refuses("timestamp[]", "'{{2022-01-02}}'")
+
+
+def test_arrays_of_the_declared_depth_and_empty_ones_are_read(postgres: Table):
+    postgres.fill("text[][]", "'{{a,b},{c,d}}'", "'{}'", "NULL")
+    assert postgres.read()[1] == [[["a", "b"], ["c", "d"]], [], None]
+
+
+@pytest.mark.parametrize("origin", [{}, {"query": "SELECT 1 AS one, v FROM s"}])
+def test_a_column_of_a_type_that_spark_lacks_is_named(postgres: Table, origin: dict[str, str]):
+    postgres.fill("money[]", "'{1.5}'")
+    with pytest.raises(TerminalStepError, match=r"^column v: Spark cannot read the type money\[\]"):
+        postgres.frame(**origin)
+    assert postgres.read(query="SELECT CAST(v AS TEXT) AS v FROM s")[1] == ["{$1.50}"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        ("date", "'2026-00-10'", "2026-00-10"),
+        ("bit(8)", "b'10101010'", "170"),
+        ("bit(64)", "18446744073709551615", "18446744073709551615"),
+        ("year", "2022", "2022"),
+        ("float", "16777217", "16777216"),
+        ("tinyint(1) unsigned", "255", "255"),
+    ],
+)
+def test_read_as_text_a_value_of_mariadb_is_what_it_is(
+    maria: Table, kind: str, value: str, text: str
+):
+    maria.fill(kind, value)
+    assert maria.read(options={"customSchema": "v STRING"}) == ("string", [text])
+
+
+@pytest.mark.parametrize("kind", ["tinyint(1)", "tinyint(1) unsigned"])
+def test_a_number_is_no_boolean(maria: Table, kind: str):
+    maria.refuses(kind, "2" if kind == "tinyint(1)" else "255")
 
 
 def test_nor_are_64_bits_a_negative_one(maria: Table):
