@@ -1,4 +1,4 @@
-"""New run logs as copies of one, on SQLite and PostgreSQL: 34 tables are made once per process."""
+"""New run logs as copies of one: a schema of 34 tables is made once per process and server."""
 
 import os
 import re
@@ -25,7 +25,8 @@ _USED = """
          + (SELECT count(*) - 1 FROM pg_stat_activity WHERE datname = current_database())"""
 """What a database holds, is set to and is used by, beside the connection that asks."""
 
-_templates: list[tuple[URL, str]] = []
+_COLLATION = "SELECT @@collation_database"
+_templates: list[URL] = []
 
 
 @cache
@@ -41,30 +42,44 @@ def _template() -> sqlite3.Connection:
 
 
 @cache
-def _postgres_template(server: URL) -> str:
-    """The name of a database whose only content is a run log."""
-    name = f"template_{os.getpid()}"
+def _template_on(server: URL) -> URL:
+    """A database whose only content is a run log."""
+    made = server.set(database=f"template_{os.getpid()}")
     with _autocommitting(server) as conn:
-        conn.exec_driver_sql(f"CREATE DATABASE {name}")
-    engine = create_engine(server.set(database=name), poolclass=NullPool)
-    _upgrade(RunLog(engine))
-    _templates.append((server, name))
-    return name
+        conn.exec_driver_sql(f"CREATE DATABASE {made.database}")
+    _templates.append(made)
+    _upgrade(RunLog(create_engine(made, poolclass=NullPool)))
+    return made
+
+
+@cache
+def _statements_on(server: URL) -> tuple[str, list[str]]:
+    """The collation of a run log's database of MariaDB, and what makes its tables and rows."""
+    template = _template_on(server)
+    with _autocommitting(template) as conn:
+        names = conn.exec_driver_sql("SHOW TABLES").scalars().all()
+        made = [conn.exec_driver_sql(f"SHOW CREATE TABLE {name}").one()[1] for name in names]
+        rows = [
+            f"INSERT INTO {name} SELECT * FROM {template.database}.{name}"
+            for name in names
+            if conn.exec_driver_sql(f"SELECT 1 FROM {name} LIMIT 1").first()
+        ]
+        return str(conn.exec_driver_sql(_COLLATION).scalar()), [*made, *rows]
 
 
 @contextmanager
-def _autocommitting(server: URL) -> Iterator[Connection]:
-    engine = create_engine(
-        server.set(database="postgres"), isolation_level="AUTOCOMMIT", poolclass=NullPool
-    )
+def _autocommitting(url: URL) -> Iterator[Connection]:
+    engine = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
     with engine.connect() as conn:
         yield conn
 
 
 def _copied(log: RunLog) -> str:
     """Bring the schema up to date; a log without any table becomes a copy of the template."""
-    copy = {"sqlite": _copy_sqlite, "postgresql": _copy_postgres}.get(log.engine.dialect.name)
-    if copy is None or inspect(log.engine).get_table_names():
+    dialect, url = log.engine.dialect.name, log.engine.url
+    copy = _COPIES.get(dialect)
+    is_new = dialect == "sqlite" or re.fullmatch(NEW_DATABASE, url.database or "")
+    if copy is None or not is_new or url.query or inspect(log.engine).get_table_names():
         return _upgrade(log)
     return copy(log)
 
@@ -78,30 +93,49 @@ def _copy_sqlite(log: RunLog) -> str:
 
 
 def _copy_postgres(log: RunLog) -> str:
-    """Replace an empty database of the tests; others, and those in use, are upgraded."""
-    url = log.engine.url
-    if url.query or not re.fullmatch(NEW_DATABASE, url.database or ""):
-        return _upgrade(log)
+    """Replace a database that is empty and not in use."""
     with log.engine.connect() as conn:
         used = conn.exec_driver_sql(_USED).scalar()
     log.engine.dispose()
     if used:
         return _upgrade(log)
-    server = url.set(database="postgres")
+    name, server = log.engine.url.database, log.engine.url.set(database="postgres")
+    template = _template_on(server).database
     with _autocommitting(server) as conn:
-        template = _postgres_template(server)
-        conn.exec_driver_sql(f"DROP DATABASE {url.database}")
-        conn.exec_driver_sql(f"CREATE DATABASE {url.database} TEMPLATE {template}")
+        conn.exec_driver_sql(f"DROP DATABASE {name}")
+        conn.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template}")
     return HEAD
 
 
+def _copy_mariadb(log: RunLog) -> str:
+    collation, statements = _statements_on(log.engine.url.set(database=""))
+    with log.engine.connect() as conn:
+        if conn.exec_driver_sql(_COLLATION).scalar() != collation:
+            return _upgrade(log)
+        conn.exec_driver_sql("SET foreign_key_checks = 0")
+        for statement in statements:
+            conn.exec_driver_sql(statement.replace("%", "%%"))
+        conn.exec_driver_sql("SET foreign_key_checks = 1")
+        conn.commit()
+    return HEAD
+
+
+_COPIES = {
+    "sqlite": _copy_sqlite,
+    "postgresql": _copy_postgres,
+    "mysql": _copy_mariadb,
+    "mariadb": _copy_mariadb,
+}
+
+
 @pytest.fixture(scope="session", autouse=True)
-def postgres_templates() -> Iterator[None]:
+def templates() -> Iterator[None]:
     """Leave none on a server that goes on after the tests."""
     yield
-    for server, name in _templates:
-        with suppress(DBAPIError), _autocommitting(server) as conn:
-            conn.exec_driver_sql(f"DROP DATABASE {name}")
+    for made in _templates:
+        beside = "postgres" if made.get_backend_name() == "postgresql" else ""
+        with suppress(DBAPIError), _autocommitting(made.set(database=beside)) as conn:
+            conn.exec_driver_sql(f"DROP DATABASE {made.database}")
 
 
 @pytest.fixture(scope="session")

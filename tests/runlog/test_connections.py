@@ -129,7 +129,7 @@ def test_a_connection_that_is_lost_when_a_runner_opens_the_log_is_had_again(log,
     assert len(looks) == 2
 
 
-def test_a_schema_whose_making_was_cut_off_is_made_again(url, monkeypatch):
+def test_a_schema_whose_making_was_cut_off_is_made_again(url, monkeypatch, real_upgrade):
     drop, tries = migrating.drop_views, []
 
     def dropped(conn):

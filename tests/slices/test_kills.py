@@ -23,7 +23,7 @@ from tests.kafka.peer import Peer
 from tests.slices.killed_runs import SPARK, run
 
 __all__ = ["peer", "topic"]
-pytestmark = pytest.mark.usefixtures("long")
+pytestmark = pytest.mark.usefixtures("long", "spark_processes")
 
 POINTS = ["staged", "published", "before publishing", "persisted"]
 THIRD_WINDOW = "3"

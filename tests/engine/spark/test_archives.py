@@ -245,7 +245,7 @@ def test_a_copy_of_an_archive_lies_where_settings_can_name_it(java, tmp_path):
         training.copy_archive(own.file, tmp_path / "nowhere" / "spark.jsa")
 
 
-@pytest.mark.usefixtures("long")
+@pytest.mark.usefixtures("long", "spark_processes")
 def test_spark_warm_makes_an_archive_once_which_runs_then_use(cache, project):
     for n in range(9):
         cache.mkdir(mode=0o700, exist_ok=True)
