@@ -1,13 +1,16 @@
 """Fixtures: an empty database on each kind of server that a run log may live on."""
 
 import os
+import ssl
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
+from pymysql.connections import Connection
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
@@ -26,11 +29,26 @@ Started = TypeVar("Started")
 @pytest.fixture(scope="session")
 def server_urls() -> Iterator[dict[str, str]]:
     """URLs of the servers: those of the environment, or private ones for this session."""
-    if all(name in os.environ for name in _NAMES.values()):
-        yield {name: os.environ[name] for name in _NAMES.values()}
-        return
-    with _private("servers", servers.start) as (_, urls):
-        yield urls
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Connection, "_create_ssl_ctx", _tls_context)
+        if all(name in os.environ for name in _NAMES.values()):
+            yield {name: os.environ[name] for name in _NAMES.values()}
+            return
+        with _private("servers", servers.start) as (_, urls):
+            yield urls
+
+
+def _tls_context(connection: Connection, options: dict[str, Any]) -> ssl.SSLContext:
+    """Make the context that names no options once: PyMySQL reads all certificates for each."""
+    return _new_tls_context(connection, options) if options else _plain_tls_context()
+
+
+@cache
+def _plain_tls_context() -> ssl.SSLContext:
+    return _new_tls_context(None, {})
+
+
+_new_tls_context: Callable[..., ssl.SSLContext] = Connection._create_ssl_ctx
 
 
 @pytest.fixture
