@@ -102,6 +102,7 @@ def database_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iter
     if kind == "sqlite":
         yield make_url(f"sqlite:///{folder}/run_log.db")
         return
+    require("database")
     with new_database(request.getfixturevalue("server_urls")[_NAMES[kind]]) as url:
         yield url
 

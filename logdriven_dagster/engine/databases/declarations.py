@@ -1,6 +1,7 @@
 """Declarations of a table's columns as the database's own catalog has them."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,9 +73,15 @@ _PLAIN = {
 _ENGINES = """
     SELECT t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t
     JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
-    WHERE t.TABLE_SCHEMA = COALESCE(:schema, DATABASE()) AND t.TABLE_NAME IN :names
+    WHERE t.TABLE_SCHEMA = :schema AND t.TABLE_NAME = :name
     AND COALESCE(e.TRANSACTIONS, 'NO') <> 'YES'
 """
+_VIEWS = """
+    SELECT VIEW_DEFINITION FROM information_schema.VIEWS
+    WHERE TABLE_SCHEMA = :schema AND TABLE_NAME = :name
+"""
+_TWO_NAMES = re.compile(r"`((?:[^`]|``)+)`[.]`((?:[^`]|``)+)`")
+"""In the definition of a view, a schema and a table; or an alias and a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +134,43 @@ def stores_what_it_is_given(conn: "Connection", table: "Table") -> bool:
 
 
 def refuse_without_transactions(conn: "Connection", schema: str | None, *names: str) -> None:
-    """TerminalStepError if a table of this name has an engine of MariaDB without transactions."""
-    from sqlalchemy import bindparam, text
+    """Refuse tables of MariaDB whose engine has no transactions, also behind views of these names.
+
+    Raises TerminalStepError.
+    """
+    from sqlalchemy import text
 
     if conn.dialect.name not in MARIADB:
         return
-    query = text(_ENGINES).bindparams(bindparam("names", expanding=True))
-    found = conn.execute(query, {"schema": schema, "names": names}).first()
-    if found is not None:
-        name, engine = found
-        raise TerminalStepError(
-            f"{name}: the engine {engine} has no transactions, so a window that fails would lose "
-            f"rows; change it with ALTER TABLE {name} ENGINE=InnoDB"
-        )
+    in_schema = schema or str(conn.scalar(text("SELECT DATABASE()")))
+    for each in _with_tables_of_views(conn, [(in_schema, name) for name in names]):
+        found = conn.execute(
+            text(_ENGINES), dict(zip(("schema", "name"), each, strict=True))
+        ).first()
+        if found is not None:
+            name, engine = found
+            raise TerminalStepError(
+                f"{name}: the engine {engine} has no transactions, so a window that fails would "
+                f"lose rows; change it with ALTER TABLE {name} ENGINE=InnoDB"
+            )
+
+
+def _with_tables_of_views(
+    conn: "Connection", names: list[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """Return the names, and those that definitions of views among them have, by schema."""
+    from sqlalchemy import text
+
+    known, left = set(names), list(names)
+    while left:
+        schema, name = each = left.pop()
+        yield each
+        view = conn.scalar(text(_VIEWS), {"schema": schema, "name": name})
+        pairs = {
+            (a.replace("``", "`"), b.replace("``", "`")) for a, b in _TWO_NAMES.findall(view or "")
+        }
+        left += pairs - known
+        known |= pairs
 
 
 def _names(conn: "Connection", table: "Table") -> dict[str, str | None]:

@@ -2,13 +2,11 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import count
 from typing import Any
 
-import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -16,7 +14,6 @@ from hypothesis import strategies as st
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 from tests.engine.laboratory import Lab
-from tests.servers import new_database
 
 EXAMPLES = int(os.environ.get("LOGDRIVEN_EXAMPLES", "2"))
 ZONES = ["UTC", "Asia/Shanghai", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe"]
@@ -161,23 +158,6 @@ class Trip:
         return self.lab.project.table("ods.t").grid.window(0)
 
 
-@contextmanager
-def database(request: pytest.FixtureRequest, lab: Lab) -> Iterator[sa.URL]:
-    """An empty database of the parameter's kind."""
-    if request.param == "sqlite":
-        yield sa.make_url(f"sqlite:///{lab.root}/trip.db")
-        return
-    urls = request.getfixturevalue("server_urls")
-    with new_database(urls[f"LOGDRIVEN_TEST_{request.param}"]) as url:
-        yield url
-
-
-@pytest.fixture(params=["sqlite", "POSTGRES", "MARIADB"])
-def url(request: pytest.FixtureRequest, lab: Lab) -> Iterator[sa.URL]:
-    with database(request, lab) as made:
-        yield made
-
-
 @settings(
     max_examples=EXAMPLES,
     database=None,
@@ -187,13 +167,13 @@ def url(request: pytest.FixtureRequest, lab: Lab) -> Iterator[sa.URL]:
 )
 @given(zone=st.sampled_from(ZONES), rows=st.lists(a_row, min_size=ROWS, max_size=ROWS))
 def test_random_rows_come_back_equal_or_are_refused_by_name(
-    lab: Lab, url: sa.URL, zone: str, rows: Rows
+    lab: Lab, database_url: sa.URL, zone: str, rows: Rows
 ):
     names, refused = list(TYPES), {""}
     while refused:
-        trip = Trip(lab, url, zone)
+        trip = Trip(lab, database_url, zone)
         refused = trip.refused(rows, names)
         names = [name for name in names if name not in refused]
-    assert {*TYPES} - {*names} <= REFUSABLE[url.get_backend_name()]
+    assert {*TYPES} - {*names} <= REFUSABLE[database_url.get_backend_name()]
     wanted = canonical(lab.spark.sql(query(rows, names)), names)
     assert canonical(lab.engine.read(trip.files), names) == wanted

@@ -125,13 +125,13 @@ def server_shop(request, tmp_path) -> Iterator[Shop]:
 
 
 @pytest.fixture
-def pg(request, tmp_path) -> Iterator[Shop]:
+def pg(server_urls, request, tmp_path) -> Iterator[Shop]:
     with shop_of("postgresql", request, tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def maria(request, tmp_path) -> Iterator[Shop]:
+def maria(server_urls, request, tmp_path) -> Iterator[Shop]:
     with shop_of("mariadb", request, tmp_path) as made:
         made.run("ALTER DATABASE CHARACTER SET utf8mb4")
         yield made
@@ -307,7 +307,9 @@ def test_a_refused_window_leaves_every_row_as_it_was(server_shop: Shop, mode: st
 
 
 @pytest.mark.parametrize(("declared", "backend"), [("timestamp(0)", "pg"), ("DATETIME", "maria")])
-def test_a_window_column_of_less_precision_moves_no_row(request, declared: str, backend: str):
+def test_a_window_column_of_less_precision_moves_no_row(
+    server_urls, request, declared: str, backend: str
+):
     shop: Shop = request.getfixturevalue(backend)
     shop.run(f"CREATE TABLE t (v {declared})")
     config = {"mode": "overwrite_window", "window_column": "v"}
@@ -404,6 +406,20 @@ def test_a_table_whose_engine_has_no_transactions_is_refused(maria: Shop, engine
     with maria.engine.connect() as conn:
         refuse_without_transactions(conn, None, "fine")
         with pytest.raises(TerminalStepError, match=f"t: the engine {engine} has no transactions"):
+            refuse_without_transactions(conn, None, "t")
+
+
+def test_so_is_a_view_of_such_a_table(maria: Shop):
+    maria.run(
+        "CREATE TABLE `od``d` (v INT) ENGINE=MyISAM",
+        "CREATE VIEW inner_view AS SELECT v AS w FROM `od``d` AS o",
+        "CREATE VIEW t AS SELECT w AS v FROM inner_view WHERE w > 0",
+        "CREATE TABLE fine (v INT)",
+        "CREATE VIEW good AS SELECT v FROM fine",
+    )
+    with maria.engine.connect() as conn:
+        refuse_without_transactions(conn, None, "good")
+        with pytest.raises(TerminalStepError, match="od`d: the engine MyISAM has no transactions"):
             refuse_without_transactions(conn, None, "t")
 
 
