@@ -17,7 +17,8 @@
     │   ├── AlreadyDoneError               its latest attempt succeeded
     │   ├── EarlierWindowError             an ordered table has an older unfinished window
     │   ├── DependencyError                upstream windows are missing; names them
-    │   └── NotDueError                    the window has not ended yet, or is before the start
+    │   ├── NotDueError                    the window has not ended yet, or is before the start
+    │   └── PartOfWindowError              it would replace a part of a finished window
     ├── AttemptLostError               the attempt is not ours any more: ended or taken over
     │   └── LeaseExpiredError              its lease could not be renewed in time
     └── StepError                      a step of an attempt failed
@@ -157,6 +158,10 @@ class DependencyError(RefusedError):
 
 class NotDueError(RefusedError):
     """The window lies (partly) in the future, inside the delay, or before `default_start`."""
+
+
+class PartOfWindowError(RefusedError):
+    """The window overlaps a finished window of an earlier grid, whose rows go as a whole."""
 
 
 class AttemptLostError(LogdrivenError):

@@ -1,6 +1,6 @@
 """Running windows: claim, chain, log. Sources: Sharp ETL, log-driven job; Kylin, scheduler."""
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
@@ -37,13 +37,16 @@ from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Engines, Passes
 from logdriven_dagster.model.attempts import Owner, Trigger
 from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.ranges import union
 from logdriven_dagster.model.runs import Staged
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning import Freshness, Plan, plan
+from logdriven_dagster.planning.pending import refreshable_windows
 from logdriven_dagster.planning.slices import next_slice
 from logdriven_dagster.processes import garbage_kept
 from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.attempts import overlaps
 from logdriven_dagster.runlog.history import slices
 
 if TYPE_CHECKING:
@@ -249,16 +252,29 @@ class Runner:
         yield from self.passes.run([order])
 
     def windows(self, table: str, span: TimeWindow) -> list[TimeWindow]:
-        """The windows of a table that make up a range; UsageError if they do not."""
+        """The windows of a table that make up a range; UsageError if they do not.
+
+        Finished windows of an earlier grid are among them as a whole; PartOfWindowError if the
+        range holds a part of one.
+        """
         config = self.project.table(table)
         if config.is_sliced:
             raise UsageError(f"{table} has slices instead of windows of time; name them")
-        grid = config.grid
-        whole = grid.covering(span)
+        around = config.grid.covering(span)
+        finished = self.run_log.ask(lambda conn: overlaps.finished_windows(conn, table, around))
+        found = refreshable_windows(config, span, [window for _, window in finished])
+        whole = found[0].up_to_end_of(found[-1])
         if not span.contains(whole):
+            ends = (found[0], found[-1])
+            overlaps.refuse_part(table, span, [end for end in ends if not config.grid.holds(end)])
             fix = f"the windows of {table} around it are {whole}"
             raise UsageError(f"{span} does not begin and end with windows of {table}; {fix}")
-        return [grid.window(n) for n in range(grid.index(span.start), grid.index(span.end))]
+        return found
+
+    def whole_windows(self, table: str, windows: Iterable[TimeWindow]) -> list[TimeWindow]:
+        """The windows that a refresh of some windows of the grid runs; see `windows`."""
+        spans = union(sorted(windows, key=lambda window: window.span[0]))
+        return [window for span in spans for window in self.windows(table, span)]
 
     def slices(self, table: str, keys: Collection[str] | None = None) -> list[Slice]:
         """The slices of a sliced table that were begun, and the next one, or those of some keys.

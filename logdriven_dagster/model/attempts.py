@@ -131,6 +131,8 @@ class Claim:
     seen_until: datetime | None = None
     """With `lookback`: up to which moment of data time all that is read is there; None: no row
     can come later than that."""
+    replaces: tuple[int, ...] = ()
+    """The jobs of finished windows of an earlier grid that lie within this one."""
     name: str = ""
     """What the log calls the window where that is not its text in the project's zone; empty: it is.
 

@@ -119,6 +119,11 @@ class TableLog:
     recent: tuple[EndedWindow, ...] = ()
     """What ended within the longest delay after which another table follows; none without."""
 
+    @property
+    def once_finished(self) -> list[TimeWindow]:
+        """The windows that were finished before a refresh of them was begun and did not end."""
+        return [item.window for item in self.open if item.was_finished]
+
     def with_finished(self, windows: Sequence[TimeWindow]) -> "TableLog":
         """Return the log after the first attempts at some windows, in any order, have succeeded.
 

@@ -167,6 +167,10 @@ class Grid:
         months = 12 * (clock.year - self.clock.year) + clock.month - self.clock.month
         return months // self.period.count
 
+    def holds(self, window: TimeWindow) -> bool:
+        """Whether the window is one of the grid; those of an earlier period may not be."""
+        return self.window(self.index(window.start)) == window
+
     def covering(self, window: TimeWindow) -> TimeWindow:
         """The smallest run of whole grid windows that holds `window`."""
         first, last = self.index(window.start), self.index(window.end)

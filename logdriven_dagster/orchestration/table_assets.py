@@ -170,7 +170,7 @@ def _windows(runner: Runner, table: TableConfig, keys: Sequence[str]) -> Sequenc
     partitions = table_partitions(table)
     if isinstance(partitions, SlicePartitions):
         return runner.slices(table.table, keys)
-    return partitions.windows(keys)
+    return runner.whole_windows(table.table, partitions.windows(keys))
 
 
 def _follow(

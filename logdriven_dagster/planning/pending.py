@@ -104,15 +104,45 @@ def unfinished_windows(table: TableConfig, log: TableLog, now: datetime) -> Wind
     """The due windows whose latest attempts neither succeeded nor were skipped, oldest first.
 
     Where the period or start changed, the parts of windows that earlier runs left open count as
-    windows of their own.
+    windows of their own. A window of an earlier grid whose refresh did not end runs as a whole.
     """
     if table.is_sliced:
         return Windows(table.grid, pending_slices(table, log, now))
     grid, end = table.grid, due_end(table, now)
     if end <= grid.origin:
         return Windows(grid)
-    gaps = uncovered(TimeWindow(grid.origin, end, zone=grid.zone), union(log.finished, log.skipped))
-    return Windows(grid, [run for gap in gaps for run in _cells(grid, gap)])
+    due = TimeWindow(grid.origin, end, zone=grid.zone)
+    wholes = [w for w in log.once_finished if due.overlaps(w) and not grid.holds(w)]
+    gaps = uncovered(due, union(log.finished, log.skipped, wholes))
+    runs: list[range | TimeWindow] = [run for gap in gaps for run in _cells(grid, gap)]
+    return Windows(grid, sorted([*runs, *wholes], key=lambda run: _start(grid, run)))
+
+
+def _start(grid: Grid, run: range | TimeWindow) -> datetime:
+    return grid.bound(run[0]) if isinstance(run, range) else run.start
+
+
+def refreshable_windows(
+    table: TableConfig, span: TimeWindow, finished: Sequence[TimeWindow]
+) -> list[TimeWindow]:
+    """Cut a range into the windows of the grid, and into finished windows that none of them holds.
+
+    `finished` are the finished windows that overlap those of the range, oldest first. The windows
+    that reach out of the range are there as a whole.
+    """
+    grid = table.grid
+    whole = grid.covering(span)
+    cells = [grid.window(n) for n in range(grid.index(whole.start), grid.index(whole.end))]
+    kept = [each for each in finished if any(_cuts(cell, each) for cell in cells)]
+    if not kept:
+        return cells
+    left = [run for gap in uncovered(whole, kept) for run in _cells(grid, gap)]
+    found = [*kept, *Windows(grid, left)]
+    return sorted((each for each in found if each.overlaps(span)), key=lambda each: each.start)
+
+
+def _cuts(cell: TimeWindow, finished: TimeWindow) -> bool:
+    return cell.overlaps(finished) and not cell.contains(finished)
 
 
 def _cells(grid: Grid, gap: TimeWindow) -> Iterator[range | TimeWindow]:

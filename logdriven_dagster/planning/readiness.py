@@ -62,6 +62,17 @@ def obstacle(
     """
     if isinstance(window, Slice):
         return _obstacle_to_slice(table, window, tables, logs, now)
+    log = logs.get(table.table, TableLog())
+    if window not in log.once_finished and (undue := _undue(table, window, now)):
+        return undue
+    if table.ordered and not table.incremental.is_snapshot:
+        first = next(iter(unfinished_windows(table, log, now)), None)
+        if first is not None and first.start < window.start:
+            return earlier_unfinished(first, log)
+    return upstream_obstacle(table, window, tables, logs)
+
+
+def _undue(table: TableConfig, window: TimeWindow, now: datetime) -> NotDue | None:
     grid = table.grid
     if window.start < grid.origin:
         return NotDue(f"before default_start {grid.origin.astimezone(grid.zone):%Y-%m-%d %H:%M}")
@@ -69,12 +80,7 @@ def obstacle(
         return NotDue(f"after the table's end {grid.end.astimezone(grid.zone):%Y-%m-%d %H:%M}")
     if as_instant(now) < (due := next_due(table, window)):
         return NotDue(f"not due before {due.astimezone(grid.zone).isoformat(sep=' ')}")
-    log = logs.get(table.table, TableLog())
-    if table.ordered and not table.incremental.is_snapshot:
-        first = next(iter(unfinished_windows(table, log, now)), None)
-        if first is not None and first.start < window.start:
-            return earlier_unfinished(first, log)
-    return upstream_obstacle(table, window, tables, logs)
+    return None
 
 
 def _obstacle_to_slice(

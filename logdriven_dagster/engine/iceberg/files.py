@@ -50,11 +50,6 @@ def within(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpress
     )
 
 
-def one_of(column: str, values: Sequence[str]) -> "BooleanExpression":
-    """Select rows whose column has one of these values."""
-    return _terms().In(column, values)  # type: ignore[no-any-return]
-
-
 def not_null(column: str) -> "BooleanExpression":
     """Select rows that have a value in the column."""
     return _terms().NotNull(column)  # type: ignore[no-any-return]

@@ -172,8 +172,8 @@ class Store(Protocol):
 
 
 def is_newer(data_range_start: str, window: TimeWindow) -> bool:
-    """Whether the window that starts there is newer than this one.
+    """Whether the window that starts there is newer than this one, and no part of it.
 
     A target that is replaced as a whole must not go back in time when an older window is refreshed.
     """
-    return parse_range_text(data_range_start, window.zone) > window.start
+    return parse_range_text(data_range_start, window.zone) >= window.end

@@ -168,8 +168,8 @@ def _same_key(key: tuple[str, ...]) -> "Column":
 
 
 def _is_newer(window_start: str, staged: StagedRows) -> "Column":
-    """Whether a newer window wrote a row; never of a row without a window."""
+    """Whether a window after this one wrote a row; never of a row without a window."""
     from logdriven_dagster.engine.spark import functions as sf
 
-    newer = sf.col(window_start) > instant(staged.run.window.start)
+    newer = sf.col(window_start) >= instant(staged.run.window.end)
     return sf.coalesce(newer, sf.lit(False))  # noqa: FBT003 - a literal

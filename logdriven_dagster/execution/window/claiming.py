@@ -25,7 +25,7 @@ from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union
-from logdriven_dagster.model.windows import Reads, TimeWindow
+from logdriven_dagster.model.windows import Reads, Slice, TimeWindow
 from logdriven_dagster.planning import (
     Blocked,
     DependenciesMissing,
@@ -43,7 +43,7 @@ from logdriven_dagster.planning import (
     with_upstreams,
 )
 from logdriven_dagster.runlog import transitions
-from logdriven_dagster.runlog.attempts import claiming
+from logdriven_dagster.runlog.attempts import claiming, overlaps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.history import refreshes
@@ -66,11 +66,26 @@ def claim_windows(
         logs = _logs(conn, order)
     _refuse_unready(order, logs)
     claims = [_claim(order, owner, logs), *_following(conn, orders, owner, logs)]
+    claims = _with_replaced(conn, claims, logs[order.table.table])
     if len(claims) > 1:
         # Whoever was faster with a later window must not keep the oldest one from running.
         with suppress(RefusedError), conn.begin_nested():
             return _claimed(conn, processes, order, claims, logs)
     return _claimed(conn, processes, order, claims[:1], logs)
+
+
+def _with_replaced(conn: Connection, claims: list[Claim], log: TableLog) -> list[Claim]:
+    """The claims with the finished windows of another grid that they replace, as far as they may.
+
+    Only a window that lies over finished ones can replace any, so that nothing is asked for others.
+    """
+    first, last = claims[0].window, claims[-1].window
+    if isinstance(first, Slice):
+        return claims
+    overlaps.refuse_part(claims[0].table, first, log.once_finished)
+    span = first.up_to_end_of(last)
+    is_over = any(done.overlaps(span) for done in log.finished)
+    return overlaps.with_replaced(conn, claims) if is_over else claims
 
 
 def _following(

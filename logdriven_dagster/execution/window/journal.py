@@ -76,7 +76,7 @@ class Journal:
 
     def note_change(self) -> None:
         """Log that readers may see something of the refreshes among them from here on."""
-        refreshes = [attempt for attempt in self.attempts if attempt.was_finished]
+        refreshes = [each for each in self.attempts if each.was_finished or each.claim.replaces]
         if refreshes:
             self.run_log.write(lambda conn: progress.note_change(conn, refreshes))
 

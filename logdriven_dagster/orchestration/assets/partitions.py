@@ -62,7 +62,7 @@ class TablePartitions:
 
         Where a period was changed, parts of older windows remain that have no partition.
         """
-        return self.grid.window(self.grid.index(window.start)) == window
+        return self.grid.holds(window)
 
     def window(self, key: str) -> TimeWindow:
         """The window of a key; UsageError for a key that starts no window of the grid."""

@@ -7,6 +7,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.windows import Slice
+from logdriven_dagster.runlog.attempts import overlaps
 from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 
 
@@ -32,6 +33,8 @@ def note_errors(conn: Connection, attempts: Sequence[Attempt], number: int) -> N
 def note_change(conn: Connection, attempts: Sequence[Attempt]) -> None:
     """Log that readers may see something of these refreshes from here on.
 
-    Whoever finds one that was killed knows by that whether what was before still stands.
+    Whoever finds one that was killed knows by that whether what was before still stands. Finished
+    windows that they replace count no more.
     """
     ATTEMPTS.write(conn, attempts, {"standing": None}, lease=attempts[0].lease)
+    overlaps.supersede(conn, attempts)

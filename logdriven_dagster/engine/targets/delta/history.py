@@ -66,7 +66,7 @@ def unpublished(snapshot: Snapshot, staged: Sequence[StagedRows]) -> list[Staged
 def is_out_of_date(snapshot: Snapshot, run: WindowRun) -> bool:
     """Whether the table as a whole is what a newer window made of it."""
     newest = snapshot.transaction(_NEWEST)
-    return newest is not None and newest > _seconds(run)
+    return newest is not None and newest >= run.window.span[1]
 
 
 def was_published_to(snapshot: Snapshot) -> bool:

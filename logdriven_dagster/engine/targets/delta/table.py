@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import location_of, location_text
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _COMMIT_TRIES = 8
-_INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,10 +277,7 @@ class DeltaTable:
         """The rows in whose place those of the windows come, which adjoin each other."""
         column = snapshot.column_name(window_column(self._target))
         assert column is not None  # the table has gained the columns of the staged rows
-        if self._target.mode == "overwrite_window":
-            return Selection(snapshot, column, [windows[0].up_to_end_of(windows[-1])])
-        starts = [TimeWindow(w.start, w.start + _INSTANT, zone=w.zone) for w in windows]
-        return Selection(snapshot, column, starts)
+        return Selection(snapshot, column, [windows[0].up_to_end_of(windows[-1])])
 
     def _merged(self, snapshot: Snapshot, staged: StagedRows) -> FileChange:
         files = DeltaFiles(snapshot)

@@ -249,8 +249,14 @@ class WindowFiles:
             staged.schema.json(),
             (old.folder or None) if old else None,
             run.fencing_token,
-            old.fences if old else None,
+            self._fences(run.window, old) if old else None,
         )
+
+    def _fences(self, window: TimeWindow, old: Pointer) -> str | None:
+        """The newest start that is fenced; one within the window was of an earlier grid."""
+        texts = filter(None, (old.data_range_start, old.fences))
+        newest = max(texts, key=lambda text: moment(text, self._zone))
+        return newest if moment(newest, self._zone) > window.span[0] else old.fences
 
     def _name(self, window: TimeWindow, pointers: Mapping[str, Pointer]) -> str:
         """Return the name under which the window's pointers are, or will be.

@@ -21,9 +21,7 @@ from logdriven_dagster.engine.iceberg.added_files import (
 )
 from logdriven_dagster.engine.iceberg.files import (
     all_within,
-    bound_text,
     is_partitioned_by,
-    one_of,
     within,
 )
 from logdriven_dagster.engine.iceberg.names import identifier
@@ -31,7 +29,7 @@ from logdriven_dagster.engine.iceberg.partitions import with_partition
 from logdriven_dagster.engine.iceberg.rows import rows_of
 from logdriven_dagster.engine.iceberg.scan import matching_files, plan, refuse_unreadable
 from logdriven_dagster.engine.iceberg.schema import iceberg_schema, spark_schema
-from logdriven_dagster.engine.queries.instants import instant_text, lies_within
+from logdriven_dagster.engine.queries.instants import lies_within
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.schemas import (
     WINDOW_START,
@@ -273,21 +271,13 @@ class IcebergTable:
         column, schema = self._window_column, table.schema()
         if column == WINDOW_START and WINDOW_START not in schema.column_names:
             return FileChange([], added)  # all rows are of others, and stay
-        if self._target.mode == "append":
-            condition = one_of(
-                column, [bound_text(schema, column, each.start_clock) for each in windows]
-            )
-        else:
-            condition = within(schema, column, windows[0].up_to_end_of(windows[-1]))
+        condition = within(schema, column, windows[0].up_to_end_of(windows[-1]))
         tasks = plan(table, condition)
         files = [task.file for task in tasks]
         if is_partitioned_by(table, column, files) or all_within(table, condition, files):
             return FileChange(files, added)
         # A file of a larger window, of another mode, or of others keeps its other rows.
         replaced = " OR ".join(f"({lies_within(quoted(column), each)})" for each in windows)
-        if self._target.mode == "append":
-            starts = (instant_text(each.start) for each in windows)
-            replaced = f"{quoted(column)} IN ({', '.join(starts)})"
         cut, kept = without(
             self._context.spark, table, tasks, replaced, staged[0], data=self._data(table)
         )

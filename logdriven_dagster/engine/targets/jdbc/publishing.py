@@ -42,8 +42,10 @@ def move_rows(
     merged = None
     with _columns_named(conn, moves, source, config.table):
         if config.mode == "upsert":
-            merged = upsert(conn, source, target, moves, config.key)
-            staged, published = upserted_rows(source, found, moves, config.key)
+            merged = upsert(conn, source, target, moves, key=config.key, window=run.window)
+            staged, published = upserted_rows(
+                source, found, moves, key=config.key, window=run.window
+            )
         else:
             conn.execute(delete(target).where(*replaced_rows(target, run.window, config, backend)))
             values = select(*(move.value for move in moves)).select_from(source)

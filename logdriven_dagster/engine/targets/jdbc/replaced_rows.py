@@ -23,8 +23,6 @@ def replaced_rows(
     """
     if target.mode == "overwrite":
         return []
-    if target.mode == "append":
-        return [column_of(table, WINDOW_START) == utc_text(window.start)]
     column = column_of(table, window_column(target))
     start, end = (
         _bound(column, moment, backend) for moment in (window.start_clock, window.end_clock)

@@ -10,11 +10,12 @@ from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
-from logdriven_dagster.engine.databases.tables import column_of
+from logdriven_dagster.engine.databases.tables import column_of, utc_text
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.targets.jdbc.moves import Move, list_moves
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Merged
+from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, FromClause, Select, Table
@@ -53,18 +54,19 @@ def upsert(
     source: "FromClause",
     target: "Table",
     moves: Sequence[Move],
+    *,
     key: tuple[str, ...],
+    window: TimeWindow,
 ) -> Merged:
     """Bring staged rows, whose keys are unique, into the target. Two statements.
 
     Rows are updated and not replaced: what refers to them, and columns of others, stay.
     """
-    from sqlalchemy import exists, insert, or_, select, update
+    from sqlalchemy import exists, insert, select, update
 
     same = _same_key(target, moves, key)
-    old, new = column_of(target, WINDOW_START), column_of(source, WINDOW_START)
     pairs = [(move.target, move.value) for move in moves]
-    changed = update(target).where(same, or_(old.is_(None), old <= new)).values(dict(pairs))
+    changed = update(target).where(same, _is_not_newer(target, window)).values(dict(pairs))
     fresh = select(*(value for _, value in pairs)).select_from(source).where(~exists().where(same))
     added = insert(target).from_select([known for known, _ in pairs], fresh)
     updated = conn.execute(changed).rowcount
@@ -73,18 +75,28 @@ def upsert(
 
 
 def upserted_rows(
-    source: "FromClause", found: "FromClause", moves: Sequence[Move], key: tuple[str, ...]
+    source: "FromClause",
+    found: "FromClause",
+    moves: Sequence[Move],
+    *,
+    key: tuple[str, ...],
+    window: TimeWindow,
 ) -> "tuple[Select[Any], Select[Any]]":
     """Return the staged rows that no newer window's stand against, and what became of them."""
-    from sqlalchemy import or_, select
+    from sqlalchemy import select
 
-    same = _same_key(found, moves, key)
-    old, new = column_of(found, WINDOW_START), column_of(source, WINDOW_START)
-    staged = (
-        select().select_from(source.outerjoin(found, same)).where(or_(old.is_(None), old <= new))
-    )
-    published = select().select_from(source.join(found, same)).where(or_(old.is_(None), old <= new))
+    same, is_ours = _same_key(found, moves, key), _is_not_newer(found, window)
+    staged = select().select_from(source.outerjoin(found, same)).where(is_ours)
+    published = select().select_from(source.join(found, same)).where(is_ours)
     return staged, published
+
+
+def _is_not_newer(table: "FromClause", window: TimeWindow) -> "ColumnElement[bool]":
+    """Whether no window after this one wrote a row; one within it was of an earlier grid."""
+    from sqlalchemy import or_
+
+    old = column_of(table, WINDOW_START)
+    return or_(old.is_(None), old < utc_text(window.end))
 
 
 def _same_key(
