@@ -1,7 +1,8 @@
 """Options that several commands share, and the values that their texts stand for."""
 
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from enum import Enum
 from pathlib import Path
@@ -129,12 +130,22 @@ def open_in_force(folder: str | None) -> "Registered":
     return consult(Path(folder or "."))
 
 
-def open_to_run(reason: str, folder: str | None, now: str | None) -> "tuple[Runner, datetime]":
-    """A runner of the project, after its files were applied to the registry, and the data clock."""
+def open_to_run(
+    reason: str, folder: str | None, now: str | None, *, again: Collection[str] = ()
+) -> "tuple[Runner, datetime]":
+    """A runner of the project, after its files were applied to the registry, and the data clock.
+
+    Reports on stderr which of the tables that have changed by that, or are to run `again`, write
+    in another way than their finished windows did.
+    """
+    from logdriven_dagster.cli.shown.definitions import print_changed_targets
     from logdriven_dagster.execution.definitions.registering import register
     from logdriven_dagster.execution.opening import open_runner
+    from logdriven_dagster.model.definitions import Kind
 
     registered = register(Path(folder or "."), reason)
+    changed = {change.name for change in registered.changes if change.kind is Kind.TABLE}
+    print_changed_targets(registered, changed | set(again), to=sys.stderr)
     clock = data_clock(registered.project, now)
     return open_runner(registered.project, run_log=registered.run_log), clock
 

@@ -36,6 +36,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show what would run now, oldest first, and what each blocked window waits for."""
+    from logdriven_dagster.cli.shown.definitions import print_changed_targets
     from logdriven_dagster.cli.shown.rendering import point_to_errors, print_json_list, print_line
     from logdriven_dagster.execution.opening import open_runner
 
@@ -60,6 +61,7 @@ def plan(
     for held in existing:
         print_line(f"{', '.join(held.tables)}: {held.text}")
     _print_parts(found)
+    print_changed_targets(registered, found.tables)
     _print_failed_refreshes(found)
 
 
@@ -150,7 +152,11 @@ def status(
     """Show where every table stands, and where files and registry disagree."""
     from logdriven_dagster.cli.commands.audit import print_lost, rows_json
     from logdriven_dagster.cli.shown import rendering
-    from logdriven_dagster.cli.shown.definitions import disagreements_json, print_disagreements
+    from logdriven_dagster.cli.shown.definitions import (
+        disagreements_json,
+        print_changed_targets,
+        print_disagreements,
+    )
     from logdriven_dagster.cli.shown.freshness import freshness_json, freshness_shown, print_late
     from logdriven_dagster.execution.definitions.disagreements import Disagreements
     from logdriven_dagster.execution.opening import open_runner
@@ -188,6 +194,7 @@ def status(
     rendering.console().print(grid)
     print_late(standing)
     _print_parts(found)
+    print_changed_targets(registered, found.tables)
     _print_failed_refreshes(found)
     rendering.point_to_errors(name for name, table in found.tables.items() if _errors(table))
     print_lost(looked)

@@ -190,7 +190,7 @@ def refresh(
         recorded=recorded,
         batch_size=batch_size,
     )
-    runner, clock = open_to_run("refresh", project, now)
+    runner, clock = open_to_run("refresh", project, now, again=[table])
     _refuse_unknown_steps(runner, [table], arguments)
     find = _slices if runner.project.table(table).is_sliced else _windows
     windows = find(runner, table, start, end)

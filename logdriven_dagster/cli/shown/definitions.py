@@ -2,16 +2,17 @@
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
 
-from logdriven_dagster.cli.shown.rendering import plain, print_line
+from logdriven_dagster.cli.shown.rendering import console, plain, print_line
 from logdriven_dagster.config.models.settings import SETTINGS, shown_setting
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from logdriven_dagster.execution.definitions.disagreements import Disagreements, Override
+    from logdriven_dagster.execution.definitions.registering import Registered
     from logdriven_dagster.model.definitions import Difference, Version, VersionChange
 
 _LONG = 60
@@ -107,6 +108,20 @@ def version_json(version: "Version", changed: "Iterable[Difference]") -> dict[st
         "reason": version.reason,
         "changed": [difference_json(difference) for difference in changed],
     }
+
+
+def print_changed_targets(
+    registered: "Registered", names: "Collection[str]", to: "IO[str] | None" = None
+) -> None:
+    """Print which of some tables write in another way than their finished windows did."""
+    from logdriven_dagster.execution.definitions.changed_targets import changed_targets
+
+    project = registered.project
+    known = [name for name in names if name in project.tables]
+    if not known:
+        return
+    for changed in registered.run_log.ask(lambda conn: changed_targets(conn, project, known)):
+        console(to).print(plain(changed.text), soft_wrap=True)
 
 
 def print_disagreements(found: "Disagreements") -> None:

@@ -1,0 +1,157 @@
+"""Targets whose published rows were written in another way than the table writes now.
+
+Rows stay as they are when the mode, key, window column or place of a target changes. A window that
+runs again replaces rows by the new rule alone, which may miss those of the old one.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.derived.declaring import recorded
+from logdriven_dagster.config.loading import table_of
+from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.config.project_files import definitions_folder
+from logdriven_dagster.errors import InvalidProjectError
+from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.definitions import Kind, Version, code_of
+from logdriven_dagster.model.windows import TimeWindow, brief
+from logdriven_dagster.runlog.definitions import history
+from logdriven_dagster.runlog.schema.attempts import job_log
+
+
+_OF_BOTH_TYPES = "a row may be loaded by windows of both types, or by none"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTarget:
+    """A table with finished windows whose rows were written in another way."""
+
+    table: str
+    was: str
+    now: str
+    effect: str
+    """The effect of the new way on rows of the old one."""
+    span: TimeWindow | None
+    """The range of those windows; None where they are not windows of time."""
+
+    @property
+    def text(self) -> str:
+        """One sentence for people, with the command that writes all rows in the new way."""
+        said = f"{self.table}: windows were written with {self.was}, and it has {self.now} now"
+        if self.span is None:
+            return f"{said}: {self.effect}"
+        begin, end = (
+            brief(clock).replace(" ", "T") for clock in (self.span.start_clock, self.span.end_clock)
+        )
+        command = f"`logdriven refresh {self.table} --from {begin} --to {end}`"
+        return f"{said}: {self.effect}; {command} writes all of them in the new way"
+
+
+def changed_targets(
+    conn: Connection, project: Project, names: Collection[str]
+) -> list[ChangedTarget]:
+    """Find the tables whose finished windows were written in another way; reads only.
+
+    The log is asked only of tables of which the registry knows a version with another target.
+    """
+    codes = {code_of(project.name, Kind.TABLE, name): name for name in names}
+    earlier: dict[str, list[Version]] = {}
+    for version in history.versions(conn, Kind.TABLE, codes):
+        earlier.setdefault(codes[version.code], []).append(version)
+    found = []
+    for name, versions in earlier.items():
+        table, differing = project.table(name), {}
+        for version in versions:
+            known = _recorded(project, version)
+            if known is not None and (change := _change(known, table)):
+                differing[version.version] = change
+        found += list(_written(conn, table, differing))
+    return found
+
+
+def _recorded(project: Project, version: Version) -> TableConfig | None:
+    """The table as a version has it; None if this release cannot read it any more."""
+    folder = definitions_folder(project.root)
+    try:
+        document = recorded(
+            folder, project.name, Kind.TABLE, version.name, json.loads(version.content)
+        )
+        return table_of(document, project.zone)
+    except InvalidProjectError:
+        return None
+
+
+def _change(before: TableConfig, table: TableConfig) -> tuple[str, str, str] | None:
+    """The two ways of writing of the first step that has changed, and the effect; None if none."""
+    if before.incremental_type != table.incremental_type:
+        was, now = (f"incremental_type {each.incremental_type}" for each in (before, table))
+        return was, now, _OF_BOTH_TYPES
+    earlier = {step.step: step.target for step in before.steps}
+    for step in table.steps:
+        old, new = earlier.get(step.step), step.target
+        if old is None or new is None:
+            continue
+        one, other = _way(before.table, old), _way(table.table, new)
+        changed = [field for field in other if one[field] != other[field]]
+        if changed:
+            was, now = (
+                ", ".join(f"{each} {way[each]}" for each in changed) for way in (one, other)
+            )
+            return was, now, _effect(changed, new)
+    return None
+
+
+def _effect(changed: Collection[str], target: Target) -> str:
+    if "place" in changed or "type" in changed:
+        return "their rows are in the earlier place only"
+    if target.mode == "overwrite":
+        return "the next window replaces all of their rows"
+    return "one of them that runs again by itself may leave a row of theirs there twice"
+
+
+def _way(table: str, target: Target) -> Mapping[str, str]:
+    """The way in which a target writes, as texts."""
+    return {
+        "type": target.type,
+        "place": target.place(table),
+        "mode": target.mode,
+        "key": f"[{', '.join(getattr(target, 'key', ()))}]",
+        "window_column": target.window_column or "_window_start",
+    }
+
+
+def _written(
+    conn: Connection, table: TableConfig, differing: Mapping[int, tuple[str, str, str]]
+) -> Iterator[ChangedTarget]:
+    """The change of the newest version that has finished windows."""
+    if not differing:
+        return
+    rows = conn.execute(
+        select(
+            job_log.c.table_version,
+            func.min(job_log.c.window_start).label("start"),
+            func.max(job_log.c.window_end).label("end"),
+        )
+        .where(
+            job_log.c.job_name == table.table,
+            job_log.c.latest == 1,
+            job_log.c.status == Status.SUCCESS.value,
+            job_log.c.table_version.in_(differing),
+            job_log.c.window_start.is_not(None),
+        )
+        .group_by(job_log.c.table_version)
+    ).all()
+    if not rows:
+        return
+    was, now, effect = differing[max(row.table_version for row in rows)]
+    span = None
+    if not table.is_sliced and effect != _OF_BOTH_TYPES:
+        start, end = min(row.start for row in rows), max(row.end for row in rows)
+        span = TimeWindow.from_seconds(start, end, table.grid.zone)
+    yield ChangedTarget(table.table, was, now, effect, span)

@@ -1,0 +1,83 @@
+"""A target that is changed over existing rows: `plan`, `status`, `run` and `refresh` report it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from logdriven_dagster.testing import NullEngine
+from logdriven_dagster.testing.null_engine import null_engine
+
+TABLE = """\
+table: ods.a
+period: 1 day
+default_start: 2022-01-01
+steps:
+  - step: load
+    sql: SELECT 1 AS id
+    target: {target}
+"""
+UPSERT = "{type: iceberg, mode: upsert, key: [id]}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, logdriven, monkeypatch) -> Iterator[Path]:
+    """A project whose first two days were upserted."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "logdriven.yaml").write_text("project: p\ntimezone: UTC\n")
+    write(tmp_path, UPSERT)
+    with null_engine(NullEngine()):
+        logdriven("run", "--now", "2022-01-03")
+        yield tmp_path
+
+
+def write(folder: Path, target: str) -> None:
+    (folder / "tables/a.yaml").write_text(TABLE.format(target=target))
+
+
+@pytest.mark.parametrize(
+    ("target", "effect"),
+    [
+        ("{type: iceberg}", "may leave a row of theirs there twice"),
+        ("{type: iceberg, mode: append}", "may leave a row of theirs there twice"),
+        ("{type: iceberg, mode: upsert, key: [other]}", "may leave a row of theirs there twice"),
+        ("{type: iceberg, mode: overwrite}", "the next window replaces all of their rows"),
+        ("{type: parquet}", "their rows are in the earlier place only"),
+    ],
+)
+def test_another_way_of_writing_is_reported_before_a_window_runs(
+    folder: Path, logdriven, target: str, effect: str
+):
+    write(folder, target)
+    command = "`logdriven refresh ods.a --from 2022-01-01 --to 2022-01-03`"
+    for arguments in (["plan"], ["status"]):
+        out = logdriven(*arguments, "--now", "2022-01-03").out
+        assert effect in out
+        assert command in out
+    assert effect in logdriven("run", "--now", "2022-01-03").err
+
+
+def test_a_refresh_reports_it_until_all_windows_are_written_in_the_new_way(folder, logdriven):
+    write(folder, "{type: iceberg}")
+    now = ("--now", "2022-01-03")
+    first = logdriven("refresh", "ods.a", "--from", "2022-01-01", "--to", "2022-01-02", *now)
+    assert "were written with mode upsert, key [id], and it has mode overwrite_window" in first.err
+    rest = "--from 2022-01-02 --to 2022-01-03"
+    assert rest in logdriven("plan", *now).out
+    logdriven("refresh", "ods.a", *rest.split(), *now)
+    assert "were written with" not in logdriven("plan", *now).out
+
+
+def test_a_change_of_the_query_is_none_of_the_target(folder: Path, logdriven):
+    (folder / "tables/a.yaml").write_text(
+        TABLE.format(target=UPSERT).replace("SELECT 1", "SELECT 2")
+    )
+    assert "were written with" not in logdriven("plan", "--now", "2022-01-03").out
+
+
+def test_another_incremental_type_is_reported(folder: Path, logdriven):
+    text = TABLE.format(target=UPSERT) + "incremental_type: full\n"
+    (folder / "tables/a.yaml").write_text(text)
+    out = logdriven("plan", "--now", "2022-01-03").out
+    assert "with incremental_type time_window, and it has incremental_type full now" in out
