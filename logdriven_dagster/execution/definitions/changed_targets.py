@@ -24,7 +24,6 @@ from logdriven_dagster.model.windows import TimeWindow, brief
 from logdriven_dagster.runlog.definitions import history
 from logdriven_dagster.runlog.schema.attempts import job_log
 
-
 _OF_BOTH_TYPES = "a row may be loaded by windows of both types, or by none"
 
 
