@@ -181,7 +181,8 @@ class TableConfig(Settings):
     missing_columns: MissingColumns = Field(
         "refuse",
         description="what happens when the result, or a Parquet or ORC file of the source, lacks a "
-        "column that was there before: the window fails, or (allow) the column is NULL",
+        "column, or a field of a struct, that was there before: the window fails, or (allow) it is "
+        "NULL",
     )
     rows_outside: RowsOutside = Field(
         "count",

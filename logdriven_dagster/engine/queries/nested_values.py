@@ -59,6 +59,8 @@ def as_type(v: str, given: "DataType", goal: "DataType", depth: int = 0) -> str:
 
     if given == goal:
         return v
+    if given.simpleString() == goal.simpleString():  # only what may be NULL differs
+        return f"CAST({v} AS {sql_type(goal)})"
     each = f"x{depth}"
     if isinstance(given, ty.ArrayType) and isinstance(goal, ty.ArrayType):
         inner = as_type(each, given.elementType, goal.elementType, depth + 1)

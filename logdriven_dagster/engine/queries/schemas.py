@@ -1,9 +1,10 @@
 """Schemas: how a result fits a table that exists, and how both grow.
 
 A column of the result may be new (the table gains it), narrower than the table's (it is cast up) or
-wider where the promotion loses nothing (the table's type grows). It may be missing only where the
-table allows it, or is a database's own (it becomes null, or what a database puts there by default,
-and stays as it is in rows that an upsert changes). Anything else is refused with both schemas.
+wider where the promotion loses nothing (the table's type grows); fields of structs likewise. It may
+be missing only where the table allows it, or is a database's own (it becomes null, or what a
+database puts there by default, and stays as it is in rows that an upsert changes). Anything else is
+refused with both schemas.
 Column names match whatever their case.
 """
 
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.models.types.targets import Target
+from logdriven_dagster.engine.queries.common_types import MisfitError, common_type
+from logdriven_dagster.engine.queries.nested_values import as_type
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
 WINDOW_START = "_window_start"
 """The technical column: the start of the window that wrote a row. Readers by name never see it."""
@@ -32,12 +35,6 @@ def window_column(target: Target) -> str:
     """
     own = target.window_column if target.mode == "overwrite_window" else None
     return own or WINDOW_START
-
-
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
-_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
-_PROMOTIONS = {("int", "bigint"), ("float", "double")}
-"""What Iceberg lets a table's column become; decimals may gain digits, too."""
 
 
 def columns_of(schema: "StructType") -> tuple[Column, ...]:
@@ -55,11 +52,13 @@ def conform(
     table: str,
     *,
     missing: MissingColumns = "allow",
+    missing_fields: MissingColumns | None = None,
 ) -> "DataFrame":
     """Give the frame the table's order, spelling and types of columns; new ones come last.
 
-    `known` is the table's schema, or None before its first row. TerminalStepError if it cannot fit,
-    or lacks a column of the table where that is not allowed.
+    `known` is the table's schema, or None before its first row; `missing_fields` is for fields of
+    structs what `missing` is for columns, and by default the same. TerminalStepError if it cannot
+    fit, or lacks a column or field of the table where that is not allowed.
     """
     from logdriven_dagster.engine.spark import functions as sf
 
@@ -74,25 +73,29 @@ def conform(
         if new is None:
             assert old is not None
             if missing == "refuse" and old.name != WINDOW_START:
-                kind = old.dataType.simpleString()
                 raise TerminalStepError(
                     f"{table}: the result has no column {old.name}, which the table has; name it "
-                    f"in the query, as in CAST(NULL AS {kind}) AS {old.name}, or say "
-                    "missing_columns: allow for the table"
+                    f"in the query, as in {_null_of(old)}, or say missing_columns: allow for the "
+                    "table"
                 )
             columns.append(sf.lit(None).cast(old.dataType).alias(old.name))
             continue
         goal = _storable(new.dataType)
         if old is not None:
-            goal = _meeting(old.dataType, new.dataType) or _refuse(frame, known, table, old.name)
+            try:
+                goal = common_type(old, new.dataType, lost=missing_fields or missing)
+            except MisfitError as error:
+                assert known is not None
+                problem = _problem(error, old, new, may_lack=missing_fields is None)
+                schemas = f"  table:  {ddl(known)}\n  result: {ddl(frame.schema)}"
+                raise TerminalStepError(f"{table}: {problem}\n\n{schemas}") from None
         if goal.typeName() == "void":
             raise TerminalStepError(
                 f"{table}: column {new.name} is NULL without a type; cast it, as in "
                 f"CAST(NULL AS STRING) AS {new.name}"
             )
-        column = sf.col(quoted(new.name))
-        column = column if new.dataType == goal else column.cast(goal)
-        columns.append(column.alias(old.name if old else new.name))
+        value = sf.expr(as_type(quoted(new.name), new.dataType, goal))
+        columns.append(value.alias(old.name if old else new.name))
     return frame.select(*columns)
 
 
@@ -120,12 +123,13 @@ def merged(schemas: "list[StructType]", table: str) -> "StructType":
     for schema in schemas:
         for field in schema.fields:
             seen = types.get(field.name.lower(), field)
-            goal = _meeting(seen.dataType, field.dataType)
-            if goal is None:
+            try:
+                goal = common_type(seen, field.dataType, lost="allow")
+            except MisfitError as error:
                 raise TerminalStepError(
-                    f"{table}: column {field.name} is {seen.dataType.simpleString()} in some "
-                    f"windows and {field.dataType.simpleString()} in others; refresh one of them"
-                )
+                    f"{table}: column {error.place} is {error.old} in some windows and "
+                    f"{error.new} in others; refresh one of them"
+                ) from None
             types[field.name.lower()] = StructField(seen.name, goal)
     return StructType(list(types.values()))
 
@@ -137,45 +141,32 @@ def _storable(kind: "DataType") -> "DataType":
     return IntegerType() if isinstance(kind, (ByteType, ShortType)) else kind
 
 
-def _meeting(old: "DataType", new: "DataType") -> "DataType | None":
-    """The type that holds values of both without loss, or None."""
-    from pyspark.sql.types import DecimalType
+def _problem(error: MisfitError, old: "StructField", new: "StructField", *, may_lack: bool) -> str:
+    """Say why a column of the result does not fit, and what to do.
 
-    before, after = old.simpleString(), new.simpleString()
-    if after in (before, "void"):
-        return old
-    if before == "void" or (before, after) in _PROMOTIONS:
-        return new
-    if before in _INTEGERS and after in _INTEGERS:
-        return max(old, new, key=lambda kind: _INTEGERS.index(kind.simpleString()))
-    if before == "double" and after in ("float", "tinyint", "smallint", "int"):
-        return old
-    if isinstance(old, DecimalType):
-        if after in _DIGITS and old.precision - old.scale >= _DIGITS[after]:
-            return old
-        if isinstance(new, DecimalType) and new.scale == old.scale:
-            return max(old, new, key=lambda kind: kind.precision)
-        if isinstance(new, DecimalType) and new.scale < old.scale:
-            return old if new.precision - new.scale <= old.precision - old.scale else None
-    return None
-
-
-def _refuse(frame: "DataFrame", known: "StructType | None", table: str, column: str) -> "DataType":
-    assert known is not None
-    old, new = (_type_of(schema, column) for schema in (known, frame.schema))
-    raise TerminalStepError(
-        f"{table}: column {column} of the result does not fit the table, where it is {old}, not "
-        f"{new}; write CAST({column} AS {old}) in the step's SQL, or load a new table\n\n"
-        f"  table:  {ddl(known)}\n  result: {ddl(frame.schema)}"
+    `may_lack` says whether the table may allow results without some of its fields.
+    """
+    if error.new is None:
+        allow = ", or say missing_columns: allow for the table" if may_lack else ""
+        return (
+            f"column {old.name} of the result has no field {error.place}, which the table has; "
+            f"add {error.place.rpartition('.')[2]}, a {error.old}, to the struct in the step's "
+            f"SQL{allow}"
+        )
+    if error.place == old.name:
+        return (
+            f"column {old.name} of the result does not fit the table, where it is {error.old}, "
+            f"not {error.new}; write CAST({new.name} AS {error.old}) in the step's SQL, or load a "
+            "new table"
+        )
+    return (
+        f"column {old.name} of the result does not fit the table, where {error.place} is "
+        f"{error.old}, not {error.new}; make it {error.old} in the step's SQL, or load a new table"
     )
 
 
-def _type_of(schema: "StructType", column: str) -> str:
-    return next(
-        field.dataType.simpleString()
-        for field in schema.fields
-        if field.name.lower() == column.lower()
-    )
+def _null_of(field: "StructField") -> str:
+    return f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}"
 
 
 @lru_cache

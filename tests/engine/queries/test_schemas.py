@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from logdriven_dagster.engine.arrow.values import records
+from logdriven_dagster.engine.looking import look
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
@@ -31,6 +33,62 @@ def test_an_added_column_is_null_in_older_windows(lab: Lab, target: Any):
     load(lab, 1, "1 AS a", target)
     load(lab, 2, "2 AS a, 'x' AS b", target)
     assert lab.rows("ods.t") == [(1, None), (2, "x")]
+
+
+GAINED = {
+    "s": ("named_struct('x', 1)", "named_struct('x', 2, 'y', 'z')"),
+    "l": ("array(named_struct('x', 1))", "array(named_struct('x', tinyint(2), 'y', 'z'), NULL)"),
+    "m": ("map('k', named_struct('x', 1))", "map('k', named_struct('x', 2, 'y', 'z'))"),
+    "n": (
+        "named_struct('l', array(named_struct('x', 1)))",
+        "named_struct('L', array(named_struct('y', 'z', 'X', 2)))",
+    ),
+    "nothing": ("named_struct('x', 1)", "IF(true, NULL, named_struct('x', 2, 'y', 'z'))"),
+}
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "upsert", "delta", "parquet", "orc", "json"])
+def test_structs_gain_fields_as_a_table_gains_columns(lab: Lab, kind: str):
+    target = GROWING.get(kind, {"type": kind})
+    for n, version in ((1, 0), (2, 1), (3, 0)):
+        sql = ", ".join(f"{values[version]} AS {name}" for name, values in GAINED.items())
+        if (kind, n) == ("upsert", 3):
+            with pytest.raises(TerminalStepError, match=r"no field s\.y, .* add y, a string, to"):
+                load(lab, n, f"{n} AS a, {sql}", target, missing_columns="allow")
+            continue
+        load(lab, n, f"{n} AS a, {sql}", target, missing_columns="allow")
+    first, second, *third = lab.engine.read("ods.t").orderBy("a").collect()
+    old, new = {"x": 1, "y": None}, {"x": 2, "y": "z"}
+    for row in (first, *third):
+        read = row.asDict(recursive=True)
+        assert (read["s"], read["l"], read["m"]) == (old, [old], {"k": old})
+        assert (read["n"], read["nothing"]) == ({"l": [old]}, old)
+    read = second.asDict(recursive=True)
+    assert (read["s"], read["l"], read["m"]) == (new, [new, None], {"k": new})
+    assert (read["n"], read["nothing"]) == ({"l": [new]}, None)
+    shown = list(records(look(lab.project, lambda: lab.engine, "ods.t", limit=9), lab.project.zone))
+    assert {row["a"]: row["n"] for row in shown} == {
+        row.a: row.asDict(recursive=True)["n"] for row in (first, second, *third)
+    }
+
+
+REFUSED = {
+    "named_struct('x', 1) AS v": r"no field v\.y, which .* or say missing_columns: allow",
+    "named_struct('x', current_date(), 'y', 2) AS v": (
+        r"column v of the result does not fit the table, where v\.x is int, not date; make it int"
+    ),
+    "named_struct('x', 1, 'y', 2, 'Y', 3) AS v": "column v of the result does not fit the table",
+}
+
+
+def test_a_field_that_a_struct_has_lost_or_changed_is_refused_by_its_place(lab: Lab):
+    load(lab, 1, "named_struct('x', 1, 'y', 2) AS v", GROWING["iceberg"])
+    for sql, problem in REFUSED.items():
+        with pytest.raises(TerminalStepError, match=problem):
+            load(lab, 2, sql, GROWING["iceberg"])
+    load(lab, 1, "named_struct('x', 1) AS v", {"type": "delta", "path": "other"})
+    with pytest.raises(TerminalStepError, match=r"column v\.x is int in the Delta table, which"):
+        load(lab, 2, "named_struct('x', 1L, 'y', 2) AS v", {"type": "delta", "path": "other"})
 
 
 def test_a_missing_column_becomes_null_where_the_table_allows_it(lab: Lab, target: Any):

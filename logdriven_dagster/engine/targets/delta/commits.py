@@ -1,10 +1,10 @@
 """Commits to Delta tables: files come and go in one compare-and-swap, or nothing happens."""
 
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NoReturn
 
-from logdriven_dagster.engine.delta.schema import delta_fields, schema_text
+from logdriven_dagster.engine.delta.schema import delta_fields, schema_text, spark_schema
 from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, delta_rs, open_table, place_of
 from logdriven_dagster.engine.targets.delta.statistics import Statistics
 from logdriven_dagster.errors import TerminalStepError
@@ -74,7 +74,7 @@ def commit_files(
 
 
 def evolve(snapshot: Snapshot, schema: Any) -> bool:
-    """Give the table the columns that the new files have; False if another writer was faster."""
+    """Give the table the new files' columns and fields; False if another writer was faster."""
     from deltalake import Field, Schema
     from deltalake.exceptions import CommitFailedError
 
@@ -102,24 +102,52 @@ def _refuse_unless_lost(snapshot: Snapshot, error: Exception) -> None:
 
 
 def new_columns(snapshot: Snapshot, schema: Any) -> list[dict[str, Any]]:
-    """Return the fields that only the new files have.
+    """Return the columns that only the new files have, or that have new fields there.
 
-    TerminalStepError for a column that would have to become wider: Delta's types cannot.
+    TerminalStepError for a type that would have to become wider: Delta's cannot.
     """
     known = {field["name"].lower(): field for field in delta_fields(snapshot.schema)}
     new = []
-    for field, kind in zip(delta_fields(schema), schema.fields, strict=True):
+    for field in delta_fields(schema):
         old = known.get(field["name"].lower())
         if old is None:
             new.append(field)
-        elif old["type"] != field["type"]:
-            was = snapshot.schema[old["name"]].dataType.simpleString()
-            raise TerminalStepError(
-                f"{snapshot.name}: column {kind.name} is {was} in the Delta table, which cannot "
-                f"become {kind.dataType.simpleString()}; write CAST({kind.name} AS {was}) in the "
-                "step's SQL, or load a new table"
-            )
+            continue
+        parts = list(_parts(old["type"], field["type"], old["name"]))
+        for place, was, now in parts:
+            if was is not None and was != now:
+                _refuse_wider(snapshot, old["name"], place, (was, now))
+        if any(was is None for _, was, _ in parts):
+            new.append({**field, "name": old["name"]})
     return new
+
+
+def _parts(old: Any, new: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the path and both types of each part that both have; None for a field that is new."""
+    if isinstance(old, str) or isinstance(new, str) or old["type"] != new["type"]:
+        yield place, old, new
+    elif old["type"] == "struct":
+        known = {field["name"].lower(): field for field in old["fields"]}
+        for field in new["fields"]:
+            path, was = f"{place}.{field['name']}", known.get(field["name"].lower())
+            if was is None:
+                yield path, None, field["type"]
+            else:
+                yield from _parts(was["type"], field["type"], path)
+    else:
+        names = {"elementType": "element", "keyType": "key", "valueType": "value"}
+        for name in names.keys() & old.keys():
+            yield from _parts(old[name], new[name], f"{place}.{names[name]}")
+
+
+def _refuse_wider(snapshot: Snapshot, column: str, place: str, kinds: tuple[Any, Any]) -> NoReturn:
+    fields = [{"name": place, "type": kind} for kind in kinds]
+    was, now = (each.dataType.simpleString() for each in spark_schema(fields, snapshot.name))
+    fix = f"write CAST({column} AS {was})" if place == column else f"make it {was}"
+    raise TerminalStepError(
+        f"{snapshot.name}: column {place} is {was} in the Delta table, which cannot become {now}; "
+        f"{fix} in the step's SQL, or load a new table"
+    )
 
 
 def _once(transactions: Mapping[str, int], said: Mapping[str, Any]) -> Any:

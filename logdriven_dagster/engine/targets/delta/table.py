@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import location_of, location_text
+from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.models.types.delta import DeltaTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.delta.features import refuse_unwritable
@@ -104,8 +105,10 @@ class DeltaTable:
             files_of_others(known, self._target)
         missing = self._context.missing_columns(runs[0].table)
         schema = known.schema if known else None
-        fitting = conform(frame, schema, self._table, missing=missing)
-        frame = given_columns(fitting, frame) if self._target.mode == "upsert" else fitting
+        upserts = self._target.mode == "upsert"
+        fields: MissingColumns | None = "refuse" if upserts else None  # an upsert would empty them
+        fitting = conform(frame, schema, self._table, missing=missing, missing_fields=fields)
+        frame = given_columns(fitting, frame) if upserts else fitting
         # Before any work: every column must have a type there, and one that stays.
         _ = new_columns(known, frame.schema) if known else delta_fields(frame.schema)
         options, check = option_texts(self._target.options), self._refuse_duplicates

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster.config.models.tables import MissingColumns
 from logdriven_dagster.config.models.types.iceberg import IcebergTarget
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.creation import create
@@ -120,8 +121,10 @@ class IcebergTable:
             files_of_others(known, self._target)
         schema = spark_schema(known.schema()) if known else None
         missing = self._context.missing_columns(runs[0].table)
-        fitting = conform(frame, schema, self._name, missing=missing)
-        frame = given_columns(fitting, frame) if self._target.mode == "upsert" else fitting
+        upserts = self._target.mode == "upsert"
+        fields: MissingColumns | None = "refuse" if upserts else None  # an upsert would empty them
+        fitting = conform(frame, schema, self._name, missing=missing, missing_fields=fields)
+        frame = given_columns(fitting, frame) if upserts else fitting
         iceberg_schema(frame.schema)  # before any work: every column must have a type there
         options, check = option_texts(self._target.options), partial(self._check, known)
         frame = with_partition(frame, known)
