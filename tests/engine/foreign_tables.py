@@ -67,13 +67,19 @@ def put(table: Any, name: str, content: bytes) -> str:
     return place
 
 
-def from_hive(table: Any, rows: dict[str, Any], *partition: Any) -> None:
-    """Rows in a file without field ids that lacks the columns which it is partitioned by."""
+def from_hive(
+    table: Any, rows: dict[str, Any], *partition: Any, claimed: Sequence[int] = ()
+) -> None:
+    """Rows in a file without field ids that lacks the columns which it is partitioned by.
+
+    The table's metadata claim that the file holds more columns, as after a file was written anew.
+    """
     mapping = {"schema.name-mapping.default": table.schema().name_mapping.model_dump_json()}
     path = put(table, _unique("hive x+y%.parquet"), in_parquet(pa.table(rows)))
     file = parquet_file_to_data_file(table.io, table.metadata, path)
     days = [(each - EPOCH).days if isinstance(each, date) else each for each in partition]
     file._data[3] = Record(*days)
+    file._data[6] |= dict.fromkeys(claimed, 40)
     with table.refresh().transaction() as transaction:
         transaction.set_properties(mapping)
         with transaction.update_snapshot().fast_append() as update:

@@ -57,10 +57,9 @@ def _batches(
 def _deleted(snapshot: Snapshot) -> dict[str, set[int]]:
     """Return the numbers of the rows that deletion vectors name, by the places of their files."""
     found: dict[str, set[int]] = defaultdict(set)
-    for batch in snapshot.table.deletion_vectors() if lists_deletion_vectors(snapshot) else ():
-        for file, keeps in zip(*(batch.column(n).to_pylist() for n in (0, 1)), strict=True):
-            rows = {row for row, keep in enumerate(keeps) if not keep}
-            found[_place(location_of(unquote(file)))] |= rows
+    for file, keeps in snapshot.deletion_vectors() if lists_deletion_vectors(snapshot) else ():
+        rows = {row for row, keep in enumerate(keeps) if not keep}
+        found[_place(location_of(unquote(file)))] |= rows
     return found
 
 

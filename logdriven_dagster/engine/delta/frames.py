@@ -11,13 +11,13 @@ from logdriven_dagster.engine.delta.features import lists_deletion_vectors
 from logdriven_dagster.engine.delta.schema import spark_schema
 from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.engine.queries.quoting import quoted
-from logdriven_dagster.engine.spark.query_plans import LOOKED_UP
+from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
 from logdriven_dagster.engine.storage.spark_files import read_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FILE, _ROW, _KNOWN = "_delta_file", "_delta_row", "_delta_known"
+_FILE, _ROW, _KNOWN = "_delta_file", f"{SURVIVING}_row", "_delta_known"
 """The columns with the place of a row's file, its place in there, and whether the log names it."""
 
 _PLACE = (
@@ -75,11 +75,10 @@ def _without_deleted(spark: "SparkSession", snapshot: Snapshot, frame: "DataFram
     """Leave out the rows that deletion vectors name, by their numbers in the files."""
     from logdriven_dagster.engine.spark import functions as sf
 
-    vectors = snapshot.table.deletion_vectors() if lists_deletion_vectors(snapshot) else ()
+    vectors = snapshot.deletion_vectors() if lists_deletion_vectors(snapshot) else ()
     gone = [
         (_place(location_of(unquote(file))), row)
-        for batch in vectors
-        for file, keeps in zip(*(batch.column(n).to_pylist() for n in (0, 1)), strict=True)
+        for file, keeps in vectors
         for row, keep in enumerate(keeps)
         if not keep
     ]

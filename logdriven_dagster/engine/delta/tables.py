@@ -1,13 +1,14 @@
 """A Delta table as its log describes it, by delta-rs; `deltalake` is loaded at first use."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from logdriven_dagster.config.locations import as_path, is_remote, same_place
+from logdriven_dagster.config.locations import as_path, is_remote, location_of, same_place
 from logdriven_dagster.engine.delta.schema import spark_schema
 from logdriven_dagster.engine.delta.stores import store_options
 from logdriven_dagster.errors import TerminalStepError, TransientStepError, in_brief
@@ -15,6 +16,8 @@ from logdriven_dagster.errors import TerminalStepError, TransientStepError, in_b
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql.types import StructType
+
+_ABSOLUTE = re.compile("[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,20 @@ class DataFile:
     bytes: int
     number: int
     """Its place among the files of the snapshot."""
+
+
+def _location_of_file(path: str, table: str) -> str:
+    """Return where a file lies whose path, with its escapes, is in the log of a table.
+
+    A path may be absolute, as in shallow clones: delta-rs names such a file below the table.
+    """
+    text = unquote(path)
+    if _ABSOLUTE.match(path):
+        return location_of(text)
+    if path.startswith("/"):  # in the store of the table
+        store = re.match("[^:]*://[^/]*", table)
+        return f"{store[0] if store else 'file://'}{text}"
+    return f"{table}/{text}"
 
 
 def sizes(files: Iterable[DataFile]) -> dict[str, int]:
@@ -68,11 +85,11 @@ class Snapshot:
     @cached_property
     def files(self) -> tuple[DataFile, ...]:
         """The active files."""
-        paths = [unquote(path) for path in self._column("path") or ()]
+        paths = self._column("path") or []
         rows = self._column("num_records") or [None] * len(paths)
         sizes = self._column("size_bytes") or ()
         return tuple(
-            DataFile(path, path if "://" in path else f"{self.location}/{path}", count, size, n)
+            DataFile(unquote(path), _location_of_file(path, self.location), count, size, n)
             for n, (path, count, size) in enumerate(zip(paths, rows, sizes, strict=True))
         )
 
@@ -115,6 +132,23 @@ class Snapshot:
             hours, enforce_retention_duration=False, keep_versions=versions
         )
         return {f"{self.location}/{path}" for path in found}
+
+    def deletion_vectors(self) -> Iterator[tuple[str, list[bool]]]:
+        """Yield the place of each file of which rows were deleted, and which of its rows are kept.
+
+        Rows behind the end of a list are kept. TerminalStepError if a vector cannot be read.
+        """
+        from deltalake.exceptions import DeltaError
+
+        try:
+            for batch in self.table.deletion_vectors():
+                files, kept = (batch.column(n).to_pylist() for n in (0, 1))
+                yield from zip(files, kept, strict=True)
+        except DeltaError as error:
+            raise TerminalStepError(
+                f"the Delta table {self.name}: a deletion vector cannot be read: "
+                f"{in_brief(str(error))}; restore the file, or the table to an earlier version"
+            ) from None
 
     def transaction(self, application: str) -> int | None:
         """Return the version of an application's last transaction, which checkpoints keep."""

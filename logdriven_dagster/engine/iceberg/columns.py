@@ -30,6 +30,8 @@ _STAGED_HERE = re.compile(r"/data/\d+-[^/]+/([^/=]+=[^/]+/)*part-[^/]+$")
 
 _FOOTERS_AT_ONCE = 16
 
+_GROUPS_OF_A_UUID = "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5"
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -53,9 +55,12 @@ def by_names(table: "Table") -> Columns:
 
     schema, mapping = table.schema(), table.metadata.name_mapping()
     names = dict(_names(mapping.root)) if mapping else {}
-    plain = all(names.get(id_) == (name,) for id_, name in _own_names(schema))
-    if not any(field.initial_default is not None for field in schema.fields) and (
-        plain or not names
+    own: dict[int, tuple[str, ...]] = {id_: (name,) for id_, name in _own_names(schema)}
+    names = names or own
+    if (
+        not any(field.initial_default is not None for field in schema.fields)
+        and own.items() <= names.items()
+        and not _has_uuids(schema.as_struct())
     ):
         return Columns(spark_schema(schema))
     read: list[StructField] = []
@@ -81,13 +86,14 @@ def by_ids(table: "Table") -> Columns:
 
     fields = table.schema().fields
     read = [_identified(field, _default(field)) for field in fields]
-    return Columns(
-        StructType(read),
-        {
-            field.field_id: sf.col(known.name).cast(spark_type(field.field_type))
-            for field, known in zip(fields, read, strict=True)
-        },
-    )
+    own = {id_: (name,) for id_, name in _own_names(table.schema())}
+    select = {}
+    for field, known in zip(fields, read, strict=True):
+        # Cast as a whole: of a part of a struct that is asked for, Spark forgets the field id.
+        column = sf.col(known.name).cast(_named_type(field.field_type, own))
+        has_uuids = _has_uuids(field.field_type)
+        select[field.field_id] = _renamed(column, field.field_type, own) if has_uuids else column
+    return Columns(StructType(read), select)
 
 
 def without_ids(table: "Table", paths: Iterable[str]) -> set[str]:
@@ -100,11 +106,16 @@ def without_ids(table: "Table", paths: Iterable[str]) -> set[str]:
     files = set(paths)
     if _kept_their_names(table):
         return files
-    ours = {path for path in files if _STAGED_HERE.search(path)}
+    ours = set(filter(is_staged_here, files))
     others = sorted(files - ours)
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         holding = pool.map(lambda path: _holds_ids(table, path), others)
         return ours | {path for path, holds in zip(others, holding, strict=True) if not holds}
+
+
+def is_staged_here(path: str) -> bool:
+    """Whether a window staged the file, which has all columns then."""
+    return _STAGED_HERE.search(path) is not None
 
 
 def _kept_their_names(table: "Table") -> bool:
@@ -157,6 +168,17 @@ def _identified(field: "NestedField", metadata: dict[str, Any]) -> "StructField"
     return _field(f"logdriven_id_{field.field_id}", _identified_type(field.field_type), ids)
 
 
+def _has_uuids(kind: "IcebergType") -> bool:
+    """Whether a type or a part of it is a UUID, which Spark reads as its 16 bytes only."""
+    return re.search(r"\buuid\b", str(kind)) is not None
+
+
+def _asked(kind: "IcebergType") -> "DataType":
+    from pyspark.sql.types import BinaryType
+
+    return BinaryType() if str(kind) == "uuid" else spark_type(kind)
+
+
 def _identified_type(kind: "IcebergType") -> "DataType":
     """A type whose fields have names that no file has."""
     from pyiceberg import types as iceberg
@@ -168,7 +190,7 @@ def _identified_type(kind: "IcebergType") -> "DataType":
         return spark.ArrayType(_identified_type(kind.element_type))
     if isinstance(kind, iceberg.MapType):
         return spark.MapType(_identified_type(kind.key_type), _identified_type(kind.value_type))
-    return spark_type(kind)
+    return _asked(kind)
 
 
 def _named_type(kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "DataType":
@@ -188,7 +210,7 @@ def _named_type(kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "Dat
         return spark.ArrayType(_named_type(kind.element_type, names))
     if isinstance(kind, iceberg.MapType):
         return spark.MapType(_named_type(kind.key_type, names), _named_type(kind.value_type, names))
-    return spark_type(kind)
+    return _asked(kind)
 
 
 def _first(
@@ -222,6 +244,8 @@ def _renamed(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence
     if isinstance(kind, iceberg.MapType):
         keys = sf.transform_keys(column, lambda key, _: _renamed(key, kind.key_type, names))
         return sf.transform_values(keys, lambda _, value: _renamed(value, kind.value_type, names))
+    if str(kind) == "uuid":
+        return sf.regexp_replace(sf.lower(sf.hex(column)), *_GROUPS_OF_A_UUID)
     return column
 
 

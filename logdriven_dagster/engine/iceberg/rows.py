@@ -10,9 +10,17 @@ from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.engine.iceberg.columns import Columns, by_ids, by_names, without_ids
+from logdriven_dagster.engine.iceberg.columns import (
+    Columns,
+    by_ids,
+    by_names,
+    is_staged_here,
+    without_ids,
+)
+from logdriven_dagster.engine.iceberg.deletion_vectors import deleted_positions
 from logdriven_dagster.engine.iceberg.names import name_of_table
 from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
+from logdriven_dagster.engine.queries.quoting import quoted, text_literal
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
 from logdriven_dagster.engine.storage.locations import spark_path
@@ -44,7 +52,23 @@ def rows_of(
     if not tasks:
         return read_files(spark, "parquet", [], spark_schema(table.schema()))
     frames = list(_frames(spark, table, tasks, with_files=with_files))
-    return reduce(lambda one, other: one.union(other), frames)
+    return _requiring(table, reduce(lambda one, other: one.union(other), frames))
+
+
+def _requiring(table: "Table", frame: "DataFrame") -> "DataFrame":
+    """Stop the query at a row without a column that the table requires, as its file lacks it."""
+    from logdriven_dagster.engine.spark import functions as sf
+
+    conditions = []
+    for name in (field.name for field in table.schema().fields if field.required):
+        problem = (
+            f"{name_of_table(table)}: column {name} is required, but a file of the table has rows "
+            "without it; write the file anew with the engine that made it, or make the column "
+            "optional"
+        )
+        failed = f"CAST(raise_error({text_literal(problem)}) AS BOOLEAN)"
+        conditions.append(f"({quoted(name)} IS NOT NULL OR {failed})")
+    return frame.where(sf.expr(" AND ".join(conditions))) if conditions else frame
 
 
 def _frames(
@@ -57,7 +81,9 @@ def _frames(
         spark.conf.set(_BY_ID, "true")
     for columns_of, named in ((by_names, True), (by_ids, False)):
         group = [task for task in tasks if (task.file.file_path in by_name) is named]
-        special = [task for task in group if task.delete_files or any(_absent(table, task.file))]
+        special = [
+            task for task in group if task.delete_files or _partition_values(table, task.file)
+        ]
         left_out = set(map(id, special))
         plain = [task for task in group if id(task) not in left_out]
         for part, read in ((plain, _plain), (special, _looked_up)):
@@ -138,30 +164,30 @@ def _there(column: "Column", kind: str) -> "Column":
 
 
 def _completed(columns: Columns, table: "Table") -> "Iterator[Column]":
-    """The table's columns; those that are not in a file have the values of its partition."""
+    """The table's columns; those by which a file is partitioned have the partition's values."""
     from logdriven_dagster.engine.spark import functions as sf
 
     partitioned = _partition_sources(table)
     for field in table.schema().fields:
         found = columns.of(field)
         if field.field_id in partitioned:
-            absent = _there(sf.col(f"_absent_{field.field_id}"), "boolean")
+            known = _there(sf.col(f"_known_{field.field_id}"), "boolean")
             value = sf.col(f"_value_{field.field_id}")
             typed = sf.unbase64(value) if str(field.field_type) == "binary" else value
-            found = sf.when(absent, typed.cast(spark_type(field.field_type))).otherwise(found)
+            found = sf.when(known, typed.cast(spark_type(field.field_type))).otherwise(found)
         yield found.alias(field.name)
 
 
 def _known(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table") -> "DataFrame":
-    """What the table says of files: their paths, and the values of columns that they lack."""
+    """What the table says of files: their paths, and the values of their partitions."""
     from logdriven_dagster.engine.spark import functions as sf
 
     sources = _partition_sources(table)
-    kinds = [f"_absent_{each} boolean, _value_{each} string" for each in sources]
+    kinds = [f"_known_{each} boolean, _value_{each} string" for each in sources]
     rows: list[tuple[Any, ...]] = []
     for task in tasks:
-        absent = dict(_absent(table, task.file))
-        values = [part for each in sources for part in (each in absent, absent.get(each))]
+        known = _partition_values(table, task.file)
+        values = [part for each in sources for part in (each in known, known.get(each))]
         rows.append((spark_path(task.file.file_path), task.file.file_path, *values))
     schema = ", ".join([f"{FILE} string", f"{_NAMED} string", *kinds])
     return spark.createDataFrame(rows, schema).observe(
@@ -178,20 +204,24 @@ def _partition_sources(table: "Table") -> list[int]:
     return sorted(found & {field.field_id for field in table.schema().fields})
 
 
-def _absent(table: "Table", file: "DataFile") -> Iterator[tuple[int, str | None]]:
-    """Columns that a file lacks, as Hive's files do, with the value that all its rows have."""
+def _partition_values(table: "Table", file: "DataFile") -> dict[int, str | None]:
+    """Return the columns of which all rows of a file have one value, with that value.
+
+    A file of another writer may lack them, as Hive's do, whatever its statistics say; so its own
+    values are not looked at. Files that windows staged have them.
+    """
     from pyiceberg.transforms import IdentityTransform
 
+    if is_staged_here(file.file_path):
+        return {}
+    kinds = {field.field_id: field.field_type for field in table.schema().fields}
+    values: dict[int, str | None] = {}
     for number, field in enumerate(table.specs()[file.spec_id].fields):
-        if not isinstance(field.transform, IdentityTransform):
-            continue
-        if field.source_id in (file.column_sizes or {}):
-            continue
-        kept = [each for each in table.schema().fields if each.field_id == field.source_id]
-        value = file.partition[number]
-        for each in kept:
-            text = field.transform.to_human_string(each.field_type, value)
-            yield field.source_id, None if value is None else text
+        if isinstance(field.transform, IdentityTransform) and field.source_id in kinds:
+            value, kind = file.partition[number], kinds[field.source_id]
+            text = field.transform.to_human_string(kind, value)
+            values[field.source_id] = None if value is None else text
+    return values
 
 
 def _deleted(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table") -> "DataFrame":
@@ -208,10 +238,10 @@ def _deleted(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Tab
         for path, file in files.items()
         if file.file_format == FileFormat.PARQUET
     }
-    vectors = [path for path, file in files.items() if file.file_format == FileFormat.PUFFIN]
+    vectors = [file for file in files.values() if file.file_format == FileFormat.PUFFIN]
     frame = read_files(spark, "parquet", listed, schema)
     if vectors:
-        made = spark.createDataFrame(_positions(table, vectors))
+        made = spark.createDataFrame(deleted_positions(table, vectors))
         frame = frame.union(made.select("file_path", "pos"))
     named = frame.select(sf.col("file_path").alias(_NAMED), sf.col("pos").alias(_ROW))
     return _uncounted(named)
@@ -222,20 +252,3 @@ def _uncounted(frame: "DataFrame") -> "DataFrame":
     from logdriven_dagster.engine.spark import functions as sf
 
     return frame.observe(f"{LOOKED_UP}_{next(_NUMBERS)}", sf.count(sf.lit(1)))
-
-
-def _positions(table: "Table", vectors: Sequence[str]) -> Any:
-    """The rows that deletion vectors name, as a table of Arrow."""
-    import pyarrow as pa
-    from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
-    from pyiceberg.table.puffin import PuffinFile
-
-    parts = []
-    for path in vectors:
-        with table.io.new_input(path).open() as file:
-            puffin = PuffinFile(file.read())
-        for vector in deletion_vectors_from_puffin_file(puffin):
-            rows = vector.to_vector().cast(pa.int64())
-            names = pa.array([vector.referenced_data_file] * len(rows), pa.string())
-            parts.append(pa.table({"file_path": names, "pos": rows}))
-    return pa.concat_tables(parts)

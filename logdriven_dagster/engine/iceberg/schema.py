@@ -95,9 +95,13 @@ def spark_schema(schema: "Schema") -> "StructType":
     """Return the schema with which Spark reads the table's files."""
     from pyspark.sql.types import StructField, StructType
 
-    return StructType(
-        [StructField(field.name, spark_type(field.field_type)) for field in schema.fields]
-    )
+    fields = []
+    for field in schema.fields:
+        try:
+            fields.append(StructField(field.name, spark_type(field.field_type)))
+        except TerminalStepError as error:
+            raise TerminalStepError(f"column {field.name}: {error}") from None
+    return StructType(fields)
 
 
 def spark_type(kind: "IcebergType") -> "DataType":

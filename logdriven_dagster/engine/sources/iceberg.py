@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.models.types.iceberg import IcebergSource
 from logdriven_dagster.engine.iceberg.files import after, within
 from logdriven_dagster.engine.iceberg.names import identifier
+from logdriven_dagster.engine.iceberg.opening import load_table
 from logdriven_dagster.engine.iceberg.rows import rows_of
 from logdriven_dagster.engine.iceberg.scan import plan
 from logdriven_dagster.engine.sources.readers import Reader, Reading
@@ -41,6 +42,6 @@ def _loaded(reading: Reading, source: IcebergSource) -> Any:
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
-        return reading.catalog().load_table(identifier(source.name))
+        return load_table(reading.catalog(), identifier(source.name))
     except NoSuchTableError:
         raise TerminalStepError(f"the Iceberg catalog has no table {source.name}") from None

@@ -4,6 +4,7 @@ import json
 import struct
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyarrow.parquet import read_table
 
+from logdriven_dagster.engine.looking import look
 from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
@@ -108,19 +110,54 @@ def test_rows_that_deletion_vectors_name_are_left_out(lab: Lab):
     folder = lab.root / "deleted"
     write_deltalake(folder, rows(1, 2, 3, 4))
 
-    def delete(actions: list[Any]) -> None:
-        for action in actions:
-            if "protocol" in action:
-                features = {"readerFeatures": ["deletionVectors"]}
-                features |= {"writerFeatures": ["deletionVectors"]}
-                action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
-            if "add" in action:
-                action["add"]["deletionVector"] = vector([0, 2])
-
-    edit(folder, delete)
+    edit(folder, lambda actions: delete(actions, [0, 2]))
     make(lab, folder)
-    assert lab.run("ods.t", day(1)).counts.target == 2
+    counts = lab.run("ods.t", day(1)).counts
+    assert (counts.source, counts.target) == (2, 2)
     assert numbers(lab) == [2, 4]
+    lost = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 1}
+    edit(folder, lambda actions: give(actions, deletionVector={**vector([0, 2]), **lost}))
+    with pytest.raises(TerminalStepError, match=r"deleted: a deletion vector cannot be read: .*"):
+        lab.run("ods.t", day(1))
+
+
+def delete(actions: list[Any], deleted: list[int]) -> None:
+    """Let a deletion vector name rows of the file of a commit."""
+    for action in actions:
+        if "protocol" in action:
+            features = {"readerFeatures": ["deletionVectors"]}
+            features |= {"writerFeatures": ["deletionVectors"]}
+            action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    give(actions, deletionVector=vector(deleted))
+
+
+def give(actions: list[Any], **fields: Any) -> None:
+    """Change what a commit says of its file."""
+    for action in actions:
+        if "add" in action:
+            action["add"].update(fields)
+
+
+def test_files_at_absolute_places_are_read_where_the_log_says(lab: Lab):
+    """As shallow clones have them; other files of the same names lie below the table."""
+    lab.settings["timezone"] = "UTC"
+    original, folder = lab.root / "the original", lab.root / "clone"
+    write_deltalake(original, rows(1, 2))
+    place = next(original.glob("*.parquet"))
+    write_deltalake(folder, rows(7))
+    size, text = place.stat().st_size, str(place).replace(" ", "%20")
+    make(lab, folder)
+    for path in (f"file:{text}", f"file://{text}", text):
+        edit(folder, partial(give, path=path, size=size))
+        assert lab.run("ods.t", day(1)).counts.source == 2
+        assert numbers(lab) == [1, 2]
+        lab.table("ods.u", {"sql": "SELECT 1 AS n", "target": {"type": "delta", "path": "clone"}})
+        shown = look(lab.project, lambda: lab.engine, "ods.u", limit=9)
+        assert shown.column("n").to_pylist() == [1, 2]
+    edit(folder, partial(delete, deleted=[0]))
+    assert lab.run("ods.t", day(1)).counts.source == 1
+    assert numbers(lab) == [2]
+    assert look(lab.project, lambda: lab.engine, "ods.u", limit=9).column("n").to_pylist() == [2]
 
 
 def vector(deleted: list[int]) -> Mapping[str, Any]:

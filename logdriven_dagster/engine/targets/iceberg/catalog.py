@@ -9,6 +9,7 @@ from logdriven_dagster.config.server_limits import limits
 from logdriven_dagster.engine.databases.connections import is_missing_file
 from logdriven_dagster.engine.databases.creation import create
 from logdriven_dagster.engine.failures import database_named, name_database
+from logdriven_dagster.engine.iceberg.opening import load_table
 from logdriven_dagster.engine.iceberg.schema import iceberg_schema, spark_schema
 from logdriven_dagster.engine.storage.locations import PATIENT, name_of, storage_of
 from logdriven_dagster.engine.targets.iceberg.commits import lost_commits
@@ -95,7 +96,7 @@ def load_existing(catalog: Any, identifier: tuple[str, ...]) -> "Table | None":
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
-        table: Table = catalog.load_table(identifier)
+        table = load_table(catalog, identifier)
     except NoSuchTableError:
         return None
     if catalog.properties.get("uri", "").startswith("sqlite"):

@@ -2,7 +2,9 @@
 
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -23,6 +25,7 @@ from pyiceberg.types import (
     StringType,
     StructType,
     TimestamptzType,
+    UUIDType,
 )
 
 from logdriven_dagster.engine.targets.contents import holdings
@@ -31,6 +34,7 @@ from tests.builders import day
 from tests.engine.foreign_tables import (
     add_file,
     append,
+    arrow_schema,
     as_pyiceberg_reads,
     data_files,
     deleted_rows,
@@ -39,6 +43,7 @@ from tests.engine.foreign_tables import (
     edited,
     foreign_table,
     from_hive,
+    in_parquet,
 )
 from tests.engine.laboratory import Lab
 
@@ -205,10 +210,67 @@ def test_columns_that_are_only_in_the_partition_have_its_value(lab: Lab):
     table = foreign_table(lab, schema, partition_spec=spec)
     append(table, {"v": 1, "land": "de", "day": date(2022, 1, 1)})
     from_hive(table, {"v": [2]}, "fr", date(2022, 1, 2))
-    from_hive(table, {"v": [3]}, None, date(2022, 1, 3))
+    from_hive(table, {"v": [3]}, None, date(2022, 1, 3), claimed=(2, 3))
+    from_hive(table, {"v": [4]}, "it", date(2022, 1, 4), claimed=(2, 3))
     expected = [(1, "de", date(2022, 1, 1)), (2, "fr", date(2022, 1, 2))]
-    assert ours(lab) == as_pyiceberg_reads(table) == [*expected, (3, None, date(2022, 1, 3))]
+    expected += [(3, None, date(2022, 1, 3)), (4, "it", date(2022, 1, 4))]
+    assert ours(lab) == as_pyiceberg_reads(table) == expected
     assert ours(lab, "SELECT count_if(land = 'fr'), count_if(land IS NULL)") == [(1, 1)]
+
+
+def test_a_required_column_that_a_file_lacks_stops_the_query(lab: Lab):
+    schema = Schema(
+        NestedField(1, "v", LongType()), NestedField(2, "land", StringType(), required=True)
+    )
+    table = foreign_table(lab, schema)
+    append(table, {"v": 1, "land": "de"})
+    assert ours(lab) == [(1, "de")]
+    append(table, {"v": 2, "land": "fr"})
+    left = pa.table({"v": [2]}, pa.schema([arrow_schema(table).field("v")]))
+    with table.io.new_output(data_files(table)[1].file_path).create(overwrite=True) as file:
+        file.write(in_parquet(left))
+    with pytest.raises(
+        Exception, match=r"ods\.t: column land is required, but a file of the table"
+    ):
+        ours(lab)
+
+
+UUIDS = Schema(
+    NestedField(1, "u", UUIDType()),
+    NestedField(2, "s", StructType(NestedField(3, "u", UUIDType()))),
+    NestedField(4, "l", ListType(5, UUIDType(), element_required=False)),
+    NestedField(6, "m", MapType(7, StringType(), 8, UUIDType(), value_required=False)),
+)
+
+
+def test_uuids_are_texts_found_by_ids_and_by_names(lab: Lab):
+    table = foreign_table(lab, UUIDS)
+    text = "0f8fad5b-d9cb-469f-a165-70867728950e"
+    one, two = (
+        pa.ExtensionArray.from_storage(pa.uuid(), pa.array(each, pa.binary(16)))
+        for each in ([UUID(text).bytes], [UUID(text).bytes, None])
+    )
+    columns = {
+        "u": one,
+        "s": pa.StructArray.from_arrays([one], ["u"]),
+        "l": pa.ListArray.from_arrays([0, 2], two),
+        "m": pa.MapArray.from_arrays([0, 1], ["k"], one),
+    }
+    table.append(pa.table(columns))
+    expected = [(text, {"u": text}, [text, None], [("k", text)])]
+    assert ours(lab) == expected
+    assert ours(lab, f"SELECT count_if(u = '{text}')") == [(1,)]
+    mapping = table.schema().name_mapping.model_dump_json()
+    with table.transaction() as transaction:
+        transaction.set_properties({"schema.name-mapping.default": mapping})
+    assert ours(lab) == expected
+
+
+def test_metadata_that_cannot_be_read_are_reported_with_their_table_and_problem(lab: Lab):
+    table = foreign_table(lab, TWO)
+    edited(table, **{"last-column-id": "none"})
+    with pytest.raises(TerminalStepError, match=r"Iceberg table ods\.t cannot be read: .*last-col"):
+        lab.rows("ods.t")
 
 
 DELETES = {"position deletes": deleted_rows, "deletion vectors": deletion_vector}
@@ -226,6 +288,22 @@ def test_rows_that_another_engine_deleted_are_gone(lab: Lab, delete: Any):
     assert ours(lab) == as_pyiceberg_reads(table)
     assert ours(lab, "SELECT count(*), min(a), sum(b)") == [(7, 1, 33)]
     assert holdings(lab.project, lab.project.table("ods.t")).rows is None
+
+
+def test_a_damaged_deletion_vector_is_named(lab: Lab):
+    table = foreign_table(lab, TWO)
+    append(table, *({"a": n, "b": n} for n in range(5)))
+    deletion_vector(table, data_files(table)[0], [0, 3])
+    (place,) = Path(table.location().removeprefix("file://")).glob("data/*-deletes")
+    content = bytearray(place.read_bytes())
+    content[42] ^= 1  # the number of a row
+    for damaged, problem in (
+        (bytes(content), "its checksum is wrong"),
+        (place.read_bytes()[:40], "Incorrect magic bytes"),
+    ):
+        place.write_bytes(damaged)
+        with pytest.raises(TerminalStepError, match=f"{place.name} cannot be read: {problem}"):
+            lab.rows("ods.t")
 
 
 def test_deleted_rows_are_not_counted_as_read(lab: Lab):

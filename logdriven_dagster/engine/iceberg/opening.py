@@ -1,0 +1,26 @@
+"""Opening tables of a catalog."""
+
+from typing import TYPE_CHECKING, Any
+
+from logdriven_dagster.errors import TerminalStepError
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+def load_table(catalog: Any, identifier: tuple[str, ...]) -> "Table":
+    """Return a table as it is now; TerminalStepError if PyIceberg cannot read its metadata.
+
+    NoSuchTableError of PyIceberg if it is not there.
+    """
+    from pyiceberg.exceptions import ValidationError
+
+    try:
+        table: Table = catalog.load_table(identifier)
+    except ValidationError as error:
+        problem = " ".join(str(error).partition(" [type=")[0].split())
+        raise TerminalStepError(
+            f"the metadata of the Iceberg table {'.'.join(identifier)} cannot be read: {problem}; "
+            "write them anew with the engine that made them, or name another table"
+        ) from None
+    return table
