@@ -36,9 +36,13 @@ def data_file(io: Any, metadata: "TableMetadata", path: str) -> "DataFile":
     from pyiceberg.manifest import DataFile
 
     partition = partition_of(metadata, path)
-    known = parquet_file_to_data_file(
-        io, _as_written(metadata, divided=partition is not None), path
-    )
+    written = _as_written(metadata, divided=partition is not None)
+    try:
+        known = parquet_file_to_data_file(io, written, path)
+    except (OverflowError, ValueError):
+        with io.new_input(path).open() as file:
+            refuse_distant_times(file)
+        raise
     _refuse_nulls(metadata.schema(), known)
     if partition is None:
         return known
@@ -69,6 +73,23 @@ def _refuse_nulls(schema: "Schema", file: "DataFile") -> None:
             continue
         missing = file.null_value_counts.get(field.field_id, file.record_count)
         raise TerminalStepError(_REQUIRED.format(field.name, missing))
+
+
+def refuse_distant_times(file: Any) -> None:
+    """TerminalStepError for a Parquet file with days that Python, and so PyIceberg, cannot name."""
+    from pyarrow.parquet import read_metadata
+
+    footer = read_metadata(file)
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    for column in (group.column(n) for group in groups for n in range(group.num_columns)):
+        try:
+            _ = column.statistics and (column.statistics.min, column.statistics.max)
+        except (OverflowError, ValueError):
+            raise TerminalStepError(
+                f"column {column.path_in_schema} holds days outside of the years 1 to 9999, which "
+                "cannot be committed to an Iceberg table; leave them out in the step's SQL, or "
+                "write them as a STRING"
+            ) from None
 
 
 def data_location(table: "Table") -> str:

@@ -34,10 +34,16 @@ def _joined(chain: Sequence[JvmException]) -> str:
     text = _one(first)
     if not causes or _family(first) not in _SAID_BY_THEIR_CAUSE:
         return text
+    if _family(first) in _SAID_BY_THE_LAST_CAUSE:
+        causes = causes[-1:]
     return f"{text}: {_joined(causes)}"
 
 
-_SAID_BY_THEIR_CAUSE = frozenset({"FAILED_JDBC", "FAILED_READ_FILE", "MALFORMED_RECORD_IN_PARSING"})
+_SAID_BY_THEIR_CAUSE = frozenset(
+    {"FAILED_JDBC", "FAILED_READ_FILE", "MALFORMED_RECORD_IN_PARSING", "TASK_WRITE_FAILED"}
+)
+_SAID_BY_THE_LAST_CAUSE = frozenset({"TASK_WRITE_FAILED"})
+"""Conditions whose nearer causes are only wrappers of writers and streams."""
 
 
 def _one(thrown: JvmException) -> str:
@@ -167,6 +173,9 @@ SENTENCES: Mapping[str, Sentence] = {
     "or use try_cast to get NULL instead",
     "CAST_OVERFLOW": "the value {number} is too large for type {targetType}{where}",
     "COLUMN_ALREADY_EXISTS": "there are two columns named {columnName}",
+    "CONFLICTING_PARTITION_COLUMN_NAMES": "the names of folders are other columns in some places "
+    "than in others: {distinctPartColLists}; read folders of one depth, as in path: in/*/*, or "
+    "each by a step of its own",
     "DATA_SOURCE_NOT_FOUND": "Spark has no data source {provider}; its jar is missing",
     "DIVIDE_BY_ZERO": "division by zero{where}; use try_divide to get NULL instead",
     "FAILED_JDBC": "Spark cannot work with the database",
@@ -182,6 +191,7 @@ SENTENCES: Mapping[str, Sentence] = {
     "PATH_NOT_FOUND": "there is no file or folder {path}",
     "PYTHON_EXCEPTION": _raised_in_python,
     "REMAINDER_BY_ZERO": "remainder of a division by zero{where}; use try_mod to get NULL instead",
+    "TASK_WRITE_FAILED": "Spark cannot write to {path}",
     "TABLE_OR_VIEW_NOT_FOUND": "there is no table {relationName}{place}; a query can read source, "
     "earlier steps and the tables of depends_on",
     "UNABLE_TO_INFER_SCHEMA": "no {format} file tells which columns there are; name them in the "

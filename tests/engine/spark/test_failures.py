@@ -13,6 +13,8 @@ import sqlalchemy as sa
 
 from logdriven_dagster.config.secrets import remember
 from logdriven_dagster.engine.failures import is_transient, step_error
+from logdriven_dagster.engine.spark.errors import sentence_of
+from logdriven_dagster.engine.spark.jvm_exception import JvmException
 from logdriven_dagster.errors import (
     StepError,
     TerminalStepError,
@@ -284,6 +286,22 @@ def test_an_interruption_cancels_the_running_jobs_within_seconds(lab: Lab, monke
     monkeypatch.undo()
     assert jobs_at_work(lab.spark) == []
     assert not list((lab.warehouse / "ods/t/data").glob("*"))
+
+
+def test_a_full_disk_is_named_whatever_stands_around_it():
+    """As Spark 4.3 reports it, seen on a full file system."""
+    chain = [
+        JvmException(
+            ("org.apache.spark.SparkException", "java.lang.Exception"),
+            "[TASK_WRITE_FAILED] Task failed while writing rows to file:/x. SQLSTATE: 58030",
+            "TASK_WRITE_FAILED",
+            parameters={"path": "file:/x"},
+        ),
+        JvmException(("com.univocity.TextWritingException",), "Error writing row.\nInternal state"),
+        JvmException(("org.apache.hadoop.fs.FSError",), "java.io.IOException: No space left"),
+        JvmException(("java.io.IOException",), "No space left on device"),
+    ]
+    assert sentence_of(chain) == "Spark cannot write to /x: IOException: No space left on device"
 
 
 def test_a_huge_value_in_an_error_holds_nobody_up():

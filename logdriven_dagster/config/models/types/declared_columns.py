@@ -20,8 +20,10 @@ _ELSEWHERE = {
     "number": "DECIMAL(18, 2)",
 }
 """Types of databases and languages → what Spark calls them."""
-_WITH_LENGTH = frozenset({"char", "character", "varchar"})
-_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*:?\s*(\w*)\s*(\(?)")
+_OF_NO_FILE = re.compile(r"[\s:<]((?:var)?char(?:acter)?|time)\s*(?=[(,>]|$)", re.IGNORECASE)
+"""Types of tables that Spark's readers of files do not take, nested ones too."""
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))\s*:?\s*(\w*)")
 
 
 def column_mistakes(
@@ -45,9 +47,11 @@ def _of_type(column: re.Match[str]) -> tuple[str, str | None] | None:
     name, kind = column[1] or column[2], column[3]
     if not kind:
         return f"column {name} has no type", f"write {name} STRING, or another type"
+    rest = _QUOTED.sub("", column.string[column.start(3) - 1 :])
+    if found := _OF_NO_FILE.search(rest):
+        other = " for text, BIGINT for Parquet" if found[1].lower() == "time" else ""
+        return f"column {name}: Spark reads no {found[1]} from files", f"write STRING{other}"
     if kind.lower() in _TYPES:
-        if kind.lower() in _WITH_LENGTH and not column[4]:
-            return f"column {name}: {kind} needs a length", "write STRING"
         return None
     near = difflib.get_close_matches(kind.lower(), sorted(_TYPES), n=1)
     meant = _ELSEWHERE.get(kind.lower()) or (near[0].upper() if near else None)

@@ -61,6 +61,7 @@ _EXACT = {
     "string": {"string", "binary"},
     "binary": {"binary", "string"},
     "date": {"date"},
+    "null": {"int", "tinyint", "smallint", "bigint", "double", "date"},  # a column of INT32
     "timestamp": {"timestamp", "bigint"},
     "timestamp_ntz": {"timestamp_ntz", "bigint"},
     _MILLIS: {"timestamp", "bigint"},
@@ -72,6 +73,7 @@ _EXACT = {
     "time": {"bigint"},
     "time of nanoseconds": {"bigint"},
     "time of milliseconds": {"int", "bigint"},
+    **{f"duration[{unit}]": {"bigint"} for unit in ("s", "ms", "us", "ns")},
     "uuid": {"binary"},
     "float of 16 bits": {"binary"},
     "interval of 12 bytes": {"binary"},
@@ -92,6 +94,7 @@ _NATURAL = {
     NANOS_NTZ: "timestamp_ntz",
 }
 _UNREADABLE = {
+    **{f"duration[{unit}]": "BIGINT" for unit in ("s", "ms", "us", "ns")},
     "time": "BIGINT",
     "time of nanoseconds": "BIGINT",
     "time of milliseconds": "INT",
@@ -220,7 +223,11 @@ def have_one_meaning(kinds: Collection[str], declared: str) -> bool:
     read as such a number and converted.
     """
     bare = declared == "bigint" or {NANOS, NANOS_NTZ} & set(kinds)
-    return len(set(kinds)) < 2 or not bare or not any(kind.startswith("time") for kind in kinds)
+    return (
+        len(set(kinds)) < 2
+        or not bare
+        or not any(kind.startswith(("time", "duration")) for kind in kinds)
+    )
 
 
 def wider(kinds: Collection[str]) -> str | None:

@@ -16,7 +16,7 @@ from logdriven_dagster.engine.queries.instants import lies_within
 from logdriven_dagster.engine.queries.quoting import quoted, reference, text_literal
 from logdriven_dagster.engine.sources.files.readers import known_as, load_files
 from logdriven_dagster.engine.sources.files.records import declared, read_as, record_options
-from logdriven_dagster.engine.sources.files.texts import encoding_of, placed
+from logdriven_dagster.engine.sources.files.texts import encoding_of, placed, shown
 from logdriven_dagster.engine.sources.readers import Reading
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.errors import TerminalStepError
@@ -39,7 +39,11 @@ def refuse_keys(reading: Reading, source: Source) -> None:
     Where Spark finds out about the columns itself, none is unknown, and it refuses those that
     stand twice.
     """
-    if not isinstance(source, JsonSource) or (columns := declared(source)) is None:
+    if not isinstance(source, JsonSource):
+        return
+    if source.multiline:
+        _refuse_several_documents(reading, source)
+    if (columns := declared(source)) is None:
         return
     if not source.is_strict and source.unknown_fields == "ignore":
         return
@@ -58,6 +62,28 @@ def refuse_keys(reading: Reading, source: Source) -> None:
         rows = run_action(reading.spark, label, found.limit(1).collect)
     if rows:
         raise TerminalStepError(_problem(source, rows[0]))
+
+
+def _refuse_several_documents(reading: Reading, source: JsonSource) -> None:
+    """TerminalStepError for a file with several documents, of which Spark reads the first alone."""
+    key = known_as(reading, source)
+    what = (key, "documents")
+    if reading.sources.are_trusted(what, key.path, reading.run.files):
+        return
+    keys = _Keys(source)
+    as_one = keys.parsed("'[' || value || ']'", "ARRAY<STRING>")
+    first = [keys.parsed("value", f"{kind}STRING>") for kind in ("MAP<STRING, ", "ARRAY<")]
+    several = f"coalesce({_size(as_one)}, 2) > 1 AND coalesce({', '.join(map(_size, first))}) > 0"
+    found = _texts(reading, source).where(several)
+    label = f"{reading.run.table}: documents of {key.path}"
+    found = found.selectExpr("_metadata.file_path AS file").limit(1)
+    for row in run_action(reading.spark, label, found.collect):
+        raise TerminalStepError(
+            f"{shown(unquote(row['file']))}: the file holds several JSON documents, of which "
+            "multiline: true reads the first alone; leave it out where each line is a document, or "
+            "make the file one list of them"
+        )
+    reading.sources.trust(what, key.path, reading.run.files)
 
 
 def _problem(source: JsonSource, row: "Row") -> str:
@@ -81,8 +107,8 @@ def _within(reading: Reading, source: JsonSource, found: "DataFrame", moment: st
     return found.withColumn("parsed", parsed).where(f"coalesce({within}, true) OR {several}")
 
 
-def _odd_records(reading: Reading, source: JsonSource, columns: "StructType") -> "DataFrame":
-    """The texts of records whose keys are not what they should be, with what is wrong."""
+def _texts(reading: Reading, source: JsonSource) -> "DataFrame":
+    """Return the records as texts; files as a whole where a document has several lines."""
     from logdriven_dagster.engine.spark import functions as sf
 
     options = {**source.options, "wholetext": source.multiline}
@@ -91,6 +117,12 @@ def _odd_records(reading: Reading, source: JsonSource, columns: "StructType") ->
     if (encoding := encoding_of(source)) != "utf-8":
         text = f"decode(CAST(value AS BINARY), {text_literal(encoding)})"
         frame = frame.withColumn("value", sf.expr(text))
+    return frame
+
+
+def _odd_records(reading: Reading, source: JsonSource, columns: "StructType") -> "DataFrame":
+    """The texts of records whose keys are not what they should be, with what is wrong."""
+    frame = _texts(reading, source)
     keys = _Keys(source)
     one = keys.of_text("value", columns, "")
     each = keys.of_elements("value", columns, "", 0)
@@ -115,18 +147,18 @@ class _Keys:
         if isinstance(kind, ty.StructType):
             found = self._of_struct(text, kind, place, depth)
         elif isinstance(kind, ty.MapType) and _has_keys(kind.valueType):
-            values = f"map_values({self._parsed(text, 'MAP<STRING, STRING>')})"
+            values = f"map_values({self.parsed(text, 'MAP<STRING, STRING>')})"
             found = [self._of_each(values, kind.valueType, place, depth)]
         if self.source.is_strict:
             found.append(_doubled(keys, place))
         # Spark's own function is fast, and knows no option of a reader.
-        others = f"map_keys({self._parsed(text, 'MAP<STRING, STRING>')})"
+        others = f"map_keys({self.parsed(text, 'MAP<STRING, STRING>')})"
         known = f"coalesce(json_object_keys({text}), {others}, array())"
         return _let(keys, known, f"concat({', '.join(found or ['array()'])})")
 
     def of_elements(self, text: str, kind: "DataType", place: str, depth: int) -> str:
         """The problems within a text that holds an array of values of the type."""
-        return self._of_each(self._parsed(text, "ARRAY<STRING>"), kind, place, depth)
+        return self._of_each(self.parsed(text, "ARRAY<STRING>"), kind, place, depth)
 
     def _of_each(self, texts: str, kind: "DataType", place: str, depth: int) -> str:
         text = f"text{depth}"
@@ -148,15 +180,19 @@ class _Keys:
                 )
                 for f in nested
             ]
-            parsed = self._parsed(text, f"STRUCT<{columns}>")
+            parsed = self.parsed(text, f"STRUCT<{columns}>")
             found.append(_let(fields, parsed, f"concat({', '.join(within)})"))
         return found
 
-    def _parsed(self, text: str, kind: str) -> str:
+    def parsed(self, text: str, kind: str) -> str:
         """Return the text read by Spark, with the options of the source."""
         options = record_options(self.source) | {"mode": "PERMISSIVE"}
         pairs = ", ".join(f"{text_literal(k)}, {text_literal(v)}" for k, v in options.items())
         return f"from_json({text}, {text_literal(kind)}, map({pairs}))"
+
+
+def _size(collection: str) -> str:
+    return f"nullif(size({collection}), -1)"
 
 
 def _let(name: str, value: str, body: str) -> str:

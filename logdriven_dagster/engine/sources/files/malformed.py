@@ -48,6 +48,9 @@ _MISFIT = re.compile(
 _UNDECODABLE = re.compile(rf"column [^\n]* {UNDECODABLE}")
 _MOST_RECORDS = 100
 _FIX = "mend the file, or let it through by mode: PERMISSIVE, which counts what is malformed"
+_OTHER_ENCODING = "its text is not UTF-8"
+_WITHIN_QUOTES = "the line ends within quotes"
+_OVER_LINES = "as if it went on in the next line"
 _DECIMAL_COMMA = re.compile(rf"holds .*\d,\d.*{MISFIT} [a-z<:_,]*decimal")
 _FIX_OF_COMMAS = (
     "say how numbers are written, as in options: {locale: de-DE} for decimal commas, "
@@ -78,9 +81,7 @@ class Suspect:
         if problem is None and len(thrown) == 1 and (known := _FILE.search(text)):
             # A file that cannot be read has a cause; Connect loses it where one has no message.
             problem = self._of_record(unquote(known[1]), text)
-        if problem and _DECIMAL_COMMA.search(problem):
-            return f"{problem}; {_FIX_OF_COMMAS}"
-        return f"{problem}; {_FIX}" if problem else None
+        return f"{problem}; {_fix(problem)}" if problem else None
 
     def is_decodable(self) -> bool:
         """Whether every byte of the files is text in their encoding."""
@@ -164,7 +165,7 @@ class Suspect:
             value, kind = values.get(field.name), field.dataType.simpleString()
             if value in (None, empty) or row.get(field.name) is not None:
                 continue
-            if value != "":
+            if value != "" or isinstance(self.source, JsonSource):
                 return (
                     f"column {field.name} holds {short(value)}, not a valid {kind}",
                     value,
@@ -185,17 +186,33 @@ class Suspect:
         tokens = self._tokens(record)
         if len(tokens) != len(names):
             numbers = f"{len(tokens)} values for {len(names)} columns"
-            raise ValueError(f"{short(record.rstrip())} has {numbers}")
+            ends = f", and {_WITHIN_QUOTES}" if record.count('"') % 2 else ""
+            raise ValueError(f"{short(record.rstrip())} has {numbers}{ends}")
         return dict(zip(names, tokens, strict=True))
 
     def _tokens(self, record: str) -> Sequence[str]:
         assert isinstance(self.source, CsvSource)
         if len(self.source.sep) != 1:
             return record.split(self.source.sep)
+        csv.field_size_limit(max(csv.field_size_limit(), len(record)))
         return next(csv.reader(io.StringIO(record), delimiter=self.source.sep), [])
 
     def _placed(self, files: Sequence[str], problem: str, is_it: Callable[[str], bool]) -> str:
         return placed(files, problem, encoding_of(self.source), is_it)
+
+
+def _fix(problem: str) -> str:
+    """Return what to do about a problem."""
+    if _DECIMAL_COMMA.search(problem):
+        return _FIX_OF_COMMAS
+    if _OTHER_ENCODING in problem:
+        fix = "options: {encoding: UTF-16LE, lineSep: '\\n'} reads it without a byte order mark"
+        return f"write the file in UTF-8; {fix}"
+    if _WITHIN_QUOTES in problem:
+        return "options: {multiLine: true} reads values with line breaks"
+    if _OVER_LINES in problem:
+        return "multiline: true reads documents and lists over several lines"
+    return _FIX
 
 
 def _parsed(record: str) -> Mapping[str, Any]:
@@ -203,7 +220,11 @@ def _parsed(record: str) -> Mapping[str, Any]:
         value = json.loads(record)
     except json.JSONDecodeError as error:
         problem = f"{error.msg} at character {error.pos + 1}"
-        raise ValueError(f"{short(record)} is not JSON: {problem}") from None
+        if "\x00" in record or "\ufffd" in record:
+            raise ValueError(f"{short(record)} is not JSON, and {_OTHER_ENCODING}") from None
+        over_lines = record.lstrip().startswith("[") or record.rstrip().endswith((",", "{"))
+        hint = f", {_OVER_LINES}" if over_lines else ""
+        raise ValueError(f"{short(record)} is not JSON: {problem}{hint}") from None
     if not isinstance(value, dict):
         raise ValueError(f"{short(record)} is not a JSON object")
     return value

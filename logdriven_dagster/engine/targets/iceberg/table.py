@@ -17,6 +17,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.creation import create
 from logdriven_dagster.engine.iceberg.added_files import (
     data_location,
+    refuse_distant_times,
     refuse_nulls,
     refuse_unwritable,
 )
@@ -131,8 +132,13 @@ class IcebergTable:
         return stage_files(frame, self._data(known), runs, options=options, check=check)
 
     def _check(self, known: "Table | None", staged: Sequence[StagedRows]) -> None:
+        paths = [path for rows in staged for path in rows.files]
         if known is not None:
-            refuse_nulls(known, [path for rows in staged for path in rows.files])
+            refuse_nulls(known, paths)
+        else:  # no table is made that the first commit would leave empty
+            for path in paths:
+                with self._folder.storage.open(path) as file:
+                    refuse_distant_times(file)
         if self._target.mode == "upsert":
             refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
 

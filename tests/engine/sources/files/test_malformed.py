@@ -188,6 +188,65 @@ def test_json_numbers_and_times_are_what_they_are(lab: Lab, case: str):
     assert lab.rows("ods.t") == [(None,), (None,)]
 
 
+def test_a_value_with_a_line_break_is_refused_with_the_option_that_reads_it(lab: Lab):
+    lab.file("in/f.csv", 'a,b,c\n1,"x\ny",2\n')
+    problem = refused(lab, csv())
+    assert "in/f.csv, line 2" in problem
+    assert "the line ends within quotes; options: {multiLine: true} reads values" in problem
+    load(lab, csv(options={"multiLine": True}))
+    assert lab.rows("ods.t") == [(1, "x\ny", 2)]
+
+
+def test_json_over_several_lines_is_refused_with_the_field_that_reads_it(lab: Lab):
+    lab.file("in/f.json", '[\n{"a": 1},\n{"a": 2}\n]\n')
+    problem = refused(lab, json_lines("a INT"))
+    assert "in/f.json, line" in problem
+    assert "multiline: true reads documents and lists over several lines" in problem
+    assert load(lab, json_lines("a INT", multiline=True)).counts.target == 2
+
+
+def test_a_file_of_several_documents_is_refused_where_only_the_first_would_be_read(lab: Lab):
+    problem = "in/f.json: the file holds several JSON documents, of which multiline: true reads"
+    for text in ('{"a": 1}\n{"a": 2}\n', '{\n"a": 1\n}{"a": [\n]}', '[{"a": 1}]\n[{"a": 2}]'):
+        lab.file("in/f.json", text)
+        for source in (
+            json_lines("a INT", multiline=True, mode="PERMISSIVE"),
+            {"type": "json", "path": "in", "multiline": True},
+        ):
+            assert problem in refused(lab, source)
+    lab.file("in/f.json", '{"a":\n 1')
+    assert "several JSON documents" not in refused(lab, json_lines("a INT", multiline=True))
+
+
+def test_text_in_utf_16_is_refused_with_what_reads_it(lab: Lab):
+    path = lab.file("in/f.json", "")
+    path.write_bytes('{"a": 1}\n{"a": 2}\n'.encode("utf-16"))
+    problem = refused(lab, json_lines("a INT"))
+    assert "in/f.json" in problem
+    assert "its text is not UTF-8; write the file in UTF-8; options: {encoding: UTF-16LE" in problem
+    path.write_bytes('{"a": 1}\n{"a": 2}\n'.encode("utf-16-le"))
+    options = {"encoding": "UTF-16LE", "lineSep": "\n"}
+    assert load(lab, json_lines("a INT", options=options)).counts.target == 2
+
+
+def test_a_long_malformed_value_and_folders_of_two_depths_are_named(lab: Lab):
+    lab.file("in/f.csv", "a,b,c\n" + "y" * 200_000 + ",x,1\n")
+    assert "in/f.csv, line 2: column a holds 'yyy" in refused(lab, csv())
+    lab.file("in/f.csv", "").unlink()
+    lab.file("in/x=1/f.csv", "a,b,c\n1,x,1\n")
+    lab.file("in/x=1/y=2/f.csv", "a,b,c\n1,x,1\n")
+    problem = refused(lab, csv())
+    assert "the names of folders are other columns in some places" in problem
+    assert "path: in/*/*" in problem
+
+
+def test_an_empty_text_of_json_is_no_number(lab: Lab):
+    lab.file("in/f.json", '{"a": 1}\n{"a": ""}\n')
+    assert "in/f.json, line 2: column a holds '', not a valid int; mend" in refused(
+        lab, json_lines()
+    )
+
+
 COMMAS = {
     "csv": ("csv", "a DECIMAL(12, 2)", "x\n12,5\n", "a", "holds '12,5', not a valid decimal(12,2)"),
     "thousands": (

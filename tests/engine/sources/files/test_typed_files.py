@@ -10,6 +10,7 @@ import pytest
 from pyarrow import orc, parquet
 
 from logdriven_dagster.engine.sources.files.held_types import is_exact
+from logdriven_dagster.errors import TerminalStepError
 from tests.builders import day
 from tests.engine.laboratory import Lab
 from tests.engine.sources.files.loading import TARGET, load, refused
@@ -33,6 +34,36 @@ def source(columns: str | None = None, form: str = "parquet", **fields: Any) -> 
 def rows(lab: Lab, columns: str | None = None, form: str = "parquet") -> list[tuple[Any, ...]]:
     load(lab, source(columns, form))
     return lab.rows("ods.t")
+
+
+def test_days_beyond_the_years_of_python_leave_no_table_behind(lab: Lab):
+    write(lab, "f.parquet", {"n": pa.array([1]), "day": pa.array([3_000_000], pa.date32())})
+    lab.table("ods.t", {"source": source(), "target": {"type": "iceberg"}})
+    with pytest.raises(TerminalStepError, match="column day holds days outside of the years 1 to"):
+        lab.run("ods.t", day(1))
+    assert not lab.engine._catalog.table_exists("ods.t")
+    load(lab, source(), "SELECT n FROM source", {"type": "iceberg"})
+    lab.table("ods.t", {"source": source(), "target": {"type": "iceberg"}})
+    with pytest.raises(TerminalStepError, match="column day holds days outside of the years 1 to"):
+        lab.run("ods.t", day(2))
+
+
+def test_durations_are_read_as_their_numbers_only_where_columns_says_so(lab: Lab):
+    file = write(lab, "f.parquet", {"v": pa.array([1], pa.duration("us")), "n": pa.array([2])})
+    problem = f"{file}: the column v is a duration[us], which Spark cannot read; "
+    assert f'{problem}write columns: "v BIGINT, n BIGINT"' in refused(lab, source())
+    assert rows(lab, "v BIGINT, n BIGINT") == [(1, 2)]
+    write(lab, "g.parquet", {"v": pa.array([1], pa.duration("ms")), "n": pa.array([2])})
+    problem = refused(lab, source("v BIGINT, n BIGINT"))
+    assert "the column v is duration[us] in" in problem
+
+
+def test_a_column_of_nothing_but_null_is_refused_beside_a_text(lab: Lab):
+    write(lab, "f.parquet", {"v": pa.array([None], pa.null())})
+    write(lab, "g.parquet", {"v": pa.array(["x"])})
+    assert "the column v is null in" in refused(lab, source())
+    write(lab, "g.parquet", {"v": pa.array([2**40])})
+    assert rows(lab) == [(2**40,), (None,)]
 
 
 STRUCT = pa.struct([("a", pa.int32())])
