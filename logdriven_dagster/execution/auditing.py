@@ -1,23 +1,27 @@
 """All rows of a table's sources against all of its windows."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config import Project
+from logdriven_dagster.config.derived.processes import process_of
+from logdriven_dagster.config.models.incremental.batches import file_source
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW
 from logdriven_dagster.engine.sources.source_rows import can_tell
 from logdriven_dagster.errors import StepError, UsageError
 from logdriven_dagster.execution.window.claiming import read_logs
+from logdriven_dagster.model.files import FoundFile, RegisteredFile
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import Slice, TimeWindow
 from logdriven_dagster.planning.slices import next_slice
 from logdriven_dagster.runlog import RunLog
+from logdriven_dagster.runlog.batches import files
 from logdriven_dagster.runlog.observed import audits
 
 if TYPE_CHECKING:
@@ -37,7 +41,10 @@ def audit(
     for step in _steps(table):
         run = WindowRun(0, table.table, _any_window(table, log), 0, project.variables(table))
         try:
-            rows = engine().count_source(run, step, now, _done(table, log))
+            if table.incremental.registers_files:
+                rows = _rows_of_files(project, run_log, engine, run, step)
+            else:
+                rows = engine().count_source(run, step, now, _done(table, log))
         except StepError as error:
             raise type(error)(f"{table.table}: step {step.step}: {error}") from None
         if _is_comparable(table, step):
@@ -47,9 +54,38 @@ def audit(
     return found
 
 
+def _rows_of_files(
+    project: Project,
+    run_log: RunLog,
+    engine: "Callable[[], Engine]",
+    run: WindowRun,
+    step: StepConfig,
+) -> SourceRows:
+    """Count the rows of the files that are there now: those that were loaded, and those to come."""
+    from logdriven_dagster.engine.sources.files.arrivals import arrivals
+
+    table = project.table(run.table)
+    found = arrivals(project, file_source(table), run)
+    (route,) = process_of(table).routes
+    loaded = run_log.ask(lambda conn: files.consumed_files(conn, route, found))
+    waiting = [file for file in found if file not in loaded]
+    done, left = (
+        engine().count_files(replace(run, files=_known(each)), step) if each else 0
+        for each in (loaded, waiting)
+    )
+    rows = SourceRows(table.table, step.step, done + left, unplaced=0, before=0, after=0, future=0)
+    return replace(rows, done=done)
+
+
+def _known(found: Sequence[FoundFile]) -> tuple[RegisteredFile, ...]:
+    return tuple(RegisteredFile(**asdict(file), batch_id=0) for file in found)
+
+
 def _steps(table: TableConfig) -> list[StepConfig]:
-    """The steps whose sources can be told apart by windows, and are the same for all of them."""
+    """The steps whose rows have their windows, and whose sources are the same for all of them."""
     steps = [step for step in table.steps if step.source and can_tell(table, step.source)]
+    if table.incremental.registers_files:
+        steps = [table.sliced_step]
     if not steps:
         column = table.incremental.tells_windows_by or "window_column"
         raise UsageError(

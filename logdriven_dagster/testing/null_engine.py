@@ -209,6 +209,10 @@ class NullEngine:
         """Raise UsageError: no source is read."""
         self.reading(run)
 
+    def count_files(self, run: WindowRun, *_: Any) -> NoReturn:
+        """Raise UsageError: no source is read."""
+        self.reading(run)
+
 
 @dataclass
 class NullSession:

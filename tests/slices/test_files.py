@@ -299,3 +299,14 @@ def test_what_a_dead_attempt_staged_of_a_file_that_was_replaced_since_is_not_use
     inbox.run(7)
     assert inbox.values() == ["new"]
     assert [status for status, _ in inbox.attempts()][:2] == [FAILED, DONE]
+
+
+def test_an_audit_counts_the_rows_of_loaded_files_and_of_those_to_come(inbox: Inbox):
+    inbox.put("a.csv", "one", "two")
+    inbox.run(1)
+    inbox.put("b.csv", "three")
+    (rows,) = inbox.runner.audit("ods.lines", noon(2))
+    assert (rows.total, rows.done, rows.pending, rows.lost) == (3, 2, 1, 0)
+    inbox.run(2)
+    (rows,) = inbox.runner.audit("ods.lines", noon(3))
+    assert (rows.total, rows.done, rows.pending, rows.lost) == (3, 3, 0, 0)

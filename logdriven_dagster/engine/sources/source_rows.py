@@ -129,6 +129,14 @@ def count_rows(
     return SourceRows(table.table, step.step, **row)
 
 
+def count_rows_of_files(reading: Reading, step: StepConfig) -> int:
+    """Count the rows of a step's source in the files of the run."""
+    assert step.source is not None
+    whole = step.source.whole()
+    frame = reader_of(whole).whole(reading, whole)
+    return run_action(reading.spark, f"{reading.run.table} {step.step}: rows", frame.count)
+
+
 def _moment(source: Source) -> str:
     return reference(str(source.window_column))
 

@@ -18,7 +18,12 @@ from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
 from logdriven_dagster.engine.sources.known_sources import KnownSources
 from logdriven_dagster.engine.sources.readers import Reading
-from logdriven_dagster.engine.sources.source_rows import Looks, Recall, count_rows
+from logdriven_dagster.engine.sources.source_rows import (
+    Looks,
+    Recall,
+    count_rows,
+    count_rows_of_files,
+)
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.functions import functions_for
 from logdriven_dagster.engine.spark.modes import mode_of
@@ -128,6 +133,11 @@ class Engine:
             self._listing(spark, run.table, run.job_id),
         ):
             return count_rows(self._reading(spark, run), step, now, done)
+
+    def count_files(self, run: WindowRun, step: StepConfig) -> int:
+        """Count the rows of a step's source in the files of a run."""
+        with step_errors(), fresh_session(self._spark, self._project) as spark:
+            return count_rows_of_files(self._reading(spark, run), step)
 
     def _listing(
         self, spark: "SparkSession", table: str, job_id: int
