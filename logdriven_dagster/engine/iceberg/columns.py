@@ -89,7 +89,8 @@ def by_ids(table: "Table") -> Columns:
     own = {id_: (name,) for id_, name in _own_names(table.schema())}
     select = {}
     for field, known in zip(fields, read, strict=True):
-        # Cast as a whole: of a part of a struct that is asked for, Spark forgets the field id.
+        # Named as a whole first: Spark 4.3 gave NULL for a struct that was put together of parts
+        # which it had looked for by their ids.
         column = sf.col(known.name).cast(_named_type(field.field_type, own))
         has_uuids = _has_uuids(field.field_type)
         select[field.field_id] = _renamed(column, field.field_type, own) if has_uuids else column
