@@ -107,6 +107,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "Upkeep": {
         "clean": upkeep_commands.clean,
         "archive": upkeep_commands.archive,
+        "adopt": upkeep_commands.adopt,
     },
 }
 """The commands by the panel of the help that shows them."""

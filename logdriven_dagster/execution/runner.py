@@ -20,6 +20,7 @@ from logdriven_dagster.execution.catching_up.on_running import (
 )
 from logdriven_dagster.execution.catching_up.queue import CatchUpQueue
 from logdriven_dagster.execution.catching_up.refreshing import RefreshQueue, refuse_undue
+from logdriven_dagster.execution.definitions.homes import settle
 from logdriven_dagster.execution.definitions.in_force import with_settings_in_force
 from logdriven_dagster.execution.events import (
     WindowEvent,
@@ -169,6 +170,7 @@ class Runner:
         project = options.get("in_force") or self.in_force(job)
         selected = project.select(tuple(tables or filter(None, (job,))))
         arguments = options.get("arguments", RunArguments())
+        settle(project, self.run_log, [project.tables[name] for name in selected])
 
         def read(names: Collection[str]) -> dict[str, TableLog]:
             return with_replaceable(project, self._logs(project, names), arguments)
@@ -232,6 +234,7 @@ class Runner:
     ) -> Iterator[tuple[TimeWindow, Generator[WindowEvent]]]:
         """Passes over the windows, each with its oldest one, which a RefusedError is about."""
         config = self.project.table(table)
+        settle(self.project, self.run_log, [config])
         orders = [
             Order(self.project, config, each, Trigger.REFRESH, now, arguments) for each in windows
         ]
@@ -248,6 +251,7 @@ class Runner:
         def stage(session: WindowSession, step: StepConfig) -> tuple[Staged, ...]:
             return session.stage_frame(step, frame)
 
+        settle(self.project, self.run_log, [table])
         order = Order(self.project, table, window, Trigger.REFRESH, now, stage=stage)
         yield from self.passes.run([order])
 

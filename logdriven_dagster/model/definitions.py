@@ -225,3 +225,39 @@ def _name(item: Any) -> str | None:
         if isinstance(item, dict) and isinstance(item.get(field_name), str):
             return str(item[field_name])
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The home of a table, or of a project as a whole (`project NAME`)."""
+
+    name: str
+    project: str
+    host: str | None
+    """The machine on which it was recorded; None: an earlier version wrote the log."""
+    folder: str | None
+    """The project folder on that machine."""
+    place: str | None
+    """The location or the name of the target; None where it is not known."""
+
+    def continues(self, recorded: "Home") -> bool:
+        """Whether windows of the recorded home are windows of this one.
+
+        One project may run on many machines, if its rows are in one place. A project with another
+        name is a renamed one where machine, folder and place are the same.
+        """
+        if self.project == recorded.project:
+            return None in (self.place, recorded.place) or self.place == recorded.place
+        here = (self.host, self.folder, self.place)
+        return None not in here and here == (recorded.host, recorded.folder, recorded.place)
+
+    def adds_to(self, recorded: "Home | None") -> bool:
+        """Whether a home that continues the recorded one says more, or names a renamed project."""
+        if recorded is None or recorded.project != self.project:
+            return True
+        return recorded.place is None and self.place is not None
+
+
+def project_entry(project: str) -> str:
+    """The name under which the home of a whole project is recorded; no table has a space."""
+    return f"project {project}"

@@ -157,7 +157,7 @@ def test_what_was_taken_over_outlives_the_archive(on_sqlite: SharpEtl):
     on_sqlite.brought()
     runner = open_runner(load_project(on_sqlite.folder.root))
     with runner.run_log.begin() as conn:
-        assert archive(conn, runner.project.tables.values(), timedelta(0)) == 1
+        assert archive(conn, runner.project.name, runner.project.tables.values(), timedelta(0)) == 1
     assert pending(on_sqlite.folder)[0] == "[2022-01-08, 2022-01-09)"
     on_sqlite.brought()
     assert log_of(on_sqlite.folder) == []

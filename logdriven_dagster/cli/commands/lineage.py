@@ -103,14 +103,14 @@ def _neighbour(item: "Neighbour") -> dict[str, Any]:
 
 def _column(project: "Project", name: str) -> dict[str, Any]:
     from logdriven_dagster.errors import UsageError
+    from logdriven_dagster.execution.definitions.homes import open_run_log
     from logdriven_dagster.model.lineage import ColumnRef, Container, NodeType
-    from logdriven_dagster.runlog import RunLog
     from logdriven_dagster.runlog.observed.lineage_answers import by_column
 
     held, _, column = name.rpartition(".")
     kind = NodeType.TEMP if _is_view(project, held) else NodeType.TABLE
     asked = ColumnRef(Container(held, kind), column)
-    log = RunLog.open(project.run_log_url)
+    log = open_run_log(project)
     try:
         links = log.ask(lambda conn: by_column(conn, asked))
     except UsageError:
@@ -143,10 +143,10 @@ def _link(item: "Link") -> dict[str, Any]:
 
 
 def _queries(project: "Project", job_id: int | None, batch: int | None) -> dict[str, Any]:
-    from logdriven_dagster.runlog import RunLog
+    from logdriven_dagster.execution.definitions.homes import open_run_log
     from logdriven_dagster.runlog.observed.lineage_answers import by_attempt, by_batch
 
-    log = RunLog.open(project.run_log_url)
+    log = open_run_log(project)
     if job_id is not None:
         return _attempt(log.ask(lambda conn: by_attempt(conn, job_id)))
     assert batch is not None

@@ -149,10 +149,27 @@ def _engines(project: "Project") -> dict[str, str | None]:
 
 def _reached(project: "Project") -> dict[str, str | None]:
     """Place → what is wrong with it, for every place outside of this process."""
-    from logdriven_dagster.config.derived.needs import shared_needs
+    from logdriven_dagster.config.derived.needs import RUN_LOG, shared_needs
     from logdriven_dagster.engine.needs import unmet_in_time
 
-    return {str(need): unmet_in_time(project, need) for need in shared_needs(project)}
+    reached = {str(need): unmet_in_time(project, need) for need in shared_needs(project)}
+    if reached[str(RUN_LOG)] is None:
+        reached[str(RUN_LOG)] = _of_another(project)
+    return reached
+
+
+def _of_another(project: "Project") -> str | None:
+    """Why the run log is not to be used by this project; None: it may be used."""
+    from logdriven_dagster.errors import RunLogError
+    from logdriven_dagster.execution.definitions.homes import refuse_others
+    from logdriven_dagster.runlog import RunLog
+
+    try:
+        if (run_log := RunLog.open_to_look(project.run_log_url)) is not None:
+            refuse_others(project, run_log)
+    except RunLogError as error:
+        return str(error)
+    return None
 
 
 def _unseen_by_spark(project: str | None) -> "tuple[ConfigError, ...]":

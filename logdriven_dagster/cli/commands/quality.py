@@ -22,12 +22,12 @@ def quality(
 ) -> None:
     """Show what the rules of data quality found, the newest attempt first."""
     from logdriven_dagster.cli.shown import rendering
-    from logdriven_dagster.runlog import RunLog
+    from logdriven_dagster.execution.definitions.homes import open_run_log
     from logdriven_dagster.runlog.observed.quality import newest
 
     loaded = open_project(project)
     name = loaded.table(table).table
-    with RunLog.open(loaded.run_log_url).read() as conn:
+    with open_run_log(loaded).read() as conn:
         attempts = newest(conn, name, limit)
     if as_json:
         rendering.print_json_list(attempts)

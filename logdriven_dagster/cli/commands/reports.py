@@ -72,10 +72,10 @@ def report(
 
     from logdriven_dagster.cli.shown.control_characters import write_document
     from logdriven_dagster.cli.shown.rendering import print_line
+    from logdriven_dagster.execution.definitions.homes import open_run_log
     from logdriven_dagster.execution.reports import data as reports
-    from logdriven_dagster.runlog import RunLog
 
-    run_log = RunLog.open(loaded.run_log_url)
+    run_log = open_run_log(loaded)
     found = reports.read_report(loaded, run_log, first, last, job or ())
     if output == "-":
         write_document(reports.rendered(found, single.value))

@@ -111,6 +111,27 @@ def archive(
     print_line(f"{number} moved to job_log_archive and step_log_archive.")
 
 
+def adopt(project: ProjectOption = None, as_json: JsonOption = False) -> None:
+    """Go on with the windows of a project that was renamed or moved, as its files are now."""
+    loaded = open_project(project)
+
+    from logdriven_dagster.cli.shown import rendering
+    from logdriven_dagster.execution.definitions import homes
+    from logdriven_dagster.runlog import RunLog
+
+    adopted = homes.adopt(loaded, RunLog.open(loaded.run_log_url))
+    if as_json:
+        rendering.print_json_list(
+            {"name": item.home.name, "now": item.now, "before": item.was} for item in adopted
+        )
+        return
+    for item in adopted:
+        before = f"  (before: {item.was})" if item.was else ""
+        rendering.print_line(f"{item.home.name}  {item.now}{before}")
+    if not adopted:
+        rendering.print_line(f"The run log has the tables of {loaded.name} as they are here.")
+
+
 @app.command("expire-snapshots")
 def expire_snapshots(
     tables: TablesArgument = None,
@@ -132,10 +153,10 @@ def expire_snapshots(
     loaded, age = open_project(project), parse_duration(older_than, "--older-than")
 
     from logdriven_dagster.execution import upkeep
-    from logdriven_dagster.runlog import RunLog
+    from logdriven_dagster.execution.definitions.homes import open_run_log
 
     work = upkeep.expirable if dry_run else upkeep.expire_snapshots
-    run_log = RunLog.open(loaded.run_log_url)
+    run_log = open_run_log(loaded)
     _print_upkept(work(loaded, run_log, tables or [], age, Expiry(keep)), as_json=as_json)
 
 

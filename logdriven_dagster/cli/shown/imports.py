@@ -57,13 +57,15 @@ def _take_over(
     old_log: "Callable[[Project], list[Progress]]",
 ) -> "list[TakenOver]":
     from logdriven_dagster.config import load_project
+    from logdriven_dagster.execution.definitions.homes import open_run_log, settle
     from logdriven_dagster.execution.owners import current_owner
     from logdriven_dagster.importers.taking_over import Takeover
-    from logdriven_dagster.runlog import RunLog
 
     written = load_project(project.root)
     takeover = Takeover(written, current_owner(), translation)
-    takeover.of(old_log(written), RunLog.open(written.run_log_url))
+    run_log = open_run_log(written)
+    settle(written, run_log, written.tables.values())
+    takeover.of(old_log(written), run_log)
     return takeover.taken
 
 

@@ -178,6 +178,19 @@ refresh_bookmark = Table(
 )
 """Up to which attempt of an upstream that ran again no window of a table is stale by it."""
 
+table_home = Table(
+    "table_home",
+    metadata,
+    Column("name", String(384), primary_key=True, comment="of a table, or: project NAME"),
+    Column("project_name", String(256), nullable=False),
+    Column("host", String(256), comment="the machine that recorded it; NULL: an earlier version"),
+    Column("folder", Text, comment="of the project, there"),
+    Column("place", Text, comment="of the target; NULL: not known"),
+    Column("create_time", Moment, nullable=False, server_default=NOW),
+    Column("last_update_time", Moment, nullable=False, server_default=NOW),
+    **INNODB,
+)
+"""Which project the windows of a table belong to, and where their rows are."""
 
 batch = Table(
     "batch",

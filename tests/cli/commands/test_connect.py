@@ -89,3 +89,20 @@ def test_a_catalog_that_fails_is_told(shop: Path, servers: tuple[Server, Server]
     written(shop, servers)
     servers[1].faults.plan(Fault("503", times=None))
     assert logdriven(*CHECK).json["places"]["catalog"]
+
+
+def test_a_warehouse_that_is_not_where_the_log_says_is_told_until_it_is_adopted(
+    shop: Path, logdriven: Any
+):
+    assert f"{shop}/.logdriven/warehouse" in logdriven("adopt").out
+    assert logdriven(*CHECK).code == 0
+    file = shop / "logdriven.yaml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"warehouse": "elsewhere"}))
+    answer = logdriven(*CHECK)
+    assert answer.code == 2
+    assert f"the place is {shop}/elsewhere" in answer.json["places"]["run log"]
+    assert logdriven("plan").code == 2
+    (first, *_) = logdriven("adopt", "--json").json
+    assert f"{shop}/.logdriven/warehouse" in first["before"]
+    assert logdriven("adopt").out == "The run log has the tables of shop as they are here.\n"
+    assert logdriven("plan").code == 0

@@ -197,7 +197,7 @@ class RunLogMachine(RuleBasedStateMachine):
     @rule()
     def archive(self) -> None:
         with self.log.begin() as conn:
-            archive.archive(conn, [TABLE], timedelta(0))
+            archive.archive(conn, "project", [TABLE], timedelta(0))
         for n, model in self.model.items():
             model.archived = model.status is not None and self._row(n) is None
             assert not model.archived or model.status in (Status.SUCCESS, Status.SKIPPED)

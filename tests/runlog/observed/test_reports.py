@@ -64,7 +64,7 @@ def test_archived_attempts_are_there_as_well_s40(log):
     for n in (1, 2, 3):
         succeed(log, day(n))
     before = between(log, now() - HOUR, now() + HOUR)
-    assert log.write(lambda conn: archive.archive(conn, [table()], timedelta(0))) == 3
+    assert log.write(lambda conn: archive.archive(conn, "project", [table()], timedelta(0))) == 3
     assert between(log, now() - HOUR, now() + HOUR) == before
 
 
