@@ -78,6 +78,8 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "run": run_commands.run,
         "refresh": run_commands.refresh,
         "discard": upkeep_commands.discard,
+        "skip": run_commands.skip,
+        "unskip": run_commands.unskip,
     },
     "Seeing what ran": {
         "ui": ui_commands.ui,

@@ -33,6 +33,8 @@ from logdriven_dagster.execution.notifications import freshness
 from logdriven_dagster.execution.notifications.rules import Outbox, gathering
 from logdriven_dagster.execution.window.claiming import (
     read_logs,
+    skip_windows,
+    unskip_windows,
 )
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.passes import Engines, Passes
@@ -279,6 +281,39 @@ class Runner:
         """The windows that a refresh of some windows of the grid runs; see `windows`."""
         spans = union(sorted(windows, key=lambda window: window.span[0]))
         return [window for span in spans for window in self.windows(table, span)]
+
+    def windows_from(self, table: str, start: datetime) -> list[TimeWindow]:
+        """The window that begins at a time; UsageError if none does."""
+        grid = self.project.table(table).grid
+        window = grid.window(grid.index(start))
+        return self.windows(table, TimeWindow(start, window.end, zone=grid.zone))
+
+    def skip(
+        self, table: str, windows: Sequence[TimeWindow], now: datetime, reason: str, by: str
+    ) -> None:
+        """Skip unfinished windows for good, until `unskip`; what is downstream goes on.
+
+        RefusedError if one of them is running or done; nothing is changed then.
+        """
+        order = self._skipping(table, windows, now)
+        text = f"skipped by {by}: {reason}"
+        self.run_log.write(lambda conn: skip_windows(conn, order, windows, self.owner, text))
+
+    def unskip(
+        self, table: str, windows: Sequence[TimeWindow], now: datetime, reason: str, by: str
+    ) -> None:
+        """Make skipped windows pending again; UsageError if one of them is not skipped."""
+        order = self._skipping(table, windows, now)
+        text = f"unskipped by {by}: {reason}"
+        self.run_log.write(lambda conn: unskip_windows(conn, order, windows, self.owner, text))
+
+    def _skipping(self, table: str, windows: Sequence[TimeWindow], now: datetime) -> Order:
+        config = self.project.table(table)
+        if config.is_sliced:
+            fix = "the next slice begins where the last one ended"
+            raise UsageError(f"{table} has slices, of which none can be skipped; {fix}")
+        settle(self.project, self.run_log, [config])
+        return Order(self.project, config, windows[0], Trigger.SKIP, now)
 
     def slices(self, table: str, keys: Collection[str] | None = None) -> list[Slice]:
         """The slices of a sliced table that were begun, and the next one, or those of some keys.

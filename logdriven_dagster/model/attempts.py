@@ -70,6 +70,8 @@ class Trigger(str, Enum):
     """The window runs again because an upstream window was refreshed."""
     TAKEOVER = "takeover"
     """Nothing ran: the system before ours has done it, says its log."""
+    SKIP = "skip"
+    """Nothing ran: an operator has skipped the window, or made a skipped one pending again."""
     OBSERVED = "observed"
     """Nothing ran here: an asset that is not ours was materialized, says Dagster."""
 

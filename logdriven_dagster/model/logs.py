@@ -90,6 +90,15 @@ class WindowCount:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A window that an operator has skipped; what is downstream does not wait for it."""
+
+    window: TimeWindow
+    reason: str
+    """Who skipped it, and why."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableLog:
     """The latest attempts at a table's windows; every tuple ascends.
 
@@ -101,6 +110,8 @@ class TableLog:
     """Ranges whose latest attempts are SUCCESS."""
     skipped: tuple[TimeWindow, ...] = ()
     """Ranges whose latest attempts are SKIPPED."""
+    left_out: tuple[LeftOut, ...] = ()
+    """The windows of these that an operator has skipped."""
     open: tuple[OpenWindow, ...] = ()
     failed_refreshes: tuple[OpenWindow, ...] = ()
     """Finished windows whose last refresh failed: what was published before it stands."""

@@ -23,6 +23,7 @@ from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslato
 from logdriven_dagster.orchestration.io_manager import table_io_manager
 from logdriven_dagster.orchestration.jobs.catch_up import catch_up_job
 from logdriven_dagster.orchestration.jobs.configured import configured_job, job_schedules
+from logdriven_dagster.orchestration.jobs.skipping import skipping_jobs
 from logdriven_dagster.orchestration.location import Location, selection
 from logdriven_dagster.orchestration.resources import spark_resource
 from logdriven_dagster.orchestration.sensors.catch_up import catch_up_sensor
@@ -89,7 +90,7 @@ def build_definitions(
         return Definitions(
             assets=build_assets(location, specs, execute, op),
             asset_checks=freshness_checks(location),
-            jobs=[catch_up, *jobs.values()],
+            jobs=[catch_up, *skipping_jobs(location), *jobs.values()],
             schedules=job_schedules(location, jobs),
             sensors=[catch_up_sensor(location, catch_up), mirror_sensor(location, catch_up)],
             resources={

@@ -20,8 +20,8 @@ from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution import opening
 from logdriven_dagster.execution.runner import Runner
 
-CATCH_UP = "catch_up"
-"""The name of the job that runs pending windows, and of its op; without the prefix."""
+CATCH_UP, SKIP, UNSKIP = "catch_up", "skip_windows", "unskip_windows"
+"""The names of the jobs that every project has, and of their ops; without the prefix."""
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,8 @@ def why_unfinished(gap: TimeWindow, log: TableLog) -> str:
         if item.window.overlaps(gap):
             why = f", {item.error}" if item.presumed else ""
             return f"{item.status.value} in job {item.job_id}{why}"
+    if reason := next((item.reason for item in log.left_out if item.window.overlaps(gap)), None):
+        return f"{reason}; `logdriven unskip` makes it pending again"
     if any(skipped.overlaps(gap) for skipped in log.skipped):
         return "skipped; `logdriven refresh` runs it"
     return "has not run"

@@ -5,11 +5,12 @@ Source: Sharp ETL, dependencies of different frequencies; Kettle, unmanaged upst
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from logdriven_dagster.config.models.dependencies import AssetDependency, Dependency
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.ranges import uncovered
+from logdriven_dagster.model.ranges import uncovered, union
 from logdriven_dagster.model.windows import Reads, Slice, TimeWindow, instant
 from logdriven_dagster.planning.conditions import (
     CONDITIONS,
@@ -136,7 +137,7 @@ def _unmet(
     if of_snapshot:
         missing = _missing_snapshot(upstream, log, awaited, needed)
     else:
-        missing = CONDITIONS[dependency.condition](upstream, log, awaited)
+        missing = CONDITIONS[dependency.condition](upstream, _awaited_log(dependency, log), awaited)
     first = next(missing, None)
     if first is not None:
         yield first
@@ -145,6 +146,31 @@ def _unmet(
         yield from snapshot_too_early(upstream, dependency, log, awaited, needed)
     elif dependency.delay:
         yield from too_early(upstream, dependency, log, awaited)
+
+
+def _awaited_log(dependency: Dependency, log: TableLog) -> TableLog:
+    """The log as a dependency sees it: what an operator has skipped may count as finished."""
+    if not log.left_out or dependency.skipped == "wait" or dependency.condition != "success":
+        return log
+    passed = [item.window for item in log.left_out]
+    return replace(log, finished=tuple(union(log.finished, passed)))
+
+
+def left_out(
+    table: TableConfig,
+    window: TimeWindow,
+    tables: Mapping[str, TableConfig],
+    logs: Mapping[str, TableLog],
+) -> Iterator[MissingRange]:
+    """The upstream windows that an operator has skipped and without whose rows `window` runs."""
+    for dependency in table.managed_dependencies:
+        upstream = tables[dependency.table]
+        awaited = awaited_range(upstream, dependency, window)
+        if awaited is None or upstream.incremental.is_snapshot or dependency.skipped == "wait":
+            continue
+        for item in logs.get(upstream.table, TableLog()).left_out:
+            if item.window.overlaps(awaited):
+                yield MissingRange(upstream.table, item.window, item.reason)
 
 
 def _missing_slices(

@@ -12,7 +12,12 @@ from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.logs import OpenWindow, TableLog
 from logdriven_dagster.model.windows import TimeWindow, as_instant
 from logdriven_dagster.planning.backoff import resting
-from logdriven_dagster.planning.dependencies import awaited_range, not_applying, reads_all
+from logdriven_dagster.planning.dependencies import (
+    awaited_range,
+    left_out,
+    not_applying,
+    reads_all,
+)
 from logdriven_dagster.planning.pending import Windows, unfinished_windows, watermark
 from logdriven_dagster.planning.priorities import by_priority
 from logdriven_dagster.planning.readiness import (
@@ -240,7 +245,10 @@ class Plan:
         blocked = blocked or (obstacle.reason if obstacle else self._resting(tried))
         if blocked:
             return PlannedWindow(name, window, State.BLOCKED, blocked, trigger)
-        return PlannedWindow(name, window, State.READY, self._cause(plan, window, trigger), trigger)
+        cause = self._cause(plan, window, trigger)
+        without = "; ".join(map(str, left_out(plan.table, window, self.known, self.logs)))
+        reason = "; ".join(filter(None, (cause, without and f"runs without {without}")))
+        return PlannedWindow(name, window, State.READY, reason, trigger)
 
     def obstacle(
         self, table: TableConfig, window: TimeWindow, trigger: Trigger

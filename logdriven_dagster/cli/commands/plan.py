@@ -196,6 +196,9 @@ def status(
     _print_parts(found)
     print_changed_targets(registered, found.tables)
     _print_failed_refreshes(found)
+    for name, table in found.tables.items():
+        for item in table.log.left_out:
+            rendering.print_line(f"{name} {item.window}: {item.reason}")
     rendering.point_to_errors(name for name, table in found.tables.items() if _errors(table))
     print_lost(looked)
     print_disagreements(disagreements)
@@ -217,6 +220,14 @@ def _status_json(table: "TablePlan", last_status: str | None) -> dict[str, objec
         "parts": [
             {"data_range_start": part.bounds[0], "data_range_end": part.bounds[1]}
             for part in table.unfinished.parts
+        ],
+        "skipped": [
+            {
+                "data_range_start": item.window.bounds[0],
+                "data_range_end": item.window.bounds[1],
+                "reason": item.reason,
+            }
+            for item in table.log.left_out
         ],
         "failed_refreshes": [_refresh_json(item) for item in table.log.failed_refreshes],
     }

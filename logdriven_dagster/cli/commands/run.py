@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from logdriven_dagster.cli.commands.definitions import AsOption
 from logdriven_dagster.cli.options import (
     BatchSizeOption,
     ExcludeStepsOption,
@@ -196,6 +197,72 @@ def refresh(
     windows = find(runner, table, start, end)
     events = runner.refresh_windows(table, windows, clock, arguments)
     _watch(events, lambda: len(windows), output)
+
+
+WindowOption = Annotated[
+    str, typer.Option("--window", metavar="START", help="Where the window begins.")
+]
+LastOption = Annotated[
+    str | None,
+    typer.Option("--to", metavar="END", help="Where the last one ends; by default one window."),
+]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why; shown wherever it shows.")]
+
+
+def skip(
+    table: Annotated[str, typer.Argument(help="The table.")],
+    *,
+    window: WindowOption,
+    end: LastOption = None,
+    reason: ReasonOption,
+    operator: AsOption = None,
+    project: ProjectOption = None,
+    now: NowOption = None,
+) -> None:
+    """Skip windows for good; tables behind them go on with the rows that are there."""
+    runner, clock = open_to_run("skip", project, now)
+    windows = _from_window(runner, table, window, end)
+    runner.skip(table, windows, clock, reason, _operator(operator))
+    _print_each("SKIPPED", table, windows)
+
+
+def unskip(
+    table: Annotated[str, typer.Argument(help="The table.")],
+    *,
+    window: WindowOption,
+    end: LastOption = None,
+    reason: ReasonOption = "no reason given",
+    operator: AsOption = None,
+    project: ProjectOption = None,
+    now: NowOption = None,
+) -> None:
+    """Make skipped windows pending again."""
+    runner, clock = open_to_run("unskip", project, now)
+    windows = _from_window(runner, table, window, end)
+    runner.unskip(table, windows, clock, reason, _operator(operator))
+    _print_each("PENDING", table, windows)
+
+
+def _operator(given: str | None) -> str:
+    from logdriven_dagster.execution.definitions.registering import author
+
+    return author("", given).operator
+
+
+def _print_each(what: str, table: str, windows: "Sequence[TimeWindow]") -> None:
+    from logdriven_dagster.cli.shown.rendering import print_line
+
+    for window in windows:
+        print_line(f"{what}  {table} {window}")
+
+
+def _from_window(
+    runner: "Runner", table: str, start: str, end: str | None
+) -> "Sequence[TimeWindow]":
+    """The window that begins at `start`, or those from there to `end`."""
+    if end is not None:
+        return _windows(runner, table, start, end)
+    return runner.windows_from(table, parse_time(runner.project, start, "--window"))
 
 
 def _windows(runner: "Runner", table: str, start: str, end: str) -> "Sequence[TimeWindow]":

@@ -61,6 +61,11 @@ class Dependency(Model):
         description="what the table's name means in SQL: the awaited windows, all rows, or "
         "nothing: it is only waited for",
     )
+    skipped: Literal["ignore", "wait"] = Field(
+        "ignore",
+        description="an upstream window that an operator has skipped (`logdriven skip`): ignore: "
+        "it is not awaited, and the rows that are there are read; wait: until it has succeeded",
+    )
     step: StepName | None = Field(
         None,
         description="incremental_type upstream: the step that consumes the batches; the first one "

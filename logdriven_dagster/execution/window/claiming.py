@@ -16,6 +16,7 @@ from logdriven_dagster.errors import (
     EarlierWindowError,
     NotDueError,
     RefusedError,
+    UsageError,
 )
 from logdriven_dagster.execution.owners import is_dead
 from logdriven_dagster.execution.window.orders import Order
@@ -205,6 +206,35 @@ def record_inapplicable(
         if claiming.skip(conn, [replace(claim, window=window)], blocked.reason):
             found[window] = blocked.reason
     return found
+
+
+def skip_windows(
+    conn: Connection, order: Order, windows: Sequence[TimeWindow], owner: Owner, reason: str
+) -> None:
+    """Record unfinished windows as SKIPPED by an operator; RefusedError if one runs or is done."""
+    table, log = order.table.table, _logs(conn, order)[order.table.table]
+    for window in windows:
+        if any(done.overlaps(window) for done in log.finished):
+            fix = "`logdriven refresh` runs it again"
+            raise AlreadyDoneError(f"{table} {window} is done and cannot be skipped; {fix}")
+        attempt = open_attempt(window, log)
+        if attempt is not None and attempt.status is Status.RUNNING and not attempt.expired:
+            fix = f"`logdriven discard {table}` stops it"
+            raise AlreadyRunningError(f"{table} {window} is running in job {attempt.job_id}; {fix}")
+    claim = _claim(order, owner, _logs(conn, order))
+    claiming.skip(conn, [replace(claim, window=window) for window in windows], reason)
+
+
+def unskip_windows(
+    conn: Connection, order: Order, windows: Sequence[TimeWindow], owner: Owner, reason: str
+) -> None:
+    """Make skipped windows pending again; UsageError for one that is not skipped."""
+    logs = _logs(conn, order)
+    for window in windows:
+        if not any(item.contains(window) for item in logs[order.table.table].skipped):
+            raise UsageError(f"{order.table.table} {window} is not skipped")
+    claim = _claim(order, owner, logs)
+    claiming.unskip(conn, [replace(claim, window=window) for window in windows], reason)
 
 
 def _obstacle(

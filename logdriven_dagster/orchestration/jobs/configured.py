@@ -49,7 +49,7 @@ from logdriven_dagster.orchestration.jobs.catch_up import (
     started_by,
     summary,
 )
-from logdriven_dagster.orchestration.location import CATCH_UP, Location
+from logdriven_dagster.orchestration.location import CATCH_UP, SKIP, UNSKIP, Location
 
 
 class JobRunConfig(Config):
@@ -73,8 +73,8 @@ class JobRunConfig(Config):
 
 def configured_job(location: Location, config: JobConfig) -> JobDefinition:
     """The Dagster job of one file in `jobs/`."""
-    if config.job == CATCH_UP:
-        raise UsageError(f"jobs: the name {CATCH_UP} is taken by the job of all tables")
+    if config.job in (CATCH_UP, SKIP, UNSKIP):
+        raise UsageError(f"jobs: the name {config.job} is taken by a job that every project has")
     name = config.job
 
     @op(name=location.name(name), required_resource_keys={location.spark})

@@ -88,8 +88,9 @@ def skip(
 ) -> list[TimeWindow]:
     """Record windows as passed over on purpose; they are never lost, a refresh runs them.
 
-    A window that is running, done or skipped already stays as it is. The reason is the output of
-    its steps, which are SKIPPED with it. The windows that were recorded.
+    A window that is running, done or skipped already stays as it is; an operator may skip what a
+    rule has skipped. The reason is the output of its steps, which are SKIPPED with it. The windows
+    that were recorded. What an operator skips (Trigger.SKIP) becomes part of no range.
     """
     if not requests:
         return []
@@ -100,7 +101,11 @@ def skip(
         if past.of(request) is not None:
             # It may have succeeded once, before somebody made it pending again.
             coverage.carve(conn, request.table, Status.SUCCESS, request.window)
-    fields = [_turn(conn, request, past).columns | {"covered": 1} for request in chosen]
+    ranged = [request.trigger is not Trigger.SKIP for request in chosen]
+    fields = [
+        _turn(conn, request, past).columns | ({"covered": 1} if in_range else {})
+        for request, in_range in zip(chosen, ranged, strict=True)
+    ]
     if not chosen:
         return []
     try:
@@ -109,16 +114,31 @@ def skip(
         raise _just_started(chosen[0]) from None
     if reason is not None:
         steps.add_skipped(conn, jobs, chosen[0].steps, reason)
-    for request in chosen:
-        coverage.cover(conn, request.table, Status.SKIPPED, request.window)
+    for request, in_range in zip(chosen, ranged, strict=True):
+        if in_range:
+            coverage.cover(conn, request.table, Status.SKIPPED, request.window)
     return [request.window for request in chosen]
+
+
+def unskip(conn: Connection, requests: Sequence[Claim], reason: str) -> None:
+    """Make skipped windows pending again: their latest attempts are DISCARDED, for a reason."""
+    past = earlier_attempts(conn, requests)
+    for request in past.requests:
+        _demote(conn, request, past.of(request), None)
+    fields = [_turn(conn, request, past).columns for request in past.requests]
+    try:
+        jobs = insert_rows(conn, past.requests, Status.DISCARDED, fields)
+    except IntegrityError:
+        raise _just_started(requests[0]) from None
+    steps.add_skipped(conn, jobs, requests[0].steps, reason)
 
 
 def _may_be_passed_over(conn: Connection, request: Claim, past: EarlierAttempts) -> bool:
     previous = past.of(request)
     if previous is None:
         return True
-    if previous.status in _KEPT and not previous.expired:
+    again = request.trigger is Trigger.SKIP and previous.status == Status.SKIPPED.value
+    if previous.status in _KEPT and not previous.expired and not again:
         return False
     if previous.expired:
         ATTEMPTS.take_over(conn, previous, request.owner)

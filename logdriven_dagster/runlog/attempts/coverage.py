@@ -8,10 +8,10 @@ running again, or that somebody has set to FAILURE, is taken out when they are r
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select, union_all, update
+from sqlalchemy import bindparam, delete, insert, null, select, union_all, update
 from sqlalchemy.engine import Connection, Row
 
-from logdriven_dagster.model.attempts import Status
+from logdriven_dagster.model.attempts import Status, Trigger
 from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, log_range
 from logdriven_dagster.runlog.sql.among import among
@@ -21,18 +21,28 @@ from logdriven_dagster.runlog.sql.unindexed import unindexed
 DONE = (Status.SUCCESS.value, Status.SKIPPED.value)
 OPEN = (Status.RUNNING.value, Status.FAILURE.value, Status.DISCARDED.value)
 _RANGES = select(
-    log_range.c.job_name, log_range.c.status, log_range.c.window_start, log_range.c.window_end
+    log_range.c.job_name,
+    log_range.c.status,
+    log_range.c.window_start,
+    log_range.c.window_end,
+    null().label("run_trigger"),
+    null().label("job_id"),
 )
 
 _UNCOVERED = select(
-    job_log.c.job_name, job_log.c.status, job_log.c.window_start, job_log.c.window_end
+    job_log.c.job_name,
+    job_log.c.status,
+    job_log.c.window_start,
+    job_log.c.window_end,
+    job_log.c.run_trigger,
+    job_log.c.job_id,
 ).where(
     job_log.c.latest == 1,
     job_log.c.covered.is_(None),  # 0: an empty slice, at whose place the next one begins
     job_log.c.status.in_(DONE),
     job_log.c.window_start.is_not(None),
 )
-"""Finished windows that no range holds yet."""
+"""Finished windows that no range holds yet, or never: those that operators have skipped."""
 _FINISHED = union_all(
     _RANGES.where(among(log_range.c.job_name)),
     # SQLite would look through all windows of a table for those few that no range holds.
@@ -92,7 +102,7 @@ def carve(conn: Connection, table: str, status: Status, window: TimeWindow) -> N
 def ranges(conn: Connection, names: Collection[str]) -> list[Row[Any]]:
     """Rows (job_name, status, window_start, window_end) by ascending start; they may overlap.
 
-    What was reopened is still in them.
+    What was reopened is still in them. `run_trigger` and `job_id` are those of single windows.
     """
     rows = conn.execute(_FINISHED, {"names": names}).all()
     return sorted(rows, key=lambda row: row.window_start)
@@ -116,10 +126,12 @@ def reopened(conn: Connection, open_ones: Sequence[str]) -> list[Row[Any]]:
 def absorb(conn: Connection) -> None:
     """Make ranges of the finished rows that people wrote, and one of ranges that touch.
 
-    What others add or extend meanwhile stays as it is.
+    Windows that operators have skipped stay rows, since who did it and why counts. What others add
+    or extend meanwhile stays as it is.
     """
     ranges = conn.execute(select(log_range).with_for_update()).all()
-    rows = conn.execute(_UNCOVERED.add_columns(job_log.c.job_id)).all()
+    by_operators = job_log.c.run_trigger.is_not_distinct_from(Trigger.SKIP.value)
+    rows = conn.execute(_UNCOVERED.where(~by_operators)).all()
     merged: list[dict[str, Any]] = []
     last: dict[tuple[str, str], dict[str, Any]] = {}
     for row in sorted([*ranges, *rows], key=lambda row: row.window_start):

@@ -99,6 +99,15 @@ def add_skipped(
     conn.execute(insert(step_log).values(**_FRESH | skipped), rows)
 
 
+def outputs(conn: Connection, jobs: Sequence[int]) -> dict[int, str]:
+    """Job → what its steps say; of skipped windows, who skipped them and why."""
+    found: dict[int, str] = {}
+    for part in chunks(jobs):
+        query = select(step_log.c.job_id, step_log.c.output).where(step_log.c.job_id.in_(part))
+        found |= {row.job_id: row.output for row in conn.execute(query)}
+    return found
+
+
 def start(conn: Connection, jobs: Sequence[int], step_id: str) -> None:
     """READY → RUNNING in each job; one that is tried again begins anew.
 

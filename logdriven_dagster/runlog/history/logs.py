@@ -13,11 +13,12 @@ from sqlalchemy.engine import Connection, Row
 from logdriven_dagster.config.derived.processes import process_of
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.model.attempts import Owner, Status, Trigger
-from logdriven_dagster.model.logs import LookbackWindow, OpenWindow, TableLog
+from logdriven_dagster.model.logs import LeftOut, LookbackWindow, OpenWindow, TableLog
 from logdriven_dagster.model.ranges import union, without
 from logdriven_dagster.model.windows import TimeWindow, instant
 from logdriven_dagster.runlog.attempts import coverage, failed_refreshes
 from logdriven_dagster.runlog.attempts.names import find_names_of
+from logdriven_dagster.runlog.attempts.steps import outputs
 from logdriven_dagster.runlog.history import recent, refreshes, slices, waiting
 from logdriven_dagster.runlog.leases import is_expired
 from logdriven_dagster.runlog.schema.attempts import job_log, step_log
@@ -141,8 +142,13 @@ def standing(conn: Connection, tables: Collection[TableConfig]) -> dict[str, Tab
     zones = {table.table: table.grid.zone for table in tables}
     last = slices.last(conn, [table for table in tables if table.is_sliced])
     covered: dict[tuple[str, str], list[TimeWindow]] = {}
+    by_operators: dict[str, list[tuple[int, TimeWindow]]] = {}
     for row in coverage.ranges(conn, list(zones)):
-        covered.setdefault((row.job_name, row.status), []).append(_window(row, zones[row.job_name]))
+        window = _window(row, zones[row.job_name])
+        covered.setdefault((row.job_name, row.status), []).append(window)
+        if row.status == _SKIPPED and row.run_trigger == Trigger.SKIP.value:
+            by_operators.setdefault(row.job_name, []).append((row.job_id, window))
+    why = outputs(conn, [job_id for items in by_operators.values() for job_id, _ in items])
     rows = _open_rows(conn, list(zones))
     reopened: dict[str, list[TimeWindow]] = {}
     for row in coverage.reopened(conn, [row.job_schedule_id for row in rows if row.latest]):
@@ -156,6 +162,10 @@ def standing(conn: Connection, tables: Collection[TableConfig]) -> dict[str, Tab
         found[name] = TableLog(
             finished=tuple(finished),
             skipped=tuple(skipped),
+            left_out=tuple(
+                LeftOut(window, why.get(job_id, "skipped"))
+                for job_id, window in by_operators.get(name, ())
+            ),
             open=tuple(opened.get(name, ())),
             failed_refreshes=tuple(hidden.get(name, ())),
             last=last.get(name),

@@ -81,6 +81,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "running": 1,
             "last_status": "RUNNING",
             "parts": [],
+            "skipped": [],
             "failed_refreshes": [],
             "freshness": None,
         },
@@ -92,6 +93,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "running": 0,
             "last_status": "FAILURE",
             "parts": [],
+            "skipped": [],
             "failed_refreshes": [],
             "freshness": None,
         },
@@ -210,3 +212,19 @@ def test_plan_and_status_say_what_a_changed_zone_leaves_of_windows(shop, logdriv
         "2022-01-01T00:00:00+01:00",
         "2022-01-04T01:00:00+01:00",
     ]
+
+
+def test_skipped_windows_are_shown_with_who_and_why_until_they_are_unskipped(shop, logdriven):
+    table = logdriven("status", "--json").json["tables"][0]["table"]
+    given = (table, "--window", "2022-01-02", "--as", "ann")
+    answer = logdriven("skip", *given, "--reason", "the file is lost")
+    assert answer.out == f"SKIPPED  {table} [2022-01-02, 2022-01-03)\n"
+    assert f"{table} [2022-01-02, 2022-01-03): skipped by ann: the file is lost" in " ".join(
+        logdriven("status").out.split()
+    )
+    row = logdriven("status", "--json").json["tables"][0]
+    assert [item["reason"] for item in row["skipped"]] == ["skipped by ann: the file is lost"]
+    assert "skipped by ann" in logdriven("log", table).out
+    assert logdriven("unskip", *given).code == 0
+    assert logdriven("unskip", *given).code == 2
+    assert logdriven("status", "--json").json["tables"][0]["skipped"] == []

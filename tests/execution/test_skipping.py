@@ -1,0 +1,163 @@
+"""Windows that an operator skips for good, and what is downstream of them."""
+
+import pytest
+
+from logdriven_dagster.errors import AlreadyDoneError, AlreadyRunningError, UsageError
+from logdriven_dagster.execution.upkeep import archive_log
+from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.planning import State
+from tests.builders import at, day, days
+from tests.execution.conftest import NOW, SUMS, World
+
+WAITING = SUMS.replace("[ods.numbers]", "[{table: ods.numbers, skipped: wait}]")
+SLICED = """
+    table: ods.slices
+    incremental_type: auto_inc_id
+    period: 1 day
+    default_start: 0
+    steps:
+      - step: load
+        source: {type: csv, path: data/*.csv, header: true, columns: "n INT", key_column: n}
+        target: {type: parquet}
+"""
+
+
+@pytest.fixture
+def broken(world: World) -> World:
+    """The second day cannot be read; the days behind it wait."""
+    world.numbers("2022-01-01,11", "2022-01-02,oops", "2022-01-03,31")
+    world.catch_up()
+    assert world.statuses("ods.numbers") == [("01", "SUCCESS"), ("02", "FAILURE")]
+    return world
+
+
+def skip(world: World, *windows: TimeWindow, by: str = "ann") -> None:
+    world.runner.skip("ods.numbers", list(windows), NOW, "the file is lost", by)
+
+
+def unskip(world: World, *windows: TimeWindow) -> None:
+    world.runner.unskip("ods.numbers", list(windows), NOW, "the file was found", "ben")
+
+
+def reasons(world: World, table: str) -> dict[TimeWindow, tuple[State, str]]:
+    plan = world.runner.plan(NOW)
+    return {w.window: (w.state, w.reason) for w in plan.windows() if w.table == table}
+
+
+def test_behind_a_skipped_window_its_table_goes_on(broken: World):
+    skip(broken, day(2))
+    broken.catch_up()
+    assert broken.statuses("ods.numbers")[2:] == [
+        ("02", "SKIPPED"),
+        ("03", "SUCCESS"),
+        ("04", "SUCCESS"),
+    ]
+
+
+def test_what_is_downstream_runs_with_the_rows_that_are_there(broken: World):
+    skip(broken, day(2))
+    state, reason = reasons(broken, "dws.sums")[day(2)]
+    assert state is State.READY
+    assert reason.endswith(f"runs without ods.numbers {day(2)}: skipped by ann: the file is lost")
+    broken.catch_up()
+    assert [status for _, status in broken.statuses("dws.sums")] == ["SUCCESS"] * 4
+
+
+def test_what_is_downstream_waits_if_it_says_so(broken: World):
+    broken.write("tables/sums.yaml", WAITING)
+    skip(broken, day(2))
+    state, reason = reasons(broken, "dws.sums")[day(2)]
+    assert state is State.BLOCKED
+    assert "skipped by ann: the file is lost; `logdriven unskip` makes it pending again" in reason
+    broken.catch_up()
+    assert broken.statuses("dws.sums") == [("01", "SUCCESS")]
+
+
+def test_the_log_says_who_skipped_a_window_and_why(broken: World):
+    skip(broken, day(2))
+    row = broken.log("ods.numbers")[-1]
+    assert (row["status"], row["run_trigger"]) == ("SKIPPED", "skip")
+    assert [step["output"] for step in row["steps"]] == ["skipped by ann: the file is lost"]
+    assert [step["status"] for step in row["steps"]] == ["SKIPPED"]
+
+
+def test_an_unskipped_window_runs_and_what_ran_without_it_runs_again(broken: World):
+    skip(broken, day(2))
+    broken.catch_up()
+    unskip(broken, day(2))
+    assert broken.log("ods.numbers")[-1]["status"] == "DISCARDED"
+    broken.numbers("2022-01-02,21")
+    broken.catch_up()
+    assert broken.statuses("ods.numbers")[-1] == ("02", "SUCCESS")
+    assert broken.statuses("dws.sums")[-1] == ("02", "SUCCESS")
+    assert len(broken.statuses("dws.sums")) == 5
+
+
+def test_a_window_may_be_skipped_before_it_is_due(world: World):
+    skip(world, day(4))
+    world.catch_up()
+    assert ("04", "SUCCESS") not in world.statuses("ods.numbers")
+    assert [s for d, s in world.statuses("dws.sums") if d == "04"] == ["SUCCESS"]
+
+
+def test_a_skipped_window_may_be_refreshed(broken: World):
+    skip(broken, day(2))
+    broken.numbers("2022-01-02,21")
+    list(broken.runner.refresh("ods.numbers", day(2), NOW))
+    assert broken.statuses("ods.numbers")[-1] == ("02", "SUCCESS")
+
+
+def test_skipping_survives_an_archive(broken: World):
+    skip(broken, day(2))
+    broken.catch_up()
+    broken.sql("UPDATE job_log SET job_end_time = '2021-01-01'")
+    project = broken.runner.project
+    assert sum(archive_log(project, broken.runner.run_log, at("2022-01-03") - at("2022-01-01")))
+    assert [w.window for w in broken.runner.plan(NOW).windows()] == []
+    unskip(broken, day(2))
+    assert [w.window for w in broken.runner.plan(NOW).windows()] == [day(2)]
+
+
+def test_a_window_that_a_rule_passed_over_may_be_unskipped(world: World):
+    world.catch_up(tables=["ods.numbers"], mode="latest_only")
+    assert world.statuses("ods.numbers")[0] == ("01", "SKIPPED")
+    unskip(world, day(1))
+    assert day(1) in reasons(world, "ods.numbers")
+
+
+def test_a_finished_window_is_not_skipped_and_nothing_of_the_range_is(broken: World):
+    with pytest.raises(AlreadyDoneError, match="is done and cannot be skipped"):
+        skip(broken, day(2), day(1))
+    assert broken.statuses("ods.numbers")[-1] == ("02", "FAILURE")
+
+
+def test_a_running_window_is_not_skipped(world: World):
+    events = world.runner.catch_up(NOW, tables=["ods.numbers"])
+    next(events)
+    with pytest.raises(AlreadyRunningError, match=r"is running in job 1; `logdriven discard"):
+        skip(world, day(1))
+    events.close()
+
+
+def test_what_is_not_skipped_is_not_unskipped(world: World):
+    with pytest.raises(UsageError, match=r"ods\.numbers .* is not skipped"):
+        unskip(world, day(1))
+
+
+def test_a_range_is_skipped_at_once(world: World):
+    windows = world.runner.windows("ods.numbers", days(1, 3))
+    skip(world, *windows)
+    assert world.statuses("ods.numbers") == [("01", "SKIPPED"), ("02", "SKIPPED")]
+    assert [d for d, _ in world.statuses("ods.numbers")] == ["01", "02"]
+
+
+def test_slices_are_not_skipped(world: World):
+    world.write("tables/slices.yaml", SLICED)
+    with pytest.raises(UsageError, match="slices, of which none can be skipped"):
+        world.runner.skip("ods.slices", [day(1)], NOW, "why", "ann")
+
+
+def test_a_window_is_named_by_where_it_begins(world: World):
+    assert world.runner.windows_from("ods.numbers", at("2022-01-02")) == [day(2)]
+    with pytest.raises(UsageError, match="does not begin and end with windows"):
+        world.runner.windows_from("ods.numbers", at("2022-01-02 05:00"))

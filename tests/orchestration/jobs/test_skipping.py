@@ -1,0 +1,41 @@
+"""Operators skip windows in the launchpad of Dagster, with who and why."""
+
+from typing import Any
+
+from dagster import AssetKey
+
+from logdriven_dagster.orchestration.location import SKIP, UNSKIP
+from tests.orchestration.world import EVENTS, World
+
+
+def decide(world: World, job: str, **config: Any) -> bool:
+    given = {"table": "ods.events", "reason": "the file is lost", "operator": "ann", **config}
+    return world.run(job, {"ops": {job: {"config": given}}}).success
+
+
+def observed(world: World) -> list[tuple[str | None, Any]]:
+    found = world.instance.fetch_observations(AssetKey(["ods", "events"]), limit=10).records
+    return [
+        (record.partition_key, record.asset_observation.metadata["decision"].value)
+        for record in found
+        if record.asset_observation is not None
+    ]
+
+
+def test_windows_are_skipped_with_who_and_why_and_made_pending_again(world: World) -> None:
+    world.write(EVENTS)
+    assert decide(world, SKIP, window="2022-01-01", to="2022-01-03")
+    assert world.log("ods.events") == [("20220101", "SKIPPED"), ("20220102", "SKIPPED")]
+    assert observed(world) == [
+        ("2022-01-02", "skip_windows by ann: the file is lost"),
+        ("2022-01-01", "skip_windows by ann: the file is lost"),
+    ]
+    assert decide(world, UNSKIP, window="2022-01-02")
+    assert world.log("ods.events")[-1] == ("20220102", "DISCARDED")
+    assert observed(world)[0] == ("2022-01-02", "unskip_windows by ann: the file is lost")
+
+
+def test_what_cannot_be_skipped_fails_the_run(world: World) -> None:
+    world.write(EVENTS)
+    assert not decide(world, UNSKIP, window="2022-01-01")
+    assert world.log("ods.events") == []
