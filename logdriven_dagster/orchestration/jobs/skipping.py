@@ -1,11 +1,11 @@
 """The op jobs `skip_windows` and `unskip_windows`, by which operators decide about windows."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from dagster import AssetObservation, Config, JobDefinition, OpExecutionContext, op
 
 from logdriven_dagster.config.models.fields import read_moment
+from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.definitions.registering import author
 from logdriven_dagster.execution.runner import Runner
 from logdriven_dagster.model.windows import TimeWindow
@@ -64,12 +64,14 @@ def _decide(
 
 
 def _windows(runner: Runner, name: str, config: SkipConfig) -> Sequence[TimeWindow]:
-    def moment(text: str) -> datetime:
-        return read_moment(text, runner.project.zone)
-
+    zone = runner.project.zone
+    start = read_moment(config.window, zone)
     if config.to is None:
-        return runner.windows_from(name, moment(config.window))
-    return runner.windows(name, TimeWindow(moment(config.window), moment(config.to)))
+        return runner.windows_from(name, start)
+    end = read_moment(config.to, zone)
+    if start.timestamp() >= end.timestamp():
+        raise UsageError(f"to: {config.to} must be later than window: {config.window}")
+    return runner.windows(name, TimeWindow(start, end, zone=zone))
 
 
 def _observe(
