@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, time
 from typing import Any
 
-from dagster import MetadataValue
+from dagster import AssetKey, AssetObservation, MetadataValue
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.secrets import redact
@@ -46,6 +46,14 @@ def story_of(
 ) -> dict[str, Any]:
     """Metadata: the story of a window whose attempts, newest first, are known."""
     return {"story": MetadataValue.md(_told(project, table, window, rows))} if rows else {}
+
+
+def failed_refresh(
+    key: AssetKey, partition: str, error: str, metadata: Mapping[str, Any]
+) -> AssetObservation:
+    """Return what a partition shows of a refresh that failed: it stays as it was published."""
+    text = f"its refresh failed; what was published before stands: {error}"
+    return AssetObservation(key, partition=partition, description=text, metadata=metadata)
 
 
 def _told(

@@ -32,7 +32,11 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
 from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
-from logdriven_dagster.orchestration.assets.stories import stories_shown, story_shown
+from logdriven_dagster.orchestration.assets.stories import (
+    failed_refresh,
+    stories_shown,
+    story_shown,
+)
 from logdriven_dagster.orchestration.assets.whole_tables import (
     Looks,
     lineage_shown,
@@ -146,6 +150,8 @@ class Reporter:
         if event.stands and planned is not None:  # the partition is as it was, only this run is red
             self.tried.discard(planned)
             report_planned(self.context.instance, *planned, None)
+            shown = failed_refresh(*planned, failure_text(event), self._of_failure(event))
+            self.context.log_event(shown)
 
     def follow(self, events: Iterator[WindowEvent]) -> None:
         """Report all events; stopped on the way, the runner learns of it and logs the attempt."""

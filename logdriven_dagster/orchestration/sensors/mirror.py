@@ -10,7 +10,6 @@ from typing import Any
 
 from dagster import (
     AssetMaterialization,
-    AssetObservation,
     DagsterInstance,
     DagsterRun,
     DefaultSensorStatus,
@@ -39,7 +38,7 @@ from logdriven_dagster.orchestration.assets.metadata import (
     window_metadata,
 )
 from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
-from logdriven_dagster.orchestration.assets.stories import story_of, story_shown
+from logdriven_dagster.orchestration.assets.stories import failed_refresh, story_of, story_shown
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.assets.whole_tables import table_shown
 from logdriven_dagster.orchestration.events.bulk import EventBatch
@@ -212,10 +211,8 @@ class _Shown:
         if row["dagster_run_id"] in self._own:  # it died, and meant to materialize it
             self._batch.write()  # what was told before stays before
             report_planned(self._instance, key, partition, None)
-        message = f"its refresh failed; what was published before stands: {_end_text(row)}"
-        event = AssetObservation(
-            key, partition=partition, description=message, metadata=_identity(row, window)
-        )
+        metadata = _identity(row, window) | self._story(table, window, row)
+        event = failed_refresh(key, partition, _end_text(row), metadata)
         self._batch.add(past_entry(event, moment_of(row["job_end_time"])))
 
     def _failed(

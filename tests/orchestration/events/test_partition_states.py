@@ -127,8 +127,16 @@ def test_a_failed_refresh_leaves_the_partition_as_it_was_s08(world: World) -> No
     world.write(EVENTS).events()
     assert world.materialize("ods.events", DAYS[0], DAYS[1]).success
     world.events(bad_day=1)
-    assert not world.materialize("ods.events", DAYS[0]).success
+    result = world.materialize("ods.events", DAYS[0])
+    assert not result.success
     assert world.colours("ods.events") == {"materialized": DAYS[:2]}
+    (record,) = world.instance.fetch_observations(AssetKey(["ods", "events"]), limit=10).records
+    seen = record.asset_observation
+    assert seen is not None
+    assert (seen.partition, record.run_id) == (DAYS[0], result.run_id)
+    assert "its refresh failed; what was published before stands: ods.events" in seen.description
+    story = seen.metadata["story"].value
+    assert story.index("FAILURE") < story.index("SUCCESS")
 
 
 def test_what_lies_behind_a_failed_table_in_one_run_runs_as_far_as_it_can(world: World) -> None:

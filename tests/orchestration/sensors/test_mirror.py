@@ -140,6 +140,9 @@ def test_a_failed_refresh_is_told_at_its_partition_which_stays_materialized_s08(
     [told] = observed(world)
     assert "what was published before stands" in told
     assert "broken" in told
+    (record,) = world.instance.fetch_observations(KEY, limit=10).records
+    story = record.asset_observation.metadata["story"].value
+    assert story.index("FAILURE") < story.index("SUCCESS")
     assert world.instance.get_runs() == []
 
 
