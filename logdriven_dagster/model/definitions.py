@@ -243,19 +243,23 @@ class Home:
     def continues(self, recorded: "Home") -> bool:
         """Whether windows of the recorded home are windows of this one.
 
-        One project may run on many machines, if its rows are in one place. A project with another
-        name is a renamed one where machine, folder and place are the same.
+        One project may run on many machines, if its rows are in one place. Where machine and folder
+        are the same, a table in another place has got another target, which `changed_targets`
+        reports, and a project with another name is a renamed one if its place is the same.
         """
+        here = (self.host, self.folder)
+        is_here = None not in here and here == (recorded.host, recorded.folder)
         if self.project == recorded.project:
-            return None in (self.place, recorded.place) or self.place == recorded.place
-        here = (self.host, self.folder, self.place)
-        return None not in here and here == (recorded.host, recorded.folder, recorded.place)
+            is_table = self.name != project_entry(self.project)
+            in_place = None in (self.place, recorded.place) or self.place == recorded.place
+            return in_place or (is_here and is_table)
+        return is_here and self.place is not None and self.place == recorded.place
 
     def adds_to(self, recorded: "Home | None") -> bool:
-        """Whether a home that continues the recorded one says more, or names a renamed project."""
+        """Whether a home that continues the recorded one says more or something else."""
         if recorded is None or recorded.project != self.project:
             return True
-        return recorded.place is None and self.place is not None
+        return self.place is not None and self.place != recorded.place
 
 
 def project_entry(project: str) -> str:

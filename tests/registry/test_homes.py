@@ -168,12 +168,20 @@ def test_a_moved_folder_is_refused_with_the_old_and_the_new_place(
     assert f"the place is {moved.root}/.logdriven/warehouse" in str(refused.value)
 
 
-def test_a_table_whose_path_moves_is_refused_by_its_name(tmp_path: Path, log: str):
-    old = Owner(tmp_path / "old", log).write("a", target="parquet, path: first")
-    old.run()
-    old.write("a", target="parquet, path: second")
-    with pytest.raises(RunLogError, match=r"ods\.a is in .*/old/first; here.* is .*/old/second"):
-        old.run()
+def test_a_table_may_get_another_target_in_its_own_folder_alone(one: Owner, two: Owner):
+    one.write("a", target="parquet, path: first").run()
+    one.write("a", target="parquet, path: second")
+    assert one.run() == []
+    two.write("a", target="parquet, path: third")
+    with pytest.raises(RunLogError, match=r"ods\.a is in .*/one/second; here.* is .*/two/third"):
+        two.run()
+
+
+def test_a_warehouse_that_moves_is_refused_in_the_same_folder(one: Owner):
+    one.run()
+    one.write("a", more="warehouse: elsewhere")
+    with pytest.raises(RunLogError, match=r"its tables are in .*warehouse; here.* is .*elsewhere"):
+        one.run()
 
 
 def test_a_place_that_is_not_known_here_is_compared_with_nothing(
