@@ -43,7 +43,7 @@ def _location_of_file(path: str, table: str) -> str:
         return location_of(text)
     if path.startswith("/"):  # in the store of the table
         store = re.match("[^:]*://[^/]*", table)
-        return f"{store[0] if store else 'file://'}{text}"
+        return store[0] + text if store else location_of(text)
     return f"{table}/{text}"
 
 

@@ -10,13 +10,16 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow import orc, parquet
 
+from logdriven_dagster.config import load_project
+from logdriven_dagster.config.derived.needs import WAREHOUSE
 from logdriven_dagster.config.locations import location_of, same_place
 from logdriven_dagster.config.models.project import STORAGE_PROPERTIES
+from logdriven_dagster.engine import needs
 from logdriven_dagster.engine.storage.locations import Folder, storage_of
 from logdriven_dagster.engine.storage.object_store import ObjectStore
 from logdriven_dagster.engine.storage.staging import data_files, staged_folders, staging_name
 from logdriven_dagster.engine.storage.storage import Storage
-from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.errors import TerminalStepError, UnmetNeedError
 from scripts.lake import s3
 from scripts.lake.faults import Fault
 from scripts.lake.serving import Server
@@ -87,11 +90,38 @@ def test_a_put_whose_answer_got_lost_is_done_once_and_known_to_be_ours(
     assert not storage.put_if_absent(f"{FOLDER}/x", b"of somebody else")
 
 
-def test_a_store_that_overwrites_what_is_there_is_refused():
-    class Careless(MemoryFileSystem):
-        def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: object) -> None:
-            super().pipe_file(path, value)
+class Careless(MemoryFileSystem):
+    """A store that overwrites what is there."""
 
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: object) -> None:
+        super().pipe_file(path, value)
+
+
+TABLE = """
+table: ods.a
+period: 1 day
+default_start: 2022-01-01
+steps:
+  - {step: load, sql: SELECT 1 AS n, target: {type: %s}}
+"""
+
+
+def test_only_targets_without_a_catalog_ask_whether_a_store_keeps_conditions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    careless = Careless()
+    monkeypatch.setattr(needs, "storage_of", lambda *_: ObjectStore(lambda: careless))
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "logdriven.yaml").write_text("project: a\nwarehouse: s3://lake/a")
+    (tmp_path / "tables/a.yaml").write_text(TABLE % "iceberg")
+    needs.refuse_unmet(load_project(tmp_path), WAREHOUSE)
+    for kind in ("parquet", "delta"):
+        (tmp_path / "tables/a.yaml").write_text(TABLE % kind)
+        with pytest.raises(UnmetNeedError, match="no conditional writes"):
+            needs.refuse_unmet(load_project(tmp_path), WAREHOUSE)
+
+
+def test_a_store_that_overwrites_what_is_there_is_refused():
     careless = Careless()
     with pytest.raises(TerminalStepError, match=r"no conditional writes .* type iceberg"):
         ObjectStore(lambda: careless).put_if_absent("memory://lake/pointer", b"1")
