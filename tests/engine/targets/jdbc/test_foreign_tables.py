@@ -26,7 +26,7 @@ from logdriven_dagster.engine.databases.declarations import (
     refuse_without_transactions,
 )
 from logdriven_dagster.engine.databases.tables import define, reflected, schema_for, split_name
-from logdriven_dagster.engine.queries.schemas import _meeting
+from logdriven_dagster.engine.queries.common_types import MisfitError, common_type
 from logdriven_dagster.engine.targets.jdbc.commit_markers import publishing_transaction
 from logdriven_dagster.engine.targets.jdbc.copying import copy_in
 from logdriven_dagster.engine.targets.jdbc.growth import grow_table
@@ -507,8 +507,12 @@ def test_a_decimal_without_spark_limits_takes_decimals_as_they_are(precision, sc
 def test_a_decimal_column_takes_narrower_ones_of_fewer_places(
     old: tuple[int, int], taken: tuple[int, int] | None
 ):
-    found = _meeting(spark.DecimalType(*old), cents())
-    assert found == (taken and spark.DecimalType(*taken))
+    column = spark.StructField("v", spark.DecimalType(*old))
+    if taken is None:
+        with pytest.raises(MisfitError):
+            common_type(column, cents(), lost="allow")
+    else:
+        assert common_type(column, cents(), lost="allow") == spark.DecimalType(*taken)
 
 
 EXAMPLES = int(os.environ.get("LOGDRIVEN_EXAMPLES", "6"))
