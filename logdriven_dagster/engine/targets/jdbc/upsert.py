@@ -66,7 +66,7 @@ def upsert(
 
     same = _same_key(target, moves, key)
     pairs = [(move.target, move.value) for move in moves]
-    changed = update(target).where(same, _is_not_newer(target, window)).values(dict(pairs))
+    changed = update(target).where(same, _is_not_newer(target, source, window)).values(dict(pairs))
     fresh = select(*(value for _, value in pairs)).select_from(source).where(~exists().where(same))
     added = insert(target).from_select([known for known, _ in pairs], fresh)
     updated = conn.execute(changed).rowcount
@@ -85,18 +85,21 @@ def upserted_rows(
     """Return the staged rows that no newer window's stand against, and what became of them."""
     from sqlalchemy import select
 
-    same, is_ours = _same_key(found, moves, key), _is_not_newer(found, window)
+    same, is_ours = _same_key(found, moves, key), _is_not_newer(found, source, window)
     staged = select().select_from(source.outerjoin(found, same)).where(is_ours)
     published = select().select_from(source.join(found, same)).where(is_ours)
     return staged, published
 
 
-def _is_not_newer(table: "FromClause", window: TimeWindow) -> "ColumnElement[bool]":
+def _is_not_newer(
+    table: "FromClause", source: "FromClause", window: TimeWindow
+) -> "ColumnElement[bool]":
     """Whether no window after this one wrote a row; one within it was of an earlier grid."""
     from sqlalchemy import or_
 
-    old = column_of(table, WINDOW_START)
-    return or_(old.is_(None), old < utc_text(window.end))
+    old, new = column_of(table, WINDOW_START), column_of(source, WINDOW_START)
+    # That the rows are joined, SQLAlchemy sees by `new` alone where keys are cast.
+    return or_(old.is_(None), old <= new, old < utc_text(window.end))
 
 
 def _same_key(
