@@ -215,6 +215,12 @@ def brief(clock: datetime) -> str:
     return f"{clock.isoformat(sep=' ', timespec='seconds' if clock.second else 'minutes')}"
 
 
+def refresh_command(table: str, span: TimeWindow) -> str:
+    """Return the command that runs the windows of a range again, in backticks."""
+    start, end = (brief(at).replace(" ", "T") for at in (span.start_clock, span.end_clock))
+    return f"`logdriven refresh {table} --from {start} --to {end}`"
+
+
 def range_text(clock: datetime) -> str:
     """A bound as `job_log.data_range_*` holds it: `yyyyMMddHHmmss` of the project's wall clock.
 

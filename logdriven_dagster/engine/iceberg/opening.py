@@ -21,6 +21,6 @@ def load_table(catalog: Any, identifier: tuple[str, ...]) -> "Table":
         problem = " ".join(str(error).partition(" [type=")[0].split())
         raise TerminalStepError(
             f"the metadata of the Iceberg table {'.'.join(identifier)} cannot be read: {problem}; "
-            "write them anew with the engine that made them, or name another table"
+            "rewrite them with the engine that made them, or name another table"
         ) from None
     return table

@@ -63,7 +63,7 @@ def _requiring(table: "Table", frame: "DataFrame") -> "DataFrame":
     for name in (field.name for field in table.schema().fields if field.required):
         problem = (
             f"{name_of_table(table)}: column {name} is required, but a file of the table has rows "
-            "without it; write the file anew with the engine that made it, or make the column "
+            "without it; rewrite the file with the engine that made it, or make the column "
             "optional"
         )
         failed = f"CAST(raise_error({text_literal(problem)}) AS BOOLEAN)"

@@ -20,7 +20,7 @@ from logdriven_dagster.config.project_files import definitions_folder
 from logdriven_dagster.errors import InvalidProjectError
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, Version, code_of
-from logdriven_dagster.model.windows import TimeWindow, brief
+from logdriven_dagster.model.windows import TimeWindow, refresh_command
 from logdriven_dagster.runlog.definitions import history
 from logdriven_dagster.runlog.schema.attempts import job_log
 
@@ -45,10 +45,7 @@ class ChangedTarget:
         said = f"{self.table}: windows were written with {self.was}, and it has {self.now} now"
         if self.span is None:
             return f"{said}: {self.effect}"
-        begin, end = (
-            brief(clock).replace(" ", "T") for clock in (self.span.start_clock, self.span.end_clock)
-        )
-        command = f"`logdriven refresh {self.table} --from {begin} --to {end}`"
+        command = refresh_command(self.table, self.span)
         return f"{said}: {self.effect}; {command} writes all of them in the new way"
 
 

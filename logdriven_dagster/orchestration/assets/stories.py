@@ -48,7 +48,7 @@ def story_of(
     return {"story": MetadataValue.md(_told(project, table, window, rows))} if rows else {}
 
 
-def failed_refresh(
+def describe_failed_refresh(
     key: AssetKey, partition: str, error: str, metadata: Mapping[str, Any]
 ) -> AssetObservation:
     """Return what a partition shows of a refresh that failed: it stays as it was published."""

@@ -33,7 +33,7 @@ from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluat
 from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
 from logdriven_dagster.orchestration.assets.stories import (
-    failed_refresh,
+    describe_failed_refresh,
     stories_shown,
     story_shown,
 )
@@ -150,7 +150,7 @@ class Reporter:
         if event.stands and planned is not None:  # the partition is as it was, only this run is red
             self.tried.discard(planned)
             report_planned(self.context.instance, *planned, None)
-            shown = failed_refresh(*planned, failure_text(event), self._of_failure(event))
+            shown = describe_failed_refresh(*planned, failure_text(event), self._of_failure(event))
             self.context.log_event(shown)
 
     def follow(self, events: Iterator[WindowEvent]) -> None:

@@ -38,7 +38,11 @@ from logdriven_dagster.orchestration.assets.metadata import (
     window_metadata,
 )
 from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
-from logdriven_dagster.orchestration.assets.stories import failed_refresh, story_of, story_shown
+from logdriven_dagster.orchestration.assets.stories import (
+    describe_failed_refresh,
+    story_of,
+    story_shown,
+)
 from logdriven_dagster.orchestration.assets.upstream_assets import UpstreamAssets
 from logdriven_dagster.orchestration.assets.whole_tables import table_shown
 from logdriven_dagster.orchestration.events.bulk import EventBatch
@@ -212,7 +216,7 @@ class _Shown:
             self._batch.write()  # what was told before stays before
             report_planned(self._instance, key, partition, None)
         metadata = _identity(row, window) | self._story(table, window, row)
-        event = failed_refresh(key, partition, _end_text(row), metadata)
+        event = describe_failed_refresh(key, partition, _end_text(row), metadata)
         self._batch.add(past_entry(event, moment_of(row["job_end_time"])))
 
     def _failed(

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from logdriven_dagster.errors import PartOfWindowError
 from logdriven_dagster.model.attempts import Attempt, Claim, Status
-from logdriven_dagster.model.windows import TimeWindow, brief
+from logdriven_dagster.model.windows import TimeWindow, refresh_command
 from logdriven_dagster.runlog.attempts import coverage
 from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.sql.chunks import chunks
@@ -89,11 +89,9 @@ def refuse_part(table: str, window: TimeWindow, finished: Iterable[TimeWindow]) 
     end = max(window.span[1], *(each.span[1] for each in over))
     around = _window(start, end, zone)
     shown = ", ".join(map(str, wholes[:_SHOWN])) + (", …" if len(wholes) > _SHOWN else "")
-    begin, stop = (brief(at).replace(" ", "T") for at in (around.start_clock, around.end_clock))
     raise PartOfWindowError(
         f"{table} {window} overlaps {shown}, which ran before the table's windows changed. Its "
-        "rows can only be replaced as a whole; run "
-        f"`logdriven refresh {table} --from {begin} --to {stop}`"
+        f"rows can only be replaced as a whole; run {refresh_command(table, around)}"
     )
 
 
