@@ -110,12 +110,12 @@ test-long: $(VENV)/.installed-dev $(VENV)/.classes ## the tests of minutes, and 
 	$(BIN)/python -m pytest $(TWO) -m long --durations=25
 
 # By default the tests that need no Spark, no server and no browser.
-LANE ?= not spark and not database and not browser and not long
+LANE ?= not spark and not database and not browser and not slow and not long
 TESTS ?=
 IN_LANE = -m pytest $(TWO) -m '$(LANE)' --durations=25 $(TESTS)
 test-fast: $(VENV)/.installed-dev ## lint, types and the tests that need no Spark, no server and no browser
 	@began=$$SECONDS; $(MAKE) --no-print-directory check; \
-	$(BIN)/python $(IN_LANE) -q --durations=10; \
+	$(BIN)/python $(IN_LANE) -q --durations=10 --hypothesis-profile=quick; \
 	echo "make test-fast took $$((SECONDS - began)) seconds"
 
 test-lane: $(VENV)/.installed-dev $(if $(findstring not spark,$(LANE)),,$(VENV)/.classes) ## the tests of one lane of CI: LANE='spark and not long' TESTS=tests/engine

@@ -7,7 +7,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from logdriven_dagster.config import secrets
 from tests.classes import java_options
@@ -28,18 +27,17 @@ _FIRST = {"setup", "faults", "examples", "ui", "security", "test_kills.py", "tes
 """Folders and files whose tests start whole processes: few tests, each of which takes a while."""
 
 pytest_plugins = [
+    "tests.random_examples",
     "tests.needs",
     "tests.lake",
     "tests.servers",
     "tests.run_logs",
+    "tests.dagster_instances",
     "tests.spark_session",
 ]
 
 os.environ.pop("COLUMNS", None)  # workers of xdist have it, and no terminal
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(temporary_folder()))
-# How long an example takes says more of the machine than of the code.
-settings.register_profile("untimed", settings(), deadline=None)
-settings.load_profile("untimed")
 os.environ["JAVA_TOOL_OPTIONS"] = java_options()
 # No run of a test is to leave the making of an archive of classes behind.
 if shutil.which("java"):  # or ours is kept there

@@ -1,17 +1,20 @@
 """Markers by what a test needs, derived from its fixtures, and a guard that keeps them true.
 
 A test that asks for `spark` is marked `spark`, one that asks for a server's URL `database`, one
-that asks for `browser` `browser`. `make test-fast` runs the tests without any of these markers.
-A test that starts what it is not marked for fails and names the fixture to ask for.
+that asks for `browser` `browser`; `slow` and `long` state how long it takes. `make test-fast` runs
+the tests without a marker. A test that starts what it is not marked for fails and names the fixture
+to ask for.
 """
 
 import os
 import shutil
 import stat
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -19,6 +22,7 @@ FIXTURES = {
     "spark": {"spark", "spark_processes", "sail"},
     "database": {"server_urls", "restartable_postgres"},
     "browser": {"browser"},
+    "slow": {"slow"},
     "long": {"long"},
 }
 """Marker → the fixtures that stand for it, asked for directly or by other fixtures."""
@@ -36,6 +40,10 @@ esac
 exec {java} "$@"
 """
 
+SAMPLED = (
+    "sampled: `make test` runs one of its parameters in each lane, `make test-long` the others"
+)
+
 _here: set[str] = set()
 """The markers of the test that runs."""
 
@@ -46,8 +54,13 @@ def spark_processes() -> None:
 
 
 @pytest.fixture(scope="session")
+def slow() -> None:
+    """Leave a test of a second or more out of `make test-fast`."""
+
+
+@pytest.fixture(scope="session")
 def long() -> None:
-    """Leave the test to `make test-long`, the rare member of a family or one of minutes."""
+    """Leave the test to `make test-long`: it takes several seconds, and others prove the rest."""
 
 
 def rarely(*values: str) -> list[Any]:
@@ -69,6 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the substitute for Java, which tests without the marker `spark` see."""
     for name in FIXTURES:
         config.addinivalue_line("markers", f"{name}: needs it; set by the fixtures asked for")
+    config.addinivalue_line("markers", SAMPLED)
     home = Path(mkdtemp(prefix="logdriven-no-spark-"))
     config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
     java = home / "bin" / "java"
@@ -87,6 +101,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for name in _needs(item):
             item.add_marker(name)
+    for item in _unsampled(items):
+        item.add_marker("long")
+
+
+def _unsampled(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield those that are left to `make test-long` of the tests marked `sampled`.
+
+    The name of the test decides which of its parameters stay, so that all values of a parameter
+    that many tests have, such as the type of a target, are among those that stay.
+    """
+    families: dict[tuple[str, bool], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("long"):
+            fast = not any(item.get_closest_marker(name) for name in FIXTURES)
+            families[item.nodeid.partition("[")[0], fast].append(item)
+    for (name, _), family in families.items():
+        kept = crc32(name.encode()) % len(family)
+        yield from (item for n, item in enumerate(family) if n != kept)
 
 
 def _needs(item: pytest.Item) -> Iterator[str]:

@@ -3,6 +3,8 @@
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from benchmarks.many_tables import Day, make_project
 from benchmarks.null_runs import cheap_runner
 from logdriven_dagster.execution.definitions.registering import register
@@ -25,6 +27,7 @@ def test_half_of_the_tables_are_in_chains_of_three_that_a_worker_has_as_a_whole(
     assert {table.worker_group for table in tables.values()} == {"worker-0", "worker-1"}
 
 
+@pytest.mark.usefixtures("slow")
 def test_every_window_succeeds_once_though_some_fail_first_and_some_come_late(tmp_path: Path):
     make_project(tmp_path, DAY, f"sqlite:///{tmp_path / 'log.db'}")
     registered = register(tmp_path)

@@ -62,6 +62,7 @@ def test_the_project_comes_from_option_environment_or_current_folder(
     assert logdriven("--project", shop, "validate").code == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

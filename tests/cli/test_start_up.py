@@ -20,6 +20,8 @@ except SystemExit:
 """
 
 
+@pytest.mark.usefixtures("slow")
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "command",
     [

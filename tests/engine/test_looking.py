@@ -71,6 +71,7 @@ def same(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(map(repr, rows))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 def test_values_of_every_type_are_those_of_spark(lab: Lab, target: Any, zone: str):
     lab.settings["timezone"] = zone
@@ -95,6 +96,7 @@ COLLECTIONS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", COLLECTIONS)
 def test_a_null_collection_of_structs_is_shown_as_null(lab: Lab, target: Any, case: str):
     lab.table("ods.t", {"sql": f"SELECT 1 AS id, {COLLECTIONS[case]} AS v", "target": target})
@@ -125,6 +127,7 @@ def test_types_that_only_spark_reads_are_read_by_spark(lab: Lab):
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", SLOW)
 def test_other_targets_are_read_by_spark(lab: Lab, kind: str):
     lab.table("ods.t", {"sql": "SELECT 1 AS a, 'x' AS b", "target": SLOW[kind]})
@@ -137,6 +140,7 @@ def test_other_targets_are_read_by_spark(lab: Lab, kind: str):
     assert counted.to_pylist() == [{"n": 2}]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["append", "overwrite_window"])
 def test_a_windows_rows_are_those_that_spark_reads(lab: Lab, target: Any, mode: str):
     sql = "SELECT int(day(:data_range_start)) AS day, v FROM VALUES (1), (2) AS t(v)"
@@ -148,6 +152,7 @@ def test_a_windows_rows_are_those_that_spark_reads(lab: Lab, target: Any, mode: 
     assert seen(lab, window=day(9)) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ", "DATE"])
 def test_windows_are_told_by_a_column_as_spark_tells_them(lab: Lab, target: Any, kind: str):
     """The window is half of a day, on which clocks go back in Berlin."""
@@ -199,6 +204,7 @@ def test_rows_that_another_engine_deleted_are_gone(lab: Lab):
     assert seen(lab) == [{"a": 1}, {"a": 3}]
 
 
+@pytest.mark.sampled
 def test_a_limit_opens_no_more_files_than_it_needs(lab: Lab, target: Any):
     sql = "SELECT int(day(:data_range_start)) AS day FROM range(3)"
     lab.table("ods.t", {"sql": sql, "target": target})

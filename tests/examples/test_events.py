@@ -27,6 +27,7 @@ def test_the_history_has_what_the_example_is_about():
     assert rounds() == (FIRST, SECOND)
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.usefixtures("spark_processes")
 def test_every_message_once_and_the_views_of_each_page_and_hour(tmp_path: Any, monkeypatch: Any):
     done = run_example("events", "--folder", str(tmp_path / "events"))
@@ -64,6 +65,7 @@ def test_every_message_once_and_the_views_of_each_page_and_hour(tmp_path: Any, m
     assert sorted(hour for hour, attempts in again.items() if attempts > 1) == ["07", "08", "09"]
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_topic_with_messages_is_left_alone(tmp_path: Any):
     with running_peer() as peer:
         peer.send(peer.create(TOPIC), "precious")
@@ -73,6 +75,7 @@ def test_a_topic_with_messages_is_left_alone(tmp_path: Any):
     assert f"the topic {TOPIC} holds messages already" in done.stderr
 
 
+@pytest.mark.usefixtures("long")
 def test_a_broker_that_is_not_there_is_told(tmp_path: Any):
     done = run_example("events", "--folder", str(tmp_path), EVENTS_BOOTSTRAP="127.0.0.1:1")
     assert done.returncode == 2

@@ -44,6 +44,7 @@ def test_the_history_has_what_the_example_is_about():
     assert rounds() == (FIRST, SECOND)
 
 
+@pytest.mark.usefixtures("long")
 def test_every_order_once_and_the_revenue_of_each_city_and_day(shop: Example):
     cities = city_of_each_order()
     loaded = {
@@ -86,6 +87,7 @@ def test_every_order_once_and_the_revenue_of_each_city_and_day(shop: Example):
     ]
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_folder_of_anything_else_is_refused(tmp_path: Any):
     (tmp_path / "precious").write_text("data")
     done = run_example(
@@ -95,6 +97,7 @@ def test_a_folder_of_anything_else_is_refused(tmp_path: Any):
     assert (tmp_path / "precious").read_text() == "data"
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_database_that_is_not_there_is_told_without_its_password(tmp_path: Any):
     url = "postgresql://u:s3cr3t@127.0.0.1:1/shop"
     done = run_example("orders", "--folder", str(tmp_path), ORDERS_URL=url)
@@ -103,6 +106,7 @@ def test_a_database_that_is_not_there_is_told_without_its_password(tmp_path: Any
     assert "s3cr3t" not in done.stdout + done.stderr
 
 
+@pytest.mark.usefixtures("slow")
 def test_only_postgresql_holds_the_shop(tmp_path: Any):
     done = run_example("orders", "--folder", str(tmp_path), "--url", "sqlite:///shop.db")
     assert (done.returncode, "the shop's database is PostgreSQL" in done.stderr) == (2, True)

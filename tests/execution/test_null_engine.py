@@ -106,6 +106,7 @@ def test_a_check_fails_as_a_test_says(tmp_path: Path):
     assert sandbox.engine.published() == []
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_slow_step_is_stopped_by_the_timeout_of_its_table(tmp_path: Path):
     def stage(run, step):
         NullEngine.wait(300)

@@ -54,6 +54,7 @@ def test_every_count_is_of_the_window_s27_k13(spark, world):
     assert row["application_id"] == world.spark.conf.get("spark.app.id")
 
 
+@pytest.mark.usefixtures("long")
 def test_the_log_says_what_an_upsert_inserted_and_updated(spark, world):
     sums = "SELECT 1 AS id, sum(n) AS total FROM ods.numbers"
     upsert = "{type: iceberg, mode: upsert, key: [id]}"
@@ -308,6 +309,7 @@ def test_what_a_step_reads_as_a_whole_runs_first_b4(world):
         world.sql("UPDATE job_log SET status = 'FAILURE'")
 
 
+@pytest.mark.usefixtures("long")
 def test_each_window_reads_all_rows_of_what_it_reads_as_a_whole_b4(spark, world):
     read_as_a_whole(world)
     events = world.catch_up(max_parallel=3)
@@ -315,6 +317,7 @@ def test_each_window_reads_all_rows_of_what_it_reads_as_a_whole_b4(spark, world)
     assert world.rows("dws.sums") == [(23 + 43 + 63 + 83,)] * 4
 
 
+@pytest.mark.usefixtures("long")
 def test_before_and_after_an_upstreams_windows_nothing_is_awaited_and_nothing_read_b6(spark, world):
     file = world.root / "tables/numbers.yaml"
     bounds = "default_start: 2022-01-02\nend: 2022-01-04"

@@ -286,6 +286,8 @@ def test_a_run_nests_in_the_trace_of_what_started_it_and_all_is_sent_at_its_end(
     assert drawn(spans)[-3:] == ["  window ods.numbers", "    step load", "    publish load"]
 
 
+@pytest.mark.usefixtures("slow")
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", ["deaf", "gone"])
 def test_a_receiver_that_does_not_answer_costs_a_run_five_seconds_and_one_warning(
     tmp_path: Path, how: str
@@ -328,6 +330,7 @@ def test_telling_takes_no_time(world, received):
     assert (time.perf_counter() - began) / 100 < 0.005
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "variables",
     [{}, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none"}],
@@ -348,6 +351,7 @@ def test_without_a_configuration_nothing_is_loaded_and_nothing_runs(variables: d
     assert ended.stdout == "False 1\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("missing", "protocol", "package"),
     [

@@ -86,6 +86,7 @@ def shop(tmp_path: Path) -> Shop:
     return shop
 
 
+@pytest.mark.usefixtures("long")
 def test_a_table_with_both_is_valid_runs_and_is_cleaned(spark_processes: Any, shop: Shop):
     assert shop.logdriven("validate").returncode == 0
     ran = shop.logdriven("run", "--now", "2022-01-03")
@@ -101,6 +102,7 @@ def test_a_table_with_both_is_valid_runs_and_is_cleaned(spark_processes: Any, sh
     assert shop.rows(1) == [0, 1, 2]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_mistake_in_its_fields_is_told_as_one_in_ours(shop: Shop):
     shop.table("below: 3", "below: -3")
     assert shop.mistake().startswith("6: steps[0].source.below: must be at least 0, not -3")
@@ -114,12 +116,14 @@ def test_the_schemas_that_editors_use_know_them(shop: Shop):
     assert {"NumbersSource", "ShelfTarget"} <= json.loads(schema)["$defs"].keys()
 
 
+@pytest.mark.usefixtures("slow")
 def test_two_tables_with_one_place_are_a_mistake(shop: Shop):
     (text,) = blocks("text")
     (shop.root / "tables/u.yaml").write_text(text.replace("ods.numbers", "ods.others"))
     assert "ods.numbers.count writes to the same target" in shop.logdriven("validate").stderr
 
 
+@pytest.mark.usefixtures("slow")
 def test_an_unknown_type_names_those_that_there_are_and_how_others_come(shop: Shop):
     shop.table("type: shelf", "type: rack")
     mistake = shop.mistake()
@@ -127,6 +131,8 @@ def test_an_unknown_type_names_those_that_there_are_and_how_others_come(shop: Sh
     assert "shelf, or that of a package which registers it as logdriven.targets" in mistake
 
 
+@pytest.mark.usefixtures("slow")
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
@@ -142,6 +148,7 @@ def test_what_cannot_be_used_is_told_to_those_who_name_it_only(shop: Shop, entry
     assert why in shop.mistake()
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_package_cannot_take_the_name_of_another_type(shop: Shop):
     text = (shop.site / "toys/models.py").read_text()
     (shop.site / "toys/models.py").write_text(text.replace('["shelf"]', '["shelf", "iceberg"]'))

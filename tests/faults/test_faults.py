@@ -37,6 +37,7 @@ Faults = list[tuple[str, str, int]]
 pytestmark = pytest.mark.usefixtures("spark_processes")
 
 
+@pytest.mark.usefixtures("long")
 def test_a_kill_and_a_freeze_lose_and_double_nothing(tmp_path):
     driver = hurt_in_turn(tmp_path, OFTEN, days=3)
     assert driver.report.resumed_steps >= 1

@@ -201,6 +201,7 @@ def test_our_own_log_is_not_taken_for_theirs(on_sqlite: SharpEtl):
     assert "is a run log of logdriven" in on_sqlite.brought("--overwrite", code=2, log=ours)
 
 
+@pytest.mark.sampled
 def test_a_table_that_kettle_completed_today_does_not_run_again_today_k08(
     server_folder: Folder, command: Callable[..., Any]
 ):

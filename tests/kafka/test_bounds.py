@@ -103,6 +103,7 @@ def test_the_records_that_end_transactions_lie_within_the_slice(peer: Peer, topi
     assert bounds(peer, topic, "earliest").messages == 2
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_cluster_that_is_gone_is_told_within_ten_seconds():
     with running_peer() as gone:
         gone.kill()

@@ -66,6 +66,7 @@ def test_from_the_earliest_message_on_with_the_end_written_back_s16(stream: Stre
     assert counts == [(2, 2), (1, 1)]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_partition_without_news_keeps_its_offset_s17(stream: Stream, peer: Peer):
     stream.topic = peer.create(f"{stream.topic}_two", 2)
     stream.table()
@@ -135,6 +136,7 @@ def test_a_retry_reads_the_range_that_the_log_has(stream: Stream):
     assert stream.values() == ["a", "b"]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_refresh_of_explicit_offsets_moves_no_watermark_s21(stream: Stream):
     stream.table(max_offsets_per_window=2)
     stream.send(*"abcdef")
@@ -151,6 +153,7 @@ def test_a_refresh_of_explicit_offsets_moves_no_watermark_s21(stream: Stream):
     assert stream.values() == list("abcdefg")
 
 
+@pytest.mark.usefixtures("long")
 def test_a_refresh_whose_messages_are_gone_fails_alone_and_the_stream_goes_on_s08(
     stream: Stream, peer: Peer
 ):

@@ -61,6 +61,7 @@ def values(lab: Lab, window: Slice) -> list[str]:
     return sorted(row.value.decode() for row in frame(lab, window).collect())
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.connect
 def test_the_columns_are_those_of_sparks_connector(lab: Lab, peer: Peer, topic: str):
     peer.send(topic, "v", key=b"k", headers=[("h", b"1"), ("h", None)], timestamp=1_700_000_000_123)
@@ -87,6 +88,7 @@ def test_a_slice_gives_the_same_messages_whatever_comes_later(lab: Lab, peer: Pe
     assert values(lab, window) == [*"abc"]
 
 
+@pytest.mark.usefixtures("long")
 def test_every_message_is_counted_once(lab: Lab, peer: Peer):
     topic = peer.create("counted", 3)
     for partition in (0, 2):
@@ -145,6 +147,7 @@ def test_messages_that_are_deleted_before_they_are_read(lab: Lab, peer: Peer, to
         lab.run("ods.t", window)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_cluster_that_is_gone_is_worth_another_try(lab: Lab, topic: str):
     with running_peer() as gone:
         gone.send(gone.create(topic), *"abc")
@@ -189,6 +192,7 @@ def secret_lab(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     return lab
 
 
+@pytest.mark.usefixtures("long")
 def test_secrets_show_in_no_plan_and_no_setting(
     secret_lab: Lab, peer: Peer, topic: str, capfd: Any
 ):
@@ -223,6 +227,7 @@ def test_secrets_show_in_no_error(secret_lab: Lab, peer: Peer, topic: str, capfd
     assert not [text for text in told if SECRET in text]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_password_that_is_refused_is_no_reason_to_try_again(peer: Peer):
     settings = {
         "bootstrap.servers": peer.servers,
@@ -297,6 +302,7 @@ for part in reader.partitions():
 """
 
 
+@pytest.mark.usefixtures("slow")
 def test_workers_that_have_none_of_our_modules_read_messages(peer: Peer, topic: str):
     from pyspark import cloudpickle
 

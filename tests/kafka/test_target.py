@@ -209,6 +209,7 @@ def test_a_topic_is_not_read_by_the_tables_name(lab: Lab, topic: str):
         lab.engine.read("ods.t")
 
 
+@pytest.mark.usefixtures("long")
 def test_a_cluster_that_is_gone(lab: Lab, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kafka_target, "_PATIENCE_SECONDS", 1.0)
     with running_peer() as gone:

@@ -13,6 +13,7 @@ from logdriven_dagster.runlog import RunLog
 from tests.kettle import ours
 from tests.kettle.kettle import Kettle
 from tests.kettle.states import State, states
+from tests.random_examples import examples
 
 
 def has_no_dependency_row(state: State, name: str) -> bool:
@@ -77,7 +78,7 @@ class UndoneError(Exception):
 
 
 @settings(
-    max_examples=120,
+    max_examples=examples(120),
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

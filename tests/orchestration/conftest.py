@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from dagster import DagsterInstance
 
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.testing.null_engine import NullEngine, null_engine
 from tests.builders import at
+from tests.dagster_instances import local_instance
 from tests.orchestration.world import World
 
 
@@ -25,7 +25,9 @@ def values_of(file: Path, run: WindowRun) -> list[int]:
 
 
 @pytest.fixture
-def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+def world(
+    tmp_path: Path, request: pytest.FixtureRequest, instance_template: Path
+) -> Iterator[World]:
     root = tmp_path / "project"
     root.mkdir()
     events = root / "events.csv"
@@ -43,5 +45,5 @@ def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
             request.getfixturevalue("spark")
         else:
             opened.enter_context(null_engine(NullEngine(stage=stage, check=check)))
-        instance = opened.enter_context(DagsterInstance.local_temp(str(tmp_path)))
+        instance = opened.enter_context(local_instance(tmp_path, instance_template))
         yield World(root, instance)

@@ -69,6 +69,7 @@ def test_a_translator_says_what_assets_are_called_and_upstreams_follow(world: Wo
     assert daily.automation_condition == AutomationCondition.on_missing()
 
 
+@pytest.mark.usefixtures("long")
 def test_windows_are_told_under_the_translated_key(spark: Any, world: World) -> None:
     project = world.write(EVENTS, DAILY).events(days=2).project
     definitions = build_definitions(project, translator=Lake())
@@ -141,6 +142,7 @@ def test_a_prefix_must_be_a_name(world: World) -> None:
         build_definitions(world.write(EVENTS).project, prefix="our lake")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("names", "tables", "jobs"),
     [

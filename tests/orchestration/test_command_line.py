@@ -42,6 +42,7 @@ def dagster(world: World, tmp_path: Path):
         yield run
 
 
+@pytest.mark.usefixtures("long")
 def test_definitions_validate(world: World, dagster) -> None:
     world.write(EVENTS, DAILY)
     result = dagster("definitions", "validate", *MODULE)
@@ -60,6 +61,7 @@ def test_job_execute_runs_the_catch_up(world: World, dagster) -> None:
     assert world.colours("ods.events") == {"materialized": ["2022-01-01"], "failed": ["2022-01-02"]}
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.usefixtures("spark_processes")
 def test_asset_materialize_runs_a_partition(world: World, dagster) -> None:
     world.write(EVENTS).events()

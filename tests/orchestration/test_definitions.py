@@ -100,6 +100,7 @@ def test_catch_up_refuses_what_it_cannot_use(world: World, config: dict, message
     assert message in str(events[0].step_failure_data.error)
 
 
+@pytest.mark.usefixtures("slow")
 def test_loading_imports_no_spark(world: World) -> None:
     world.write(EVENTS, DAILY)
     program = "import sys, logdriven_dagster.definitions; sys.exit('pyspark' in sys.modules)"
@@ -107,6 +108,7 @@ def test_loading_imports_no_spark(world: World) -> None:
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_thousand_tables_are_a_thousand_assets(world: World) -> None:
     tables = [{**EVENTS, "table": f"ods.t{n}", "checks": []} for n in range(1000)]
     for n, table in enumerate(tables):

@@ -26,6 +26,7 @@ def loaded(world: World) -> World:
     return world
 
 
+@pytest.mark.usefixtures("long")
 def test_a_frame_is_read_for_the_window_of_the_partition(loaded: World) -> None:
     seen = []
 
@@ -38,6 +39,7 @@ def test_a_frame_is_read_for_the_window_of_the_partition(loaded: World) -> None:
     assert seen == [[2, 2, 2, 2]]
 
 
+@pytest.mark.usefixtures("long")
 def test_an_unpartitioned_reader_gets_all_rows(loaded: World) -> None:
     seen = []
 
@@ -86,6 +88,7 @@ def test_a_frame_is_published_and_logged_like_a_window(loaded: World) -> None:
     assert record.asset_materialization.metadata["dagster/partition_row_count"].value == 4
 
 
+@pytest.mark.usefixtures("long")
 def test_an_ordered_hand_written_asset_refuses_a_gap(loaded: World) -> None:
     metadata = {"logdriven/ordered": True}
 
@@ -99,6 +102,7 @@ def test_an_ordered_hand_written_asset_refuses_a_gap(loaded: World) -> None:
     assert loaded.colours("copied", definitions) == {}
 
 
+@pytest.mark.usefixtures("long")
 def test_a_frame_without_partitions_is_refused(loaded: World) -> None:
     @asset(ins=READS, io_manager_key="logdriven")
     def copied(events: Any) -> Any:

@@ -93,6 +93,7 @@ def batches(name: str, step: dict[str, Any], *upstreams: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.usefixtures("long")
 def test_a_catch_up_makes_one_partition_after_the_other(spark: Any, shop: World) -> None:
     assert shop.catch_up(now=NOW).success
     assert keys(shop) == ["0", "10", "20"]
@@ -100,6 +101,7 @@ def test_a_catch_up_makes_one_partition_after_the_other(spark: Any, shop: World)
     assert shop.colours("dws.daily") == {"materialized": ["2022-01-01"]}
 
 
+@pytest.mark.usefixtures("long")
 def test_a_materialization_tells_the_range_and_its_rows(spark: Any, shop: World) -> None:
     shop.catch_up(now=NOW)
     event = shop.instance.get_latest_materialization_event(AssetKey(["ods", "orders"]))
@@ -113,6 +115,7 @@ def test_a_materialization_tells_the_range_and_its_rows(spark: Any, shop: World)
     assert metadata["dagster/row_count"].value == 4
 
 
+@pytest.mark.usefixtures("long")
 def test_a_look_that_finds_nothing_is_a_materialization_of_no_rows(spark: Any, shop: World) -> None:
     shop.catch_up(now=NOW)
     shop.catch_up(now="2022-01-03 12:00", tables=["ods.orders"])
@@ -125,6 +128,7 @@ def test_a_look_that_finds_nothing_is_a_materialization_of_no_rows(spark: Any, s
     assert materialization.metadata["dagster/row_count"].value == 4
 
 
+@pytest.mark.usefixtures("long")
 def test_a_backfill_of_chosen_slices_moves_no_watermark(spark: Any, shop: World) -> None:
     shop.catch_up(now=NOW)
     assert shop.materialize("ods.orders", "0", "10").success
@@ -142,6 +146,7 @@ def test_the_next_slice_can_be_materialized_and_no_other(spark: Any, shop: World
     assert shop.colours("ods.orders") == {"materialized": ["0"]}
 
 
+@pytest.mark.usefixtures("long")
 def test_slices_that_others_ran_are_mirrored(spark: Any, shop: World) -> None:
     elsewhere = World(shop.root, DagsterInstance.ephemeral(), shop.settings)
     elsewhere.catch_up(now=NOW)

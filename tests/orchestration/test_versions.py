@@ -42,6 +42,7 @@ def versions(world: World) -> list[tuple[int, str]]:
         return [(row[0], row[1]) for row in rows]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_catch_up_runs_the_mended_file_unless_recorded_is_asked_for(mended: World) -> None:
     result = caught_up(mended, retry_version="recorded")
     assert result.get_failed_step_keys()

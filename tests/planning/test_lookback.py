@@ -11,6 +11,7 @@ from logdriven_dagster.model.logs import LookbackWindow
 from logdriven_dagster.planning import State, last_seen, obstacle_to_rerun, plan
 from tests.builders import at, day, days, log, table
 from tests.planning.late_world import LateWorld, Row, hour
+from tests.random_examples import examples
 
 ORDERS = table("ods.orders")
 FACTS = table("dwd.facts", lookback=3, depends_on=[{"table": "ods.orders", "read": "all"}])
@@ -30,6 +31,7 @@ def trail(world, name, since=0):
     return [(w.start.day, t.value) for table, w, t in world.trail[since:] if table == name]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("late", [0, 1, 2, 3])
 def test_rows_that_are_changed_within_lookback_arrive_day_by_day(late):
     shop = world(ORDERS, FACTS, rows=changed_late(days_late=late))
@@ -178,7 +180,8 @@ def worlds(draw):
     return world(*tables, rows=rows, key=key)
 
 
-@settings(max_examples=40)
+@pytest.mark.usefixtures("slow")
+@settings(max_examples=examples(40))
 @given(worlds(), st.integers(0, 10**6))
 def test_nothing_is_missing_in_the_end(shop, seed):
     """Random lateness, tables, days of runs, failures, modes and interruptions."""

@@ -4,6 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from logdriven_dagster.engine.targets.garbage import find_garbage
 from logdriven_dagster.runlog.observed.quality import newest
 from tests.builders import day, warehouse
@@ -18,6 +20,7 @@ __all__ = ["peer", "topic"]
 NULL = {"id": ["id"], "columns": {"amount": ["not_null"]}}
 
 
+@pytest.mark.usefixtures("long")
 def test_only_good_rows_are_sent_to_a_topic_and_the_others_are_kept_in_files(
     orders: Orders, peer: Peer, topic: str
 ):
@@ -31,6 +34,7 @@ def test_only_good_rows_are_sent_to_a_topic_and_the_others_are_kept_in_files(
     assert orders.rejected() == [("2", None, "not_null")]
 
 
+@pytest.mark.usefixtures("long")
 def test_slices_are_looked_at_like_windows(tmp_path: Path, spark: Any):
     shop = Shop(tmp_path, spark, f"sqlite:///{tmp_path}/shop.db")
     shop.orders(kind="INTEGER")

@@ -64,6 +64,7 @@ def test_of_duplicates_the_newest_stays_and_the_others_are_errors(orders: Orders
     assert (duplicates.level, duplicates.column, duplicates.count) == ("error", "id", 2)
 
 
+@pytest.mark.usefixtures("long")
 def test_of_equally_new_duplicates_it_is_always_the_same_that_stays(orders: Orders):
     rows = [(1, "2022-01-01", "a"), (1, "2022-01-01", "b"), (1, "2022-01-01", "c")]
     kept = set()
@@ -113,6 +114,7 @@ ABOUT_VALUES = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("rule", "good", "bad"), ABOUT_MISSING + ABOUT_VALUES, ids=lambda value: str(value)[:30]
 )
@@ -130,6 +132,7 @@ def test_every_built_in_rule_has_a_condition():
     assert set(BUILT_IN) == {*CONDITIONS, "unique", "references"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rule", [rule for rule, _, _ in ABOUT_VALUES], ids=str)
 def test_a_missing_value_breaks_only_rules_about_it(orders: Orders, rule):
     orders.given((1, None), columns="id, text")
@@ -203,6 +206,7 @@ def nonsense(rows):
 """
 
 
+@pytest.mark.usefixtures("long")
 def test_a_python_rule_returns_a_condition_or_the_ids_of_bad_rows(orders: Orders):
     orders.given((1, 1, "DE"), (2, 9, "DE"), (3, -2, "FR"))
     orders.file("tables/rules.py", CODE)
@@ -235,6 +239,7 @@ TARGETS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t["type"] + t.get("mode", ""))
 def test_every_kind_of_target_takes_only_good_rows(orders: Orders, target):
     orders.given((1, 10, "DE"), (2, None, "DE"), (1, 7, "DE"))
@@ -252,6 +257,7 @@ def test_a_bad_row_outside_of_the_window_is_an_error_of_its_rule(orders: Orders)
     assert (orders.ids, orders.broken("in_range")) == ([1], [2])
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("target", TARGETS[:4], ids=lambda t: t["type"])
 def test_good_and_bad_rows_are_separated(orders: Orders, target):

@@ -71,6 +71,7 @@ def world(tmp_path: Path, spark: Any, database_url: Any) -> World:
 LOG = "SELECT * FROM quality_check_log ORDER BY id"
 
 
+@pytest.mark.sampled
 def test_each_rule_of_an_attempt_is_a_row_with_its_ids_and_counts(world: World):
     assert isinstance(world.run(), WindowSucceeded)
     null, high = world.sql(LOG)
@@ -87,6 +88,7 @@ def test_each_rule_of_an_attempt_is_a_row_with_its_ids_and_counts(world: World):
     assert [step[f"{n}_count"] for n in ("target", "success", "failure")] == [90, 90, 10]
 
 
+@pytest.mark.sampled
 def test_a_rerun_has_rows_of_its_own_and_neither_run_doubles_them(world: World):
     world.run()
     window = load_project(world.root).table("ods.orders").grid.window(0)
@@ -94,12 +96,14 @@ def test_a_rerun_has_rows_of_its_own_and_neither_run_doubles_them(world: World):
     assert [row["job_id"] for row in world.sql(LOG)] == [1, 1, 2, 2]
 
 
+@pytest.mark.sampled
 def test_only_the_columns_of_the_id_are_in_the_log(world: World):
     world.run("min_pass: 99")
     everything = [*world.sql(LOG), *world.sql("SELECT * FROM process_log")]
     assert "secret" not in str([everything, *world.sql("SELECT error FROM step_log")])
 
 
+@pytest.mark.sampled
 def test_below_min_pass_the_attempt_fails_and_says_how_good_it_was(world: World):
     failed = world.run("min_pass: 95")
     assert isinstance(failed, WindowFailed)
@@ -111,6 +115,7 @@ def test_below_min_pass_the_attempt_fails_and_says_how_good_it_was(world: World)
     assert len(world.sql(LOG)) == 2
 
 
+@pytest.mark.sampled
 def test_at_min_pass_the_attempt_succeeds_with_its_statistics_and_the_hash_of_the_good_file(
     world: World,
 ):
@@ -127,6 +132,7 @@ def test_at_min_pass_the_attempt_succeeds_with_its_statistics_and_the_hash_of_th
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("blocking", ["true", "[not_null]"])
 def test_a_blocking_rule_stops_publication_and_names_count_and_first_ids(world: World, blocking):
     failed = world.run(f"blocking: {blocking}")
@@ -137,12 +143,14 @@ def test_a_blocking_rule_stops_publication_and_names_count_and_first_ids(world: 
     assert world.found()["rules"][0]["error_count"] == 10
 
 
+@pytest.mark.sampled
 def test_a_warning_blocks_where_its_rule_does(world: World):
     failed = world.run("blocking: [in_range]")
     assert isinstance(failed, WindowFailed)
     assert failed.error.startswith("quality: in_range of amount: 4 rows")
 
 
+@pytest.mark.sampled
 def test_more_rows_than_the_limit_are_refused_before_anything_is_published(world: World):
     failed = world.run(step="max_rows: 89")
     assert isinstance(failed, WindowFailed)
@@ -151,12 +159,14 @@ def test_more_rows_than_the_limit_are_refused_before_anything_is_published(world
     assert world.published() == 90
 
 
+@pytest.mark.sampled
 def test_tries_that_fail_leave_no_rows_twice(world: World):
     checks = "retries: 2\nretry_interval: 0\nchecks: [{check: fine, sql: SELECT * FROM gone}]"
     assert isinstance(world.run(more=checks), WindowFailed)
     assert len(world.sql(LOG)) == 2
 
 
+@pytest.mark.sampled
 def test_the_log_of_a_repaired_rule_says_that_nothing_breaks_it(world: World):
     world.run("min_pass: 95")
     world.run("rows: [{rule: fine, sql: id > 0}]")

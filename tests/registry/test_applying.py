@@ -109,6 +109,7 @@ def test_references_hold_codes_without_versions(shop):
         assert row["post_code"] == shop.code(Kind.TABLE, "dws.sales")
 
 
+@pytest.mark.sampled
 def test_a_file_that_did_not_change_does_not_undo_a_rollback_and_one_that_did_does(shop):
     shop.apply()
     shop.edit("tables/orders.yaml", "AS one", "AS two")
@@ -121,6 +122,7 @@ def test_a_file_that_did_not_change_does_not_undo_a_rollback_and_one_that_did_do
     assert shop.consulted().project.table("ods.orders").steps[0].sql == "SELECT 1 AS three"
 
 
+@pytest.mark.sampled
 def test_a_file_that_comes_to_say_what_the_registry_says_makes_no_version(shop):
     shop.apply()
     shop.edit("tables/orders.yaml", "AS one", "AS two")
@@ -133,6 +135,7 @@ def test_a_file_that_comes_to_say_what_the_registry_says_makes_no_version(shop):
     assert shop.apply() == [("ods.orders", "modify", 4)]
 
 
+@pytest.mark.sampled
 def test_a_setting_that_an_operator_changed_stays_whatever_the_file_says(shop):
     shop.apply()
     shop.set("ods.orders", retries="5", enabled="no")
@@ -181,6 +184,7 @@ def test_the_database_refuses_settings_that_cannot_be(shop, value):
         shop.sql(f"UPDATE table_definition SET {value}")
 
 
+@pytest.mark.sampled
 def test_steps_of_a_maintenance_job_may_swap_their_places_and_take_those_of_others(shop):
     shop.with_sales().apply()
     shop.edit("jobs/upkeep.yaml", "exec_order: 1,", "exec_order: 9,")

@@ -35,6 +35,7 @@ def elsewhere(lived, tmp_path, monkeypatch):
     return lambda: lived.elsewhere(make_url(f"sqlite:///{tmp_path}/other.db"), monkeypatch)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("history", [False, True])
 def test_an_export_imported_elsewhere_is_exported_as_the_same_text(lived, elsewhere, history):
     exported = lived.export(history=history)
@@ -45,6 +46,7 @@ def test_an_export_imported_elsewhere_is_exported_as_the_same_text(lived, elsewh
     assert other.apply() == []
 
 
+@pytest.mark.sampled
 def test_codes_and_versions_are_the_same_after_an_import(lived, elsewhere):
     def present(shop):
         return {
@@ -59,6 +61,7 @@ def test_codes_and_versions_are_the_same_after_an_import(lived, elsewhere):
     assert other.consulted().project.versions == lived.consulted().project.versions
 
 
+@pytest.mark.sampled
 def test_an_import_brings_the_latest_versions_and_history_all_of_them(lived, elsewhere):
     exported = lived.export(history=True)
     told = lived.registry.versions("dws.gone")
@@ -68,6 +71,7 @@ def test_an_import_brings_the_latest_versions_and_history_all_of_them(lived, els
     assert other.versions("dws.gone")[-1] == (2, "delete")
 
 
+@pytest.mark.sampled
 def test_what_was_imported_is_undone_by_a_file_only_when_it_changes(lived, elsewhere):
     exported = lived.export()
     other = elsewhere()
@@ -79,6 +83,7 @@ def test_what_was_imported_is_undone_by_a_file_only_when_it_changes(lived, elsew
     assert [name for name, _, _ in other.apply()] == ["ods.orders"]
 
 
+@pytest.mark.sampled
 def test_definitions_without_files_are_in_force_after_an_import(lived, elsewhere):
     exported = lived.export()
     other = elsewhere()
@@ -92,6 +97,7 @@ def test_definitions_without_files_are_in_force_after_an_import(lived, elsewhere
     assert "nightly" in project.jobs
 
 
+@pytest.mark.sampled
 def test_importing_over_definitions_makes_versions_only_where_they_differ(lived):
     exported = lived.export()
     assert lived.import_(exported) == []
@@ -103,11 +109,13 @@ def test_importing_over_definitions_makes_versions_only_where_they_differ(lived)
     assert lived.in_force("dws.sales")["worker_group"] == "big"
 
 
+@pytest.mark.sampled
 def test_json_is_the_same_export(lived):
     assert json.loads(lived.exported_json()) == yaml.safe_load(lived.export())
     assert lived.import_(lived.exported_json()) == []
 
 
+@pytest.mark.sampled
 def test_sql_stands_as_it_was_written(lived):
     lines = lived.export().splitlines()
     at = next(n for n, line in enumerate(lines) if line.endswith("sales.sql: |"))
@@ -117,6 +125,7 @@ def test_sql_stands_as_it_was_written(lived):
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

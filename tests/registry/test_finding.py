@@ -1,5 +1,6 @@
 """Who uses what: one indexed query."""
 
+import pytest
 from sqlalchemy import insert, text
 
 from logdriven_dagster.execution.definitions.changes import find
@@ -67,6 +68,7 @@ def test_uses_follow_the_latest_versions(shop):
     assert found(shop, file="sales.sql") == []
 
 
+@pytest.mark.sampled
 def test_of_10000_tables_the_users_of_a_connection_come_from_an_index(database_url):
     log = RunLog.open(database_url)
     project = code_of("shop", Kind.PROJECT, "shop")

@@ -18,6 +18,7 @@ from logdriven_dagster.execution.definitions.registering import author, consult,
 from logdriven_dagster.model.definitions import Kind
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions.rows import DEFINITIONS
+from tests.random_examples import examples
 
 NAMES = ("a", "b", "c")
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r"), max_size=20)
@@ -156,7 +157,7 @@ def export_of(found) -> dict:
 
 TestLives = Lives.TestCase
 TestLives.settings = settings(
-    max_examples=20,
+    max_examples=examples(20),
     stateful_step_count=10,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],

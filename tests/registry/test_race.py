@@ -6,6 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from logdriven_dagster.execution.definitions.changes import set_settings
 from logdriven_dagster.execution.definitions.registering import author, register
 from tests.registry.conftest import told
@@ -31,6 +33,8 @@ def together(shop, work: Callable[..., list[tuple[str, str, int]]]) -> list[tupl
         return sorted(change for each in written for change in each)
 
 
+@pytest.mark.usefixtures("slow")
+@pytest.mark.sampled
 def test_processes_that_apply_at_the_same_moment_write_each_version_once(shop):
     """Making the fresh log is part of the race, and so is the first row of the project."""
     shop.with_sales()
@@ -41,6 +45,8 @@ def test_processes_that_apply_at_the_same_moment_write_each_version_once(shop):
     assert together(shop, apply) == [("ods.orders", "modify", 2)]
 
 
+@pytest.mark.usefixtures("slow")
+@pytest.mark.sampled
 def test_processes_that_set_at_the_same_moment_each_make_a_version(shop):
     shop.apply()
     assert together(shop, set_priority) == [("ods.orders", "modify", n) for n in (2, 3, 4, 5)]

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from sqlalchemy import Engine, event
 
 TABLES = 5_000
 
 
+@pytest.mark.usefixtures("long")
 def test_of_5000_tables_unchanged_ones_write_nothing_and_a_changed_one_once(shop):
     shop.write("logdriven.yaml", "project: shop\ndefaults: {period: 1 day}")
     for n in range(TABLES):

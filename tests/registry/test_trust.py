@@ -42,6 +42,7 @@ def with_file(exported: str, path: str, *, history: bool) -> str:
     return yaml.safe_dump(export)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("history", [False, True])
 @pytest.mark.parametrize("path", ELSEWHERE)
 def test_an_import_that_names_a_file_elsewhere_is_refused(lite_shop, path, history):

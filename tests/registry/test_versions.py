@@ -21,6 +21,7 @@ def test_a_rollback_is_a_new_version_with_the_old_content_and_its_settings(shop)
     assert shop.registry.versions("ods.orders")[-1].reason == "rollback to 2"
 
 
+@pytest.mark.sampled
 def test_a_file_that_was_not_applied_yet_is_applied_before_a_rollback(shop):
     shop.apply()
     shop.edit("tables/orders.yaml", "AS one", "AS two")
@@ -31,6 +32,7 @@ def test_a_file_that_was_not_applied_yet_is_applied_before_a_rollback(shop):
     assert shop.apply() == []
 
 
+@pytest.mark.sampled
 def test_relations_follow_a_rollback(shop):
     shop.with_sales().apply()
     shop.write("tables/sales.yaml", SALES.replace("depends_on: [ods.orders]", "retries: 2"))
@@ -48,6 +50,7 @@ def _last_step(table):
     return table, table.steps[-1]
 
 
+@pytest.mark.sampled
 def test_a_deleted_definition_comes_back_by_a_rollback_and_stays_without_a_file(shop):
     shop.apply()
     shop.write("tables/orders2.yaml", SALES.replace("sql_file: sales.sql", "sql: SELECT 1 AS n"))
@@ -71,6 +74,7 @@ def test_a_version_that_fits_no_more_is_refused_and_nothing_is_written(shop):
     assert shop.versions("dws.sales") == [(1, "add"), (2, "modify")]
 
 
+@pytest.mark.sampled
 def test_a_kept_version_that_fits_no_more_is_named_with_its_code_and_the_fix(shop):
     shop.with_sales().apply()
     shop.write("tables/sales.yaml", SALES.replace("depends_on: [ods.orders]", ""))
@@ -133,6 +137,7 @@ def test_settings_change_even_while_files_are_broken(lite_shop):
     assert lite_shop.in_force()["enabled"] == 0
 
 
+@pytest.mark.usefixtures("long")
 def test_a_history_of_100_versions_is_diffable(shop):
     shop.apply()
     for n in range(99):

@@ -1,5 +1,7 @@
 """Retention of the log on three databases: old rows go, what planning reads does not change."""
 
+import pytest
+
 from logdriven_dagster.model.attempts import Trigger
 from tests.builders import at, day, days, table
 from tests.runlog.ageing import age, move
@@ -41,6 +43,7 @@ def test_attempts_before_the_latest_go_and_their_number_stays(log):
     assert start(log, day(1)).attempt_number == 3
 
 
+@pytest.mark.sampled
 def test_a_refresh_of_an_archived_window_counts_on(log):
     succeed(log, day(1))
     succeed(log, day(2))

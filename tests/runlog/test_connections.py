@@ -143,6 +143,7 @@ def test_a_schema_whose_making_was_cut_off_is_made_again(url, monkeypatch, real_
     assert len(tries) == 2
 
 
+@pytest.mark.sampled
 def test_a_network_that_is_cut_when_a_runner_opens_the_log_may_come_back(log, monkeypatch):
     monkeypatch.setattr("logdriven_dagster.config.server_limits._CONNECT_SECONDS", 1)
     with wire_to(log.engine.url.port) as wire:
@@ -155,6 +156,7 @@ def test_a_network_that_is_cut_when_a_runner_opens_the_log_may_come_back(log, mo
         opened.engine.dispose()
 
 
+@pytest.mark.sampled
 def test_a_network_that_stays_cut_is_an_error_after_some_patience(log, monkeypatch):
     for limit in ("_CONNECT_SECONDS", "_ANSWER_SECONDS"):  # PyMySQL waits for an answer, too
         monkeypatch.setattr(f"logdriven_dagster.config.server_limits.{limit}", 1)
@@ -170,6 +172,7 @@ def test_a_server_that_says_no_is_not_asked_again(log):
         RunLog.open(log.engine.url.set(database="nowhere"))
 
 
+@pytest.mark.sampled
 def test_a_runner_that_was_frozen_in_a_transaction_does_it_again_when_it_wakes(log, monkeypatch):
     monkeypatch.setattr("logdriven_dagster.runlog.store.limits", partial(limits, idle=1))
     monkeypatch.setattr("logdriven_dagster.runlog.store._FROZEN_SECONDS", 1.0)
@@ -193,6 +196,7 @@ def _refused(log):
     return create_engine(log.engine.url.set(port=1)).connect
 
 
+@pytest.mark.sampled
 def test_a_frozen_transaction_does_not_keep_its_locks(log, monkeypatch):
     monkeypatch.setattr("logdriven_dagster.runlog.store.limits", partial(limits, idle=1))
     frozen = RunLog.open(log.engine.url)

@@ -5,11 +5,13 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logdriven_dagster.errors import AlreadyRunningError, LifeCycleError
 from logdriven_dagster.model.batches import Enqueuer, SubProcess
+from tests.random_examples import examples
 from tests.runlog import bdre
 from tests.runlog.bdre import ACCESSED, FAILED, NEW, PROCESSED
 
@@ -127,8 +129,11 @@ def code_of(call, *given_, **fields) -> int | None:
     return None
 
 
+@pytest.mark.sampled
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(pattern=st.booleans(), calls=st.lists(CALLS, min_size=5, max_size=30))
 def test_random_sequences_of_calls_end_as_the_document_says(log, pattern, calls):

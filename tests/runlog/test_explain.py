@@ -146,6 +146,7 @@ def world(kind, request, tmp_path_factory):
         yield made
 
 
+@pytest.mark.sampled
 def test_a_plan_reads_no_history(world):
     now = SHAPE.now
     assert world.explained(lambda: list(world.runner.plan(now).windows())) == []
@@ -189,6 +190,7 @@ def run(runner: Runner, planned: Any) -> None:
     journal.succeed(["load"], staged, AttemptOutcome(Status.SUCCESS, "app", None, 0))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("sensor", ["catch_up_sensor", "run_log_mirror"])
 def test_a_tick_reads_no_history(world, sensor):
     definition = build_definitions(world.project).resolve_sensor_def(sensor)
@@ -237,6 +239,8 @@ def longer(kind, request, tmp_path_factory):
         yield made
 
 
+@pytest.mark.usefixtures("slow")
+@pytest.mark.sampled
 def test_the_work_of_the_database_does_not_grow_with_the_history(world, longer):
     def tick(of: World) -> None:
         list(of.runner.plan(of.shape.now).windows())
@@ -255,6 +259,7 @@ def test_nor_does_that_of_metrics(world, longer):
     assert long < 1.2 * short
 
 
+@pytest.mark.sampled
 def test_nor_does_the_work_of_claims(world, longer):
     """Databases choose other indexes for one table than for many."""
 

@@ -99,6 +99,7 @@ def test_init_step_case_2_b14(log):
         bdre.init_step(log, KNOWN, HIVE, "124")
 
 
+@pytest.mark.sampled
 def test_halt_step_case_1_b17(log):
     bdre.fill_as_documented(log)
     attempt = bdre.init(log, KNOWN, HIVE, 20)
@@ -364,6 +365,7 @@ def test_windows_side_by_side_have_one_each_and_keep_it_after_a_failure_b13(log)
     assert bdre.succeed(log, KNOWN, again) != bdre.succeed(log, KNOWN, second)
 
 
+@pytest.mark.sampled
 def test_a_process_whose_batches_nobody_consumes_makes_none_b13(log):
     alone = bdre.registry(bdre.transfer())
     started = bdre.init_window(log, alone)
@@ -581,6 +583,7 @@ def at_once(url, *calls):
         return list(pool.map(work, calls))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("numbers", [(0, 0, 0, 0), (0, 1, 0, 1)])
 def test_of_two_starts_at_once_one_wins_and_the_other_takes_nothing_b35(log, database_url, numbers):
     known = bdre.registry(bdre.transfer(), bdre.hive(None))
@@ -602,6 +605,7 @@ def test_of_two_starts_at_once_one_wins_and_the_other_takes_nothing_b35(log, dat
     }
 
 
+@pytest.mark.sampled
 def test_consumers_and_enqueuers_at_once_lose_and_double_nothing(log, database_url):
     """Two upstream runners and two consumers that begin late: every window arrives once."""
     known = bdre.registry(bdre.transfer(), bdre.hive(None))

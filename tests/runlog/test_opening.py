@@ -75,6 +75,7 @@ def test_a_database_that_cannot_hold_the_log_is_refused_whatever_is_installed(ur
         RunLog.open(url)
 
 
+@pytest.mark.usefixtures("long")
 def test_what_the_server_says_is_one_line():
     with pytest.raises(RunLogError) as caught:
         RunLog.open("postgresql+psycopg://me@127.0.0.1:1/none")
@@ -91,6 +92,7 @@ def test_a_malformed_url_is_one_clear_error():
         RunLog.open("no url at all")
 
 
+@pytest.mark.sampled
 def test_a_schema_that_was_begun_is_completed(log):
     execute(log, "DELETE FROM logdriven_version")
     execute(log, "DROP VIEW v_table_log")

@@ -30,6 +30,7 @@ def test_rows_are_committed_and_read(catalog, table):
     assert catalog.load_table("ods.t").scan().to_arrow() == ROWS
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_stale_commit_is_refused(catalog, table):
     stale = catalog.load_table("ods.t")
     table.append(ROWS)

@@ -336,6 +336,7 @@ def test_a_lost_answer_is_that_of_something_done(server, client):
     assert listed(client) == ["k", "other"]
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_server_may_hang_and_be_told_so_by_a_request(server):
     told = json.dumps([{"kind": "hang", "seconds": 5, "times": None}]).encode()
     urlopen(Request(f"{server.url}/_faults", told, method="PUT")).close()
@@ -345,6 +346,7 @@ def test_a_server_may_hang_and_be_told_so_by_a_request(server):
     assert time.monotonic() - started < 4
 
 
+@pytest.mark.usefixtures("slow")
 def test_faults_may_hit_a_share_of_the_requests(server, client):
     server.faults.plan(Fault("late-500", times=None, share=0.3))
     failures = 0

@@ -59,6 +59,7 @@ def others(seen: dict[str, Any]) -> Any:
     return seen["nobody"]
 
 
+@pytest.mark.usefixtures("long")
 def test_its_user_finds_no_secret_in_command_lines_files_and_ports(seen):
     assert seen["user"]["found"] == []
     assert seen["after"]["found"] == []

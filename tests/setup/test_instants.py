@@ -68,6 +68,7 @@ def test_what_would_count_with_a_zone_is_found():
     assert len(list(zoned(ast.parse(wrong)))) == 4
 
 
+@pytest.mark.usefixtures("slow")
 def test_every_window_that_the_package_makes_names_the_zone_that_prints_it():
     edge = {"cli/commands/run.py", "testing/sandbox.py", "importers/taking_over.py"}
     for module in modules("."):

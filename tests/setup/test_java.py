@@ -54,6 +54,7 @@ def fake_java(folder: Path, version: str) -> Path:
     return program
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.usefixtures("spark_processes")
 def test_spark_runs_on_a_machine_without_java(no_java: Path) -> None:
     answer = subprocess.run(

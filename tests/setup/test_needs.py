@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("slow")
 ROOT = Path(__file__).parents[2]
 STARTS_SPARK = """
 import subprocess
@@ -15,7 +16,7 @@ def start():
     # What PySpark's launcher calls, without a Spark to be found.
     subprocess.run(["java", "-cp", "/nowhere", "org.apache.spark.launcher.Main"], check=False)
 """
-FAST = "not spark and not database and not browser and not long"
+FAST = "not spark and not database and not browser and not slow and not long"
 
 
 def run(folder: Path, tests: str, *options: str) -> str:
@@ -63,6 +64,7 @@ def test_a_server_that_is_started_behind_the_markers_fails(tmp_path: Path):
         "def test_it(spark_processes): pass",
         "def test_it(server_urls): pass",
         "def test_it(postgres_url): pass",
+        '@pytest.mark.usefixtures("slow")\ndef test_it(): pass',
         '@pytest.mark.usefixtures("long")\ndef test_it(): pass',
         "@pytest.fixture\ndef browser(): pass\n\ndef test_it(browser): pass",
     ],
@@ -74,3 +76,18 @@ def test_what_needs_more_is_no_fast_test(tmp_path: Path, test: str):
 def test_of_a_test_on_three_databases_the_one_on_a_file_is_fast(tmp_path: Path):
     test = "def test_it(database_url): pass\n"
     assert "1 passed, 2 deselected" in run(tmp_path, test, "-m", FAST)
+
+
+def test_of_a_sampled_family_one_stays(tmp_path: Path):
+    test = (
+        '@pytest.mark.sampled\n@pytest.mark.parametrize("n", range(5))\n'
+        "def test_it(n): pass\ndef test_that(): pass\n"
+    )
+    assert "2 passed, 4 deselected" in run(tmp_path, test, "-m", "not long")
+    assert "4 passed, 2 deselected" in run(tmp_path, test, "-m", "long")
+
+
+def test_so_does_a_fast_one_of_it(tmp_path: Path):
+    test = "@pytest.mark.sampled\ndef test_it(database_url): pass\n"
+    assert "1 passed, 2 deselected" in run(tmp_path, test, "-m", FAST)
+    assert "2/3 tests collected" in run(tmp_path, test, "-m", "not long", "--collect-only")

@@ -94,6 +94,7 @@ def ours() -> frozenset[str]:
     return frozenset().union(*map(own_names, PACKAGE.rglob("*.py")))
 
 
+@pytest.mark.usefixtures("slow")
 def test_every_use_of_a_private_name_has_its_row_and_no_row_is_without_use() -> None:
     listed = {(row.module, name) for row in rows() for name in row.names if is_private(name)}
     listed |= {(r.module, n) for r in rows() for n in r.names if "._" in r.owner}

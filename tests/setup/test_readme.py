@@ -129,6 +129,7 @@ def by_hand(where: Path, script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("commands", [pytest.param(b, id=b[0]) for b in blocks()])
 def test_the_commands_of_a_block_run_as_they_stand(clone: Path, commands: list[str]) -> None:
     where = clone / ".demo" if commands[0] == "logdriven run" else clone
@@ -136,6 +137,7 @@ def test_the_commands_of_a_block_run_as_they_stand(clone: Path, commands: list[s
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.usefixtures("spark_processes")
 def test_the_tutorial_leads_from_an_empty_folder_to_two_tables(tmp_path: Path) -> None:
     ran = by_hand(tmp_path, "\n".join(tutorial()))
@@ -163,6 +165,7 @@ def test_nothing_is_written_into_the_package(clone: Path) -> None:
     assert not list(Path(demo.__file__).parent.rglob(".logdriven"))
 
 
+@pytest.mark.usefixtures("long")
 def test_without_a_project_dagster_says_how_to_name_one(tmp_path: Path) -> None:
     program = shutil.which("dagster", path=str(Path(sys.executable).parent))
     assert program is not None

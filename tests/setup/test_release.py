@@ -53,7 +53,7 @@ def test_the_workflow_calls_targets_that_are_there():
     assert named <= {*targets, ".venv/.installed-dev"}
 
 
-NEEDS = ("spark", "database", "browser", "long")
+NEEDS = ("spark", "database", "browser", "slow", "long")
 
 
 @pytest.mark.parametrize("needs", list(itertools.product([False, True], repeat=len(NEEDS))))

@@ -100,6 +100,7 @@ def test_on_empty_fail_s25(inbox: Inbox):
     assert inbox.values() == ["1"]
 
 
+@pytest.mark.usefixtures("long")
 def test_on_empty_succeed_runs_the_steps_without_rows_s25(inbox: Inbox):
     inbox.table(
         {"step": "tally", "sql": "SELECT count(*) AS n FROM load", "target": {"type": "parquet"}},
@@ -198,6 +199,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_again_as_a_whole(inbox
     assert inbox.attempts()[1:] == [(DONE, None)]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_file_replaced_between_two_attempts_is_loaded_once_in_its_new_version(inbox: Inbox):
     inbox.table(checks=[{"check": "none", "sql": "SELECT 1 FROM load"}])
     inbox.put("a.csv", "old")

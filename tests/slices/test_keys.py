@@ -24,6 +24,7 @@ def any_shop(request: pytest.FixtureRequest, tmp_path: Any, spark: Any, database
     return shop
 
 
+@pytest.mark.sampled
 def test_the_first_window_goes_from_0_to_the_greatest_key_and_the_next_one_on_s12(any_shop: Shop):
     any_shop.place(1, 2, 5)
     any_shop.run(1)
@@ -84,6 +85,7 @@ def test_the_next_slice_may_be_asked_for_before_it_is_due(shop: Shop):
     assert shop.ranges()[-1] == ("1", "2", DONE)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("width", [1, 12, 13, 18])
 def test_keys_are_compared_as_numbers_at_any_length_s14(shop: Shop, width: int):
     below, above = 10**width - 1, 10**width
@@ -121,6 +123,7 @@ def test_lag_leaves_the_newest_keys_for_the_next_time_s15(shop: Shop):
     assert shop.ids() == [1, 92, 95, 100]
 
 
+@pytest.mark.usefixtures("long")
 def test_overlap_reads_keys_again_that_may_have_come_late_s15(shop: Shop):
     shop.table(overlap=10, target={"type": "iceberg", "mode": "upsert", "key": ["id"]})
     shop.place(1, 100)
@@ -226,6 +229,7 @@ def test_an_operator_makes_a_slice_pending_again(shop: Shop):
     assert shop.ids() == [1]
 
 
+@pytest.mark.sampled
 def test_parallel_queries_read_each_key_once(any_shop: Shop):
     any_shop.table({"partitions": 4})
     any_shop.place(*range(1, 24))
@@ -233,6 +237,7 @@ def test_parallel_queries_read_each_key_once(any_shop: Shop):
     assert sorted(map(int, any_shop.ids())) == list(range(1, 24))
 
 
+@pytest.mark.usefixtures("long")
 def test_a_query_and_files_have_keys_too(shop: Shop):
     shop.place(1, 2)
     query = "SELECT item, id FROM orders WHERE id < 100 AND item <> '12:30'"
@@ -252,6 +257,7 @@ def test_a_query_and_files_have_keys_too(shop: Shop):
     assert shop.ids("ods.lines") == ["40", "41", "5"]
 
 
+@pytest.mark.usefixtures("long")
 def test_an_iceberg_table_of_others_has_keys_and_older_files_are_not_opened(shop: Shop):
     table = theirs(shop, [1, 2], [5])
     source = {"type": "iceberg", "name": "sales.orders", "key_column": "ID"}

@@ -58,6 +58,7 @@ def flow(tmp_path: Path, spark: Any) -> Flow:
     return Flow(tmp_path, spark)
 
 
+@pytest.mark.usefixtures("long")
 def test_one_window_for_each_upstream_success_in_its_order_s22(flow: Flow):
     flow.run(4)
     assert flow.ranges() == [("1–1", DONE), ("2–2", DONE), ("3–3", DONE)]
@@ -65,6 +66,7 @@ def test_one_window_for_each_upstream_success_in_its_order_s22(flow: Flow):
     assert [row[1] for row in flow.rows("dwd.c")] == ["1", "2", "3"]
 
 
+@pytest.mark.usefixtures("long")
 def test_the_plan_has_them_all_s22(flow: Flow):
     flow.run(4, "ods.days")
     plan = flow.runner.plan(noon(4)).tables["dwd.c"]
@@ -73,6 +75,7 @@ def test_the_plan_has_them_all_s22(flow: Flow):
     assert flow.runner.plan(noon(4)).tables["dwd.c"].pending == 0
 
 
+@pytest.mark.usefixtures("long")
 def test_a_consumer_that_is_added_later_gets_the_whole_history_s22(flow: Flow):
     (flow.root / "tables" / "dwd.c.yaml").unlink()
     flow.run(3)
@@ -81,6 +84,7 @@ def test_a_consumer_that_is_added_later_gets_the_whole_history_s22(flow: Flow):
     assert flow.days_of() == ["1", "2", "3"]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_refreshed_upstream_window_is_queued_again_s23(flow: Flow):
     flow.run(3)
     days = flow.runner.windows("ods.days", day(1))
@@ -105,6 +109,7 @@ def test_a_failed_consumer_gets_the_same_batch_again_b10(flow: Flow):
     assert flow.days_of() == ["1", "2", "3", "4"]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_failed_refresh_of_a_consumer_takes_nothing_from_its_queue_s08(flow: Flow):
     flow.run(3)
     flow.consumer(checks=[{"check": "none", "sql": "SELECT 1 FROM copy"}])
@@ -120,6 +125,7 @@ def test_a_failed_refresh_of_a_consumer_takes_nothing_from_its_queue_s08(flow: F
     assert flow.days_of() == ["1", "2", "3"]
 
 
+@pytest.mark.usefixtures("long")
 def test_two_consumers_take_their_batches_independently_b22(flow: Flow):
     flow.consumer("dwd.d", max_batches=3)
     flow.run(4)
@@ -128,6 +134,7 @@ def test_two_consumers_take_their_batches_independently_b22(flow: Flow):
     assert flow.days_of("dwd.c") == flow.days_of("dwd.d") == ["1", "2", "3"]
 
 
+@pytest.mark.usefixtures("long")
 def test_what_comes_while_the_consumer_is_busy_is_not_lost_b21(flow: Flow):
     flow.run(3, "ods.days")
     events = flow.runner.catch_up(noon(3), ["dwd.c"])
@@ -138,6 +145,7 @@ def test_what_comes_while_the_consumer_is_busy_is_not_lost_b21(flow: Flow):
     assert flow.days_of() == ["1", "2", "3"]
 
 
+@pytest.mark.usefixtures("long")
 def test_cut_at_the_end_of_the_day_b08(flow: Flow):
     hourly = [{**STEP, "sql": "SELECT :data_range_start AS day"}]
     flow.days(period="6 hours", steps=hourly)
@@ -152,6 +160,7 @@ def test_cut_at_the_end_of_the_day_b08(flow: Flow):
     ]
 
 
+@pytest.mark.usefixtures("long")
 def test_what_was_cut_at_the_end_of_the_day_runs_again_when_an_hour_of_it_does(flow: Flow):
     hourly = [{**STEP, "sql": "SELECT :data_range_start AS day, :job_id AS job"}]
     flow.days(period="6 hours", steps=hourly)
@@ -172,6 +181,7 @@ def test_what_was_cut_at_the_end_of_the_day_runs_again_when_an_hour_of_it_does(f
     assert "none of the 2 in its queue is" in waiting.reason
 
 
+@pytest.mark.usefixtures("long")
 def test_with_several_upstreams_a_window_takes_a_batch_of_each(flow: Flow):
     flow.days("ods.more", end="2022-01-03")
     sql = "SELECT d.day FROM ods.days d JOIN ods.more m ON d.day = m.day"
@@ -182,6 +192,7 @@ def test_with_several_upstreams_a_window_takes_a_batch_of_each(flow: Flow):
     assert flow.runner.plan(noon(5)).tables["dwd.c"].pending == 0
 
 
+@pytest.mark.usefixtures("long")
 def test_a_chain_of_consumers(flow: Flow):
     sql = "SELECT day FROM dwd.c"
     step = {"step": "again", "sql": sql, "target": {"type": "parquet"}}
@@ -190,6 +201,7 @@ def test_a_chain_of_consumers(flow: Flow):
     assert flow.days_of("dws.e") == ["1", "2"]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_snapshot_whenever_an_upstream_changed(flow: Flow):
     sql = "SELECT count(*) AS n FROM ods.days"
     step = {"step": "snapshot", "sql": sql, "target": {"type": "parquet", "mode": "overwrite"}}
@@ -202,6 +214,7 @@ def test_a_snapshot_whenever_an_upstream_changed(flow: Flow):
     assert len(flow.ranges()) == 2
 
 
+@pytest.mark.usefixtures("long")
 def test_a_window_of_time_behind_batches_waits_for_them(flow: Flow):
     sql = "SELECT count(*) AS n FROM dwd.c"
     daily = {"step": "count", "sql": sql, "target": {"type": "parquet"}}

@@ -35,6 +35,7 @@ def pairs(*, often: bool) -> list[tuple[Any, str]]:
     return [(p, kind) for p in POINTS for kind in KINDS if ((p, kind) in OFTEN) == often]
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.parametrize(("point", "kind"), pairs(often=True), ids=name)
 def test_a_successor_continues_window_by_window(
     numbers: World, monkeypatch: pytest.MonkeyPatch, point: tuple[Any, str, str], kind: str
@@ -75,6 +76,7 @@ def crash(world: World, monkeypatch: pytest.MonkeyPatch, point: tuple[Any, str, 
 SERVERS = ("postgresql", "mariadb")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("point", "database_url"),
     [*((point, "sqlite") for point in POINTS), *((PUBLISHED, server) for server in SERVERS)],
@@ -118,6 +120,7 @@ def crash_into_database(
     assert sql_of_shop("SELECT count(*) FROM logdriven_commit") == [(6,)]
 
 
+@pytest.mark.sampled
 def test_a_window_that_a_database_refuses_leaves_those_before_it_there_once(
     database: World, sql_of_shop: Callable[[str], list[Any]]
 ):
@@ -147,6 +150,7 @@ def test_an_interrupted_pass_is_discarded_and_runs_again_as_one(
     assert len(numbers.rows("ods.numbers")) == 21
 
 
+@pytest.mark.usefixtures("long")
 def test_one_lost_window_stops_the_pass_and_no_other(
     numbers: World, monkeypatch: pytest.MonkeyPatch
 ):
@@ -168,6 +172,7 @@ def test_one_lost_window_stops_the_pass_and_no_other(
     assert len(numbers.rows("ods.numbers")) == 21
 
 
+@pytest.mark.usefixtures("long")
 def test_a_range_is_refreshed_in_one_pass(numbers: World):
     numbers.catch_up(now=NOW)
     numbers.numbers(*LINES, "2022-01-03,99")

@@ -157,6 +157,7 @@ STORES: dict[str, Any] = {
 CASES = [(MAP, name) for name in RULES] + [(SUMS, "single rows"), (SUMS, "conditions")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("sql", "name"), CASES, ids=lambda each: each)
 def test_rows_counts_and_ids_are_the_same(tmp_path: Path, spark: Any, name: str, sql: str):
     apart = told(world_of(tmp_path / "1", spark, RULES[name], sql), 1)
@@ -165,6 +166,7 @@ def test_rows_counts_and_ids_are_the_same(tmp_path: Path, spark: Any, name: str,
     assert apart[0]["quality_check_log"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["delta", "parquet", "csv"])
 def test_other_targets_keep_rows_out_window_by_window(tmp_path: Path, spark: Any, kind: str):
     target = f"{{type: {kind}, window_column: day, mode: append}}"
@@ -175,6 +177,7 @@ def test_other_targets_keep_rows_out_window_by_window(tmp_path: Path, spark: Any
     assert apart[1][1]
 
 
+@pytest.mark.sampled
 def test_a_database_keeps_rows_out_window_by_window(
     tmp_path: Path, spark: Any, database_url: sa.URL
 ):
@@ -191,6 +194,7 @@ def test_a_database_keeps_rows_out_window_by_window(
     assert apart[1][1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "point"),
     [(kind, point) for kind in STORES for point in (*POINTS, (STORES[kind], "publish", "after"))],
@@ -225,6 +229,7 @@ def test_whoever_takes_a_pass_over_has_good_and_bad_rows_once(
     assert rows_of(broken) == rows_of(whole)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_spark_without_an_aggregate_of_first_ids_finds_the_same(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ):
@@ -234,6 +239,7 @@ def test_a_spark_without_an_aggregate_of_first_ids_finds_the_same(
     assert older == newer
 
 
+@pytest.mark.usefixtures("long")
 def test_the_first_ids_are_those_of_each_window(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ):
@@ -245,6 +251,7 @@ def test_the_first_ids_are_those_of_each_window(
     assert apart == together == older
 
 
+@pytest.mark.usefixtures("long")
 def test_the_log_names_the_window_that_breaks_a_rule(tmp_path: Path, spark: Any):
     quality = {"id": ["v"], "min_pass": 60, "columns": {"n": ["not_null"]}}
     world = world_of(tmp_path, spark, quality, MAP)
@@ -281,6 +288,7 @@ def test_rules_that_mix_windows_keep_them_apart(tmp_path: Path, rule: str):
     assert OBSTACLES[rule] in obstacle
 
 
+@pytest.mark.usefixtures("long")
 def test_references_to_rows_of_each_window_keep_them_apart(tmp_path: Path):
     world = world_of(tmp_path, None, RULES["references"], MAP)
     known = KNOWN.replace("    incremental_type: full\n", "").replace(", mode: overwrite", "")

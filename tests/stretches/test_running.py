@@ -28,6 +28,7 @@ TARGETS = [
 DATABASE = "{type: jdbc, connection: shop, table: numbers, window_column: day"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_window_has_its_own_rows_and_its_own_line_in_the_log(numbers: World, target: str):
     numbers.write("tables/numbers.yaml", together(target))
@@ -40,6 +41,7 @@ def test_every_window_has_its_own_rows_and_its_own_line_in_the_log(numbers: Worl
     assert numbers.statuses("ods.numbers") == [(f"0{n}", "SUCCESS") for n in range(1, 7)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["overwrite_window", "append"])
 def test_windows_of_one_pass_are_published_one_by_one_in_a_database(
     database: World, sql_of_shop: Callable[[str], list[Any]], mode: str
@@ -85,6 +87,7 @@ def test_a_window_of_a_pass_can_be_run_again_alone(numbers: World):
     assert len(numbers.rows("ods.numbers")) == 20
 
 
+@pytest.mark.usefixtures("long")
 def test_the_log_names_the_bad_window(numbers: World):
     numbers.numbers(*LINES, "2022-01-04,none")
     events = numbers.catch_up(now=NOW)

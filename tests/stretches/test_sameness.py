@@ -27,6 +27,7 @@ def world_of(root: Path, spark: Any, query: str) -> World:
     return world
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("query", QUERIES)
 def test_rows_and_counts_are_the_same(tmp_path: Path, spark: Any, query: str):
     told = []

@@ -1,5 +1,6 @@
 """What a person does in Dagster's user interface, done by a browser."""
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.orchestration.world import World
@@ -15,6 +16,7 @@ def ended_run(dev: DagsterDev, table: str, *, after: int = 0) -> dict:
     return wait_for(ended)
 
 
+@pytest.mark.usefixtures("long")
 def test_the_graph_shows_the_layers_and_their_tables(dev: DagsterDev, page: Page) -> None:
     page.goto(f"{dev.url}/asset-groups")
     for group in ("ods", "dwd"):
@@ -23,6 +25,7 @@ def test_the_graph_shows_the_layers_and_their_tables(dev: DagsterDev, page: Page
     expect(page.get_by_text("events").first).to_be_visible(timeout=1000 * PATIENCE)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_backfilled_range_stops_at_the_window_that_fails(dev: DagsterDev, page: Page) -> None:
     launch(page, dev, "ods.broken", "[2022-01-01...2022-01-05]")
     assert ended_run(dev, "ods.broken")["status"] == "FAILURE"
@@ -56,6 +59,7 @@ def test_a_partition_materializes_and_a_later_one_is_refused(dev: DagsterDev, pa
     expect(page.get_by_text("Execution failed")).to_have_count(0)
 
 
+@pytest.mark.usefixtures("long")
 def test_terminating_stops_spark_within_seconds(
     dev: DagsterDev, page: Page, ui_world: World
 ) -> None:

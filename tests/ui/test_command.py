@@ -71,6 +71,7 @@ def dev(shop: World) -> Iterator[DagsterDev]:
         server.stop()
 
 
+@pytest.mark.usefixtures("long")
 def test_what_ran_before_is_there_with_its_columns_and_rows(
     dev: DagsterDev, page: Page, picture: Picture
 ) -> None:
@@ -84,6 +85,7 @@ def test_what_ran_before_is_there_with_its_columns_and_rows(
     picture("table")
 
 
+@pytest.mark.usefixtures("long")
 def test_plots_show_measures_by_partition_and_nothing_else(
     dev: DagsterDev, page: Page, picture: Picture
 ) -> None:
@@ -97,6 +99,7 @@ def test_plots_show_measures_by_partition_and_nothing_else(
     picture("plots")
 
 
+@pytest.mark.usefixtures("long")
 def test_a_window_has_its_story_and_some_rows_beside_it(
     dev: DagsterDev, page: Page, picture: Picture
 ) -> None:
@@ -111,6 +114,7 @@ def test_a_window_has_its_story_and_some_rows_beside_it(
     picture("window")
 
 
+@pytest.mark.usefixtures("long")
 def test_the_location_has_the_projects_name_and_the_sensor_is_told(
     dev: DagsterDev, page: Page
 ) -> None:
@@ -120,6 +124,7 @@ def test_the_location_has_the_projects_name_and_the_sensor_is_told(
     expect(page.get_by_text("No automations found")).to_have_count(0)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_failed_window_leads_to_its_error(dev: DagsterDev, page: Page, picture: Picture) -> None:
     (failed,) = dev.ask("{ runsOrError { ... on Runs { results { runId } } } }")["runsOrError"][
         "results"
@@ -134,6 +139,7 @@ def test_a_failed_window_leads_to_its_error(dev: DagsterDev, page: Page, picture
     picture("failure")
 
 
+@pytest.mark.usefixtures("long")
 def test_the_address_is_the_last_thing_and_an_interrupt_ends_everything(
     dev: DagsterDev, shop: World
 ) -> None:

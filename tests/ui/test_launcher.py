@@ -86,6 +86,7 @@ def process(dev: DagsterDev, run_id: str) -> psutil.Process:
     return found
 
 
+@pytest.mark.usefixtures("long")
 def test_a_run_is_started_watched_and_shown(warm: DagsterDev, shop: World) -> None:
     home = Path(shop.root.parent / "home")
     with DagsterInstance.from_config(str(home)) as instance:
@@ -97,6 +98,7 @@ def test_a_run_is_started_watched_and_shown(warm: DagsterDev, shop: World) -> No
     assert shop.log("ods.events") == [("20220101", "SUCCESS")]
 
 
+@pytest.mark.usefixtures("long")
 def test_after_the_first_run_each_has_a_process_that_waited_for_it(warm: DagsterDev) -> None:
     first = warm.launch("ods.events", "2022-01-02")
     worker = process(warm, first)
@@ -108,6 +110,7 @@ def test_after_the_first_run_each_has_a_process_that_waited_for_it(warm: Dagster
     assert wait_for(lambda: [each for each in spares(warm) if each != spare])
 
 
+@pytest.mark.usefixtures("long")
 def test_termination_reaches_the_process(warm: DagsterDev, shop: World) -> None:
     run = warm.launch("ods.stuck", "2022-01-01")
     wait_for(lambda: shop.log("ods.stuck") == [("20220101", "RUNNING")])
@@ -117,6 +120,7 @@ def test_termination_reaches_the_process(warm: DagsterDev, shop: World) -> None:
     assert shop.log("ods.stuck") == [("20220101", "DISCARDED")]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_run_whose_process_is_killed_fails_at_once(warm: DagsterDev, shop: World) -> None:
     run = warm.launch("ods.stuck", "2022-01-01")
     wait_for(lambda: shop.log("ods.stuck")[-1] == ("20220101", "RUNNING"))

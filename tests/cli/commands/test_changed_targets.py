@@ -36,6 +36,7 @@ def write(folder: Path, target: str) -> None:
     (folder / "tables/a.yaml").write_text(TABLE.format(target=target))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("target", "effect"),
     [

@@ -51,6 +51,7 @@ def test_places_that_answer_are_reached_and_nothing_is_left_there(
     assert not [path for path in left.rglob("*") if path.is_file()]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "wrong",
     [("LAKE_SECRET", "warehouse", "SignatureDoesNotMatch"), ("CREDENTIAL", "catalog", "client")],
@@ -74,6 +75,7 @@ def test_what_is_refused_is_told_with_the_fields_to_check_and_without_the_secret
     assert "not:the-right-one-at-all" not in answer.out + answer.err
 
 
+@pytest.mark.usefixtures("long")
 def test_a_store_that_nobody_serves_is_told(
     shop: Path, servers: tuple[Server, Server], logdriven: Any
 ):

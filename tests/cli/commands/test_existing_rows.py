@@ -70,6 +70,7 @@ OUTCOMES: list[tuple[dict[str, Any], str]] = [
 in_a_file = pytest.mark.parametrize("filled", ["sqlite"], indirect=True)
 
 
+@pytest.mark.sampled
 def test_the_plan_tells_what_will_become_of_rows_of_others(shop, logdriven, filled):
     for fields, what in OUTCOMES:
         into(shop, filled, **fields)
@@ -153,6 +154,7 @@ def test_a_database_that_is_away_is_told_and_the_plan_is_complete(shop, logdrive
     assert "geheim" not in result.out
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_database_that_does_not_answer_holds_the_plan_up_for_seconds_only(
     shop, logdriven, monkeypatch
 ):

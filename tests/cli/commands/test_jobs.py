@@ -49,6 +49,7 @@ def test_a_run_without_a_name_is_bad_usage_and_leaves_no_row_k01(shop, jobs, log
     assert rows(shop) == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("arguments", "ended"),
     [

@@ -156,6 +156,7 @@ def scraped(url: str) -> str:
         return str(answer.read().decode())
 
 
+@pytest.mark.usefixtures("long")
 def test_an_exporter_answers_with_what_the_log_says_then_on_this_machine_only(shop, served):
     assert served.startswith("http://127.0.0.1:")
     line = 'logdriven_table_failed_windows{project="shop",table="ods.orders"}'
@@ -164,6 +165,7 @@ def test_an_exporter_answers_with_what_the_log_says_then_on_this_machine_only(sh
     assert f"{line} 1.0" in scraped(served)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_port_that_is_taken_is_bad_usage(shop, served, logdriven):
     port = served.rpartition(":")[2].partition("/")[0]
     result = logdriven("metrics", "--serve", "--port", port)

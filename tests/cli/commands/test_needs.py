@@ -46,6 +46,7 @@ def test_validate_says_what_is_missing_here_and_who_needs_it(erp, logdriven):
     assert (missing["need"], missing["by"]) == ("connection erp", "erp.items")
 
 
+@pytest.mark.usefixtures("long")
 def test_run_says_it_once_and_exits_with_1(erp, logdriven):
     result = logdriven("run", "erp.items", "--now", "2022-01-04")
     assert result.code == 1

@@ -1,5 +1,7 @@
 """`logdriven plan` and `logdriven status`: what scripts and people read."""
 
+import pytest
+
 from tests.builders import day
 from tests.cli.shop_log import ShopLog
 
@@ -214,6 +216,7 @@ def test_plan_and_status_say_what_a_changed_zone_leaves_of_windows(shop, logdriv
     ]
 
 
+@pytest.mark.usefixtures("slow")
 def test_skipped_windows_are_shown_with_who_and_why_until_they_are_unskipped(shop, logdriven):
     table = logdriven("status", "--json").json["tables"][0]["table"]
     given = (table, "--window", "2022-01-02", "--as", "ann")

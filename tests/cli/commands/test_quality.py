@@ -21,6 +21,7 @@ def shop(tmp_path, logdriven, spark):
     return lambda *arguments: logdriven("-p", tmp_path, "--now", "2022-01-02", *arguments)
 
 
+@pytest.mark.usefixtures("long")
 def test_the_newest_results_are_shown(shop):
     assert "No rows of ods.orders have been looked at yet." in shop("quality", "ods.orders").out
     assert shop("run").code == 0

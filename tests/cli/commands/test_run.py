@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from subprocess import PIPE
 
+import pytest
+
 from tests.builders import day
 from tests.cli.program import PROGRAM
 from tests.cli.shop_log import ShopLog
@@ -112,6 +114,7 @@ def test_a_failed_window_holds_its_table_and_the_exit_code_is_1(spark, shop):
     assert {json.dumps(row["runtime_args"]) for row in rows} == {'{"region": "eu"}'}
 
 
+@pytest.mark.usefixtures("long")
 def test_sigterm_discards_the_window_and_leaves_with_143(spark_processes, shop):
     query = "SELECT java_method('java.lang.Thread', 'sleep', 60000L) AS slept FROM range(2)"
     steps = f'steps:\n  - {{step: wait, sql: "{query}", target: {{type: parquet}}}}\n'
@@ -161,6 +164,7 @@ def _wait_for_a_running_step(shop: Path) -> None:
     raise TimeoutError("no step was started")
 
 
+@pytest.mark.usefixtures("long")
 def test_validate_deep_lets_spark_look_at_the_queries_and_java_says_nothing_of_itself(
     spark_processes, shop
 ):

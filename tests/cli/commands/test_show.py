@@ -112,6 +112,7 @@ def test_a_table_that_was_never_published_has_no_rows_to_show(plain, logdriven):
     assert "ods.plain was never published, so it cannot be read" in result.err
 
 
+@pytest.mark.usefixtures("long")
 def test_spark_is_neither_started_nor_loaded(spark_processes, shop):
     """The rows that the shop's own Spark has written are shown by a process that knows none."""
     subprocess.run(

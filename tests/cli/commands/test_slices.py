@@ -59,6 +59,7 @@ def test_before_the_first_run_the_plan_has_one_slice_without_an_end(keys, logdri
     assert (row["watermark"], row["pending"]) == ("0", 1)
 
 
+@pytest.mark.usefixtures("long")
 def test_run_status_log_and_refresh_speak_of_keys(spark, keys, logdriven):
     assert loaded(keys, "run") == [("0", "2"), ("2", "4")]
     assert logdriven("status", "--json", *NOW).json["tables"][0]["watermark"] == "4"

@@ -18,6 +18,7 @@ def published(shop, spark, logdriven):
     return shop
 
 
+@pytest.mark.usefixtures("long")
 def test_upkeep_tells_what_it_would_do_and_does_it_without_a_row_in_the_log(published, logdriven):
     before = logdriven("log", "--json").json
     expiry = ("upkeep", "expire-snapshots", "--older-than", "1 s", "--keep", 2, "--json")
@@ -33,6 +34,7 @@ def test_upkeep_tells_what_it_would_do_and_does_it_without_a_row_in_the_log(publ
     assert logdriven("log", "--json").json == before
 
 
+@pytest.mark.usefixtures("long")
 def test_each_table_has_its_line(published, logdriven):
     lines = logdriven("upkeep", "compact-files", "ods.orders", *FEW).out.splitlines()
     assert lines == ["ods.orders: no small files", "0 files, 0.0 MB."]

@@ -24,6 +24,7 @@ def obeyed(text: str) -> set[str]:
     return {each for each in text if not each.isprintable() and each not in "\n\t"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", ["log", "log --full", "plan", "log --json", "plan --json"])
 def test_errors_of_the_log_steer_no_terminal(shop, logdriven, command: str):
     ShopLog(shop).fail("ods.orders", day(1), HOSTILE)

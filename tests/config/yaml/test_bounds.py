@@ -59,6 +59,7 @@ def test_an_export_is_refused(tmp_path, hostile):
         parsed_export(tmp_path / "e.yaml", text)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("loader", [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)])
 @pytest.mark.parametrize("depth", [101, 1001, 5000])
 def test_every_loader_reports_the_same_limit_of_nesting(loader, depth):

@@ -106,6 +106,7 @@ def test_dates_of_sqlite_are_days(lite: Table):
     assert lite.read() == ("date", [date(1, 1, 1), date(9999, 12, 31), date(2022, 1, 2), None])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
@@ -166,6 +167,7 @@ def test_long_decimals_keep_their_fraction(
     assert postgres.fill(kind, *values).read() == (read, [Decimal(value) for value in values])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
@@ -219,6 +221,7 @@ def test_columns_of_mariadb_keep_their_values(maria: Table, kind: str, value: st
     assert found == (Decimal(read) if isinstance(found, Decimal) else read)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
 @pytest.mark.parametrize("kind", ["timestamp", "timestamptz", "date"])
 @pytest.mark.parametrize(
@@ -234,6 +237,7 @@ def test_times_of_postgresql_that_spark_has_not_are_refused(
         postgres.refuses(kind, value)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
 @pytest.mark.parametrize("kind", ["datetime", "date"])
 @pytest.mark.parametrize("value", ["'0000-00-00'", "'2022-01-00'", "'2022-00-10'"])
@@ -244,6 +248,7 @@ def test_zero_dates_of_mariadb_are_refused(
     maria.refuses(kind, value)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["timestamp[]", "timestamptz[]", "date[]"])
 def test_an_array_of_postgresql_that_holds_one_of_them_is_refused(postgres: Table, kind: str):
     postgres.fill(kind, "'{2022-01-02,NULL}'", "'{}'", "NULL")
@@ -305,6 +310,7 @@ def test_a_query_still_filters_times_in_the_database(postgres: Table, capsys, ki
     assert "GreaterThanOrEqual(v," in pushed
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
@@ -385,6 +391,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", EXTREMES)
 def test_what_a_target_wrote_is_what_sources_and_readers_see(
     lab: Lab, database_url: sa.URL, kind: str

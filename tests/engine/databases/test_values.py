@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from itertools import count
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -158,6 +159,7 @@ class Trip:
         return self.lab.project.table("ods.t").grid.window(0)
 
 
+@pytest.mark.sampled
 @settings(
     max_examples=EXAMPLES,
     database=None,

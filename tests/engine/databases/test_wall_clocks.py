@@ -89,6 +89,7 @@ def test_a_window_of_a_doubled_hour_has_bounds_on_the_wall():
     assert wall_bound(half) == datetime(2022, 4, 3, 2, 0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
 def test_a_column_without_a_zone_shows_the_clocks_of_the_project(db: Database, zone: str):
     db.sql(f"CREATE TABLE t (at {WALL[db.kind]})")
@@ -99,6 +100,7 @@ def test_a_column_without_a_zone_shows_the_clocks_of_the_project(db: Database, z
     assert db.read(23, zone=zone) == db.read(zone=zone) == [utc]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("options", [{}, {"batchsize": 1000}], ids=["copied", "by the driver"])
 def test_moments_before_1900_are_the_same_in_postgresql(
     lab: Lab, postgres_url: sa.URL, options: dict[str, Any]
@@ -119,6 +121,7 @@ def test_moments_before_1900_are_the_same_in_postgresql(
     assert [row.n for row in read] == [each // timedelta(microseconds=1) for each in since]
 
 
+@pytest.mark.sampled
 def test_moments_stay_what_they_are_in_a_doubled_hour(moments: Database):
     utc = {n: f"2022-10-30 0{n - 2}:30:00" for n in (2, 3)}
     for n in (2, 3, 2, 3):
@@ -129,6 +132,7 @@ def test_moments_stay_what_they_are_in_a_doubled_hour(moments: Database):
     assert [moments.read(n) for n in (1, 2, 4)] == [[], [utc[2]], []]
 
 
+@pytest.mark.sampled
 def test_a_moment_without_a_wall_time_of_its_own_is_refused(db: Database):
     db.sql(f"CREATE TABLE t (at {WALL[db.kind]})")
     db.write(2, "2022-10-30 00:30:00Z")
@@ -141,6 +145,7 @@ def test_a_moment_without_a_wall_time_of_its_own_is_refused(db: Database):
     assert [db.read(n) for n in (2, 3)] == [["2022-10-30 00:30:00"], []]
 
 
+@pytest.mark.sampled
 def test_a_time_that_clocks_skip_is_refused_and_can_be_read_as_it_is(db: Database):
     db.sql(f"CREATE TABLE t (at {WALL[db.kind]})")
     db.sql("INSERT INTO t VALUES ('2022-03-27 02:30:00.123')")
@@ -153,6 +158,7 @@ def test_a_time_that_clocks_skip_is_refused_and_can_be_read_as_it_is(db: Databas
         assert read.rstrip("0") == "2022-03-27 02:30:00.123"
 
 
+@pytest.mark.sampled
 def test_wall_times_are_written_and_read_as_such(db: Database):
     """Also those that the clocks of the project skip, into a table of ours."""
     db.lab.settings["timezone"] = BERLIN
@@ -171,6 +177,7 @@ def test_wall_times_are_written_and_read_as_such(db: Database):
     assert db.read(options={"customSchema": "at TIMESTAMP_NTZ"}) == texts
 
 
+@pytest.mark.sampled
 def test_a_skipped_wall_time_does_not_become_a_moment(moments: Database):
     moments.lab.settings["timezone"] = BERLIN
     target = {"type": "jdbc", "connection": "db", "table": "t"}

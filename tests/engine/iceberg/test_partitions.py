@@ -92,6 +92,7 @@ class Table:
         return "ods", "t"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("kind", "values", "transforms"), PLACED, ids=lambda it: str(it)[:12])
 def test_a_row_is_placed_as_pyiceberg_places_it(
     spark: Any, kind: Any, values: list[Any], transforms: tuple[str, ...]

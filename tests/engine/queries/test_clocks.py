@@ -38,6 +38,7 @@ def test_a_bound_within_a_text_is_text_whatever_a_comment_holds(lab: Lab):
     assert lab.rows("ods.t") == [(window.start.timestamp(), ":data_range_end")]
 
 
+@pytest.mark.sampled
 def test_an_hour_that_exists_twice_is_two_windows(berlin: Lab):
     grid: Any = berlin.project.table("ods.t").grid
     for n in (2, 3, 2):
@@ -52,6 +53,7 @@ def test_an_hour_that_exists_twice_is_two_windows(berlin: Lab):
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_what_is_replaced_as_a_whole_holds_the_newer_of_two_equal_hours(
     lab: Lab, target: dict[str, str]

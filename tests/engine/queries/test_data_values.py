@@ -36,6 +36,7 @@ def test_a_reference_in_data_is_not_resolved_in_a_path(lab: Lab, planted):
     assert planted not in str(caught.value)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("sql", ["SELECT '${row_f}' AS t", "SELECT :row_f AS t"])
 def test_a_reference_in_data_is_not_resolved_in_a_query(lab: Lab, planted, sql):
     looping(lab, "${env:PLANTED}", sql=sql)

@@ -24,6 +24,7 @@ def upstream(lab: Lab) -> Lab:
     return lab
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.connect
 def test_parameters_are_injected_by_name(upstream: Lab):
     transform(
@@ -54,6 +55,7 @@ def test_the_source_and_earlier_steps_are_frames(upstream: Lab):
     assert upstream.rows("dwd.t") == [("x", 1)]
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.connect
 def test_functions_of_the_file_reach_python_workers(upstream: Lab):
     transform(
@@ -66,6 +68,7 @@ def test_functions_of_the_file_reach_python_workers(upstream: Lab):
     assert upstream.rows("dwd.t") == [(4,)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("code", "text"),
     [

@@ -16,6 +16,7 @@ from sqlalchemy import create_engine
 from logdriven_dagster.config.sql.lexing import dialect_named
 from logdriven_dagster.engine.queries.data_values import into_database, into_spark
 from logdriven_dagster.errors import TerminalStepError
+from tests.random_examples import examples
 
 MARK = "${row_f}"
 NASTY = [
@@ -119,7 +120,9 @@ def is_filled(dialect: str, query: tuple[str, list[str]], value: str, ask: Ask) 
 
 
 RANDOM = settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(200),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -149,6 +152,7 @@ def asked(request, tmp_path):
         engine.dispose()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("database", ["postgresql", "mariadb", "sqlite"])
 def test_a_value_stays_one_in_every_quoting_form_of_a_database(asked, database):
     dialect = "mysql" if database == "mariadb" else database
@@ -166,7 +170,7 @@ def test_a_value_stays_one_in_every_quoting_form_of_a_database(asked, database):
 def test_a_value_stays_one_in_every_quoting_form_of_spark(spark):
     filled = []
 
-    @settings(RANDOM, max_examples=40)
+    @settings(RANDOM, max_examples=examples(40))
     @given(columns("spark"), VALUES)
     def check(query: tuple[str, list[str]], value: str) -> None:
         filled.append(is_filled("spark", query, value, lambda sql: spark.sql(sql).first()))

@@ -29,6 +29,7 @@ def load(lab: Lab, n: int, sql: str, target: Any, **fields: Any) -> None:
     lab.run("ods.t", day(n))
 
 
+@pytest.mark.sampled
 def test_an_added_column_is_null_in_older_windows(lab: Lab, target: Any):
     load(lab, 1, "1 AS a", target)
     load(lab, 2, "2 AS a, 'x' AS b", target)
@@ -47,6 +48,7 @@ GAINED = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["iceberg", "upsert", "delta", "parquet", "orc", "json"])
 def test_structs_gain_fields_as_a_table_gains_columns(lab: Lab, kind: str):
     target = GROWING.get(kind, {"type": kind})
@@ -91,12 +93,14 @@ def test_a_field_that_a_struct_has_lost_or_changed_is_refused_by_its_place(lab: 
         load(lab, 2, "named_struct('x', 1L, 'y', 2) AS v", {"type": "delta", "path": "other"})
 
 
+@pytest.mark.sampled
 def test_a_missing_column_becomes_null_where_the_table_allows_it(lab: Lab, target: Any):
     load(lab, 1, "1 AS a, 'x' AS b", target)
     load(lab, 2, "2 AS a", target, missing_columns="allow")
     assert lab.rows("ods.t") == [(1, "x"), (2, None)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", sorted(GROWING.keys() - {"sqlite"}))
 def test_a_column_that_is_lost_is_refused(lab: Lab, kind: str):
     load(lab, 1, "1 AS a, 'x' AS b", GROWING[kind])
@@ -105,6 +109,7 @@ def test_a_column_that_is_lost_is_refused(lab: Lab, kind: str):
     assert lab.rows("ods.t") == [(1, "x")]
 
 
+@pytest.mark.sampled
 def test_column_names_match_whatever_their_case_and_order(lab: Lab, target: Any):
     load(lab, 1, "1 AS a, 'x' AS b", target)
     load(lab, 2, "'y' AS B, 2 AS A", target)
@@ -112,12 +117,14 @@ def test_column_names_match_whatever_their_case_and_order(lab: Lab, target: Any)
     assert lab.rows("ods.t") == [(1, "x"), (2, "y")]
 
 
+@pytest.mark.sampled
 def test_a_narrower_type_is_cast_up(lab: Lab, target: Any):
     load(lab, 1, "1 AS a, 2.5D AS b, 5000000000 AS c", target)
     load(lab, 2, "2 AS a, 3 AS b, smallint(4) AS c", target)
     assert lab.rows("ods.t") == [(1, 2.5, 5_000_000_000), (2, 3.0, 4)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["iceberg", "upsert", "parquet", "json"])
 def test_a_wider_type_widens_the_table(lab: Lab, kind: str):
     load(
@@ -134,6 +141,7 @@ def test_a_wider_type_widens_the_table(lab: Lab, kind: str):
     assert [a for a, _, _ in lab.rows("ods.t")] == [1, 5_000_000_000]
 
 
+@pytest.mark.sampled
 def test_an_incompatible_type_is_refused_with_both_schemas(lab: Lab, target: Any):
     load(lab, 1, "1 AS a, 'x' AS b", target)
     with pytest.raises(TerminalStepError) as caught:
@@ -157,6 +165,7 @@ EVERY_TYPE = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", [*GROWING, "orc"])
 def test_every_plain_type_comes_back_as_it_was(lab: Lab, kind: str):
     target = GROWING.get(kind, {"type": kind})
@@ -166,6 +175,7 @@ def test_every_plain_type_comes_back_as_it_was(lab: Lab, kind: str):
     assert lab.rows("ods.t") == [expected]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["iceberg", "parquet", "orc", "json"])
 def test_nested_types_come_back_as_they_were(lab: Lab, kind: str):
     sql = "array(1, 2) AS a, named_struct('x', 1, 'y', array('z')) AS s, map('k', 2) AS m"
@@ -193,6 +203,7 @@ TRICKY = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", [*GROWING, "orc", "csv"])
 def test_text_comes_back_as_it_was(lab: Lab, kind: str):
     frame = lab.spark.createDataFrame(list(enumerate(TRICKY)), "a INT, t STRING")

@@ -138,6 +138,7 @@ def give(actions: list[Any], **fields: Any) -> None:
             action["add"].update(fields)
 
 
+@pytest.mark.usefixtures("long")
 def test_files_at_absolute_places_are_read_where_the_log_says(lab: Lab):
     """As shallow clones have them; other files of the same names lie below the table."""
     lab.settings["timezone"] = "UTC"

@@ -30,6 +30,7 @@ def at(n: int, hour: int) -> datetime:
     return datetime(2022, 1, n, hour, tzinfo=timezone.utc)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_window_reads_the_rows_of_its_days_files(lab: Lab, orders: Any):
     deleted_rows(orders, data_files(orders)[1], [0])
     with orders.update_schema() as update:

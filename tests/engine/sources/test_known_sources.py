@@ -35,6 +35,7 @@ def told(ran: Ran) -> tuple[int | None, int | None, tuple[str, ...]]:
     return ran.counts.source, ran.counts.target, ran.staged[-1].current_files
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("columns", [None, "a INT"])
 def test_a_file_that_is_added_changed_or_removed_is_seen(lab: Lab, columns: str | None):
     source = {"type": "csv", "path": "in", "header": True, "columns": columns}
@@ -63,6 +64,7 @@ def test_a_file_behind_a_link_to_a_folder_is_seen(lab: Lab):
     assert told(run(2)) == (3, 3, ("a.csv", "b.csv", "c.csv"))
 
 
+@pytest.mark.usefixtures("long")
 def test_of_thousands_of_files_as_many_names_are_told_as_the_log_holds(lab: Lab):
     for n in range(300):
         lab.file(f"in/{n:03}.csv", "a\n1\n")
@@ -76,6 +78,7 @@ def test_of_thousands_of_files_as_many_names_are_told_as_the_log_holds(lab: Lab)
     assert len(",".join(names)) > CURRENT_FILE_LENGTH  # which the log tells by its note
 
 
+@pytest.mark.usefixtures("long")
 def test_paths_that_differ_for_every_window_do_not_pile_up(lab: Lab, monkeypatch):
     monkeypatch.setattr(known_sources, "_MOST_SOURCES", 2)
     kept = known_sources.KnownSources()
@@ -128,6 +131,7 @@ def test_only_the_partitions_of_a_window_are_read(lab: Lab):
     assert [row[0] for row in lab.rows("ods.t")] == [0, 1, 2]
 
 
+@pytest.mark.usefixtures("long")
 def test_keys_of_json_are_looked_at_once_for_each_state_of_the_files(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ):

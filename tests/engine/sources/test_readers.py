@@ -43,6 +43,7 @@ def test_csv_options(lab: Lab):
     assert loaded(lab, {**source, "options": {"inferSchema": True}}) == [(1, None)]
 
 
+@pytest.mark.usefixtures("long")
 def test_json_lines_and_documents(lab: Lab):
     lab.file("a.json", '{"a": 1}\n{"a": 2}\n')
     assert loaded(lab, {"type": "json", "path": "a.json"}) == [(1,), (2,)]
@@ -50,6 +51,7 @@ def test_json_lines_and_documents(lab: Lab):
     assert loaded(lab, {"type": "json", "path": "b.json", "multiline": True}) == [(1,), (2,)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", ["parquet", "orc"])
 def test_files_that_know_their_types(lab: Lab, form: str):
     lab.spark.range(3).write.format(form).save(str(lab.root / "in"))
@@ -65,6 +67,7 @@ def written(lab: Lab, form: str, *queries: str) -> None:
         part.rename(lab.root / "in" / f"{n}.{form}")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", ["parquet", "orc"])
 def test_a_column_that_one_file_has_lost_is_refused(lab: Lab, form: str):
     written(lab, form, "SELECT 1 AS a, 'x' AS b", "SELECT 2 AS a")
@@ -79,6 +82,7 @@ def test_a_column_that_one_file_has_lost_is_refused(lab: Lab, form: str):
     assert lab.rows("ods.t") == [(1, "x"), (2, None)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", ["parquet", "orc"])
 def test_a_column_that_only_newer_files_have_is_read(lab: Lab, form: str):
     written(lab, form, "SELECT 1 AS a", "SELECT 2 AS a, 'x' AS b")

@@ -187,6 +187,7 @@ def test_no_archive_is_used_from_a_folder_that_others_can_write(java, cache):
     assert own.settings_to_use({}) == {}
 
 
+@pytest.mark.usefixtures("long")
 def test_a_run_without_an_archive_records_nothing_and_has_it_made_afterwards(java, cache, project):
     settings = launch_settings(project)
     out, _ = run(settings).communicate(timeout=PATIENCE)
@@ -209,6 +210,7 @@ def test_under_ci_no_training_is_left_behind(java, cache, monkeypatch):
     assert list(cache.iterdir()) == []
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_training_beside_another_one_ends_without_doing_anything(java, cache):
     words = [sys.executable, "-m", training.__name__]
     given = json.dumps([os.getpid() + 1, str(archive().file), {}])

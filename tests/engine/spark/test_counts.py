@@ -38,6 +38,7 @@ def counts(lab: Lab, sql: str | None, target: str = "parquet", **fields: object)
     return lab.run("ods.t", day(3)).counts
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", ["iceberg", "parquet", "orc", "csv", "json", "jdbc"])
 def test_the_windows_filter_decides_what_counts_as_read(hours_lab: Lab, target: str):
     sql = f"SELECT * FROM source WHERE {WINDOW}"
@@ -81,6 +82,7 @@ def once(rows: int) -> int | None:
     return None if MODE == "foreign" else rows
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", ["iceberg", "csv", "jdbc"])
 def test_rows_that_spark_reads_twice_to_sort_them_count_once(hours_lab: Lab, target: str):
     sql = f"SELECT * FROM source WHERE {WINDOW} ORDER BY origin, time_hour"
@@ -140,6 +142,7 @@ def test_upstream_tables_count_the_rows_of_the_windows_that_are_read(hours_lab: 
     assert everything.counts.source == 72
 
 
+@pytest.mark.usefixtures("long")
 def test_a_shuffle_before_a_database_counts_its_source(hours_lab: Lab):
     step = {
         "source": SOURCE,

@@ -33,6 +33,7 @@ def failure(lab: Lab, sql: str | None = None, **step: object) -> StepError:
     return caught.value
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize(
     ("sql", "text"),
@@ -91,6 +92,7 @@ SENTENCES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("sql", SENTENCES)
 def test_an_error_of_a_query_is_told_in_one_sentence(lab: Lab, sql: str):
@@ -109,6 +111,7 @@ FILES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize(("name", "text"), FILES)
 def test_an_error_of_a_file_names_it_and_the_value(lab: Lab, name: str, text: str):
@@ -125,6 +128,7 @@ def test_an_error_of_a_python_function_names_its_line(lab: Lab):
     assert error.endswith("tables/own.py:2)")
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.connect
 def test_an_error_of_a_function_in_a_worker_names_its_line(lab: Lab):
     lab.file(
@@ -231,6 +235,7 @@ def test_stores_and_catalogs_that_fail_or_do_not_answer_are_transient():
     assert not any(map(is_transient, refused))
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_server_that_does_not_answer_is_transient():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port, limit = silent.getsockname()[1], {"connect_timeout": 2}

@@ -55,6 +55,7 @@ def test_each_table_has_its_own_windows(lab: Lab):
     assert [compiles(name) for name in ("ods.a", "ods.b", "ods.a")] == [True, True, False]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "many",
     [
@@ -68,6 +69,7 @@ def test_after_a_window_of_many_rows_loops_are_compiled(lab: Lab, many: dict[str
     assert [compiles(), compiles(**many), compiles(), compiles()] == [True, False, True, False]
 
 
+@pytest.mark.usefixtures("long")
 def test_rows_that_are_staged_for_their_rules_count_as_many(lab: Lab):
     rules = {"id": ["n"], "keep_rejected": True, "columns": {"n": ["not_null"]}}
     compiles = windows(lab, "ods.t", quality=rules)

@@ -83,6 +83,7 @@ def command(project: Project, *arguments: str) -> str:
     return subprocess.run(line, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.usefixtures("long")
 def test_starting_it_again_finds_it_running(project: Project, server: Server):
     again = connect_server.start(project, lambda _: None)
     assert (again.server, again.seconds, again.replaced) == (server, 0.0, False)
@@ -134,6 +135,7 @@ def test_without_the_token_it_answers_nothing(server: Server):
         stranger.sql("SELECT 1").collect()
 
 
+@pytest.mark.usefixtures("long")
 def test_a_server_of_another_time_zone_is_refused_by_a_project_with_databases(
     project: Project, server: Server, tmp_path: Path
 ):
@@ -153,6 +155,7 @@ def test_a_server_of_another_time_zone_is_refused_by_a_project_with_databases(
     assert "the Spark server's JVM is in the time zone Asia/Tokyo" in ran.stderr
 
 
+@pytest.mark.usefixtures("long")
 def test_a_server_with_other_settings_is_left_alone_and_replaced_by_the_next_start(
     project: Project, server: Server, caplog: pytest.LogCaptureFixture
 ):
@@ -223,6 +226,7 @@ def counted(server: Server) -> Iterator[Any]:
     mode.release(session)
 
 
+@pytest.mark.usefixtures("long")
 def test_pages_that_forget_a_query_while_they_list_it_are_asked_again(
     counted, tmp_path, monkeypatch
 ):

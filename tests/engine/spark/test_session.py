@@ -5,6 +5,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from logdriven_dagster.engine.spark import settings as spark_settings
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden
 from tests.builders import day
@@ -75,6 +77,7 @@ def test_options_of_the_project_come_after_those_of_every_jvm(lab: Lab):
     assert all("-XX:Tier4CompileThreshold=150000" in settings[name].split() for name in names)
 
 
+@pytest.mark.usefixtures("long")
 def test_the_jvm_is_started_without_a_fork_and_out_of_reach_of_ctrl_c(spark_processes):
     """gRPC, which works in every process on Sail, kills a few of a hundred forked children."""
     code = (

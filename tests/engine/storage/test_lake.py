@@ -22,6 +22,7 @@ def client(lake: Lake) -> s3fs.S3FileSystem:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 def test_what_spark_writes_is_in_the_bucket(
     spark: Any, lake: Lake, client: s3fs.S3FileSystem, tmp_path: Path, scheme: str

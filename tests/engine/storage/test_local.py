@@ -156,6 +156,7 @@ LocalStorage().put_if_absent(sys.argv[2], b"whole")
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", ["writing", "before it counts", "after it counts"])
 def test_a_killed_writer_leaves_a_whole_file_or_none(folder: str, point: str):
     dead = subprocess.run([sys.executable, "-c", DYING, point, f"{folder}/pointer"], check=False)
@@ -177,6 +178,7 @@ def won(folder: str, number: int, start: Any, results: Any) -> None:
     results.put((number, race(folder, number, start)))
 
 
+@pytest.mark.usefixtures("slow")
 def test_of_writers_that_race_exactly_one_puts_each_file(folder: str):
     context = get_context("spawn")
     start, results = context.Barrier(RACERS), context.Queue()

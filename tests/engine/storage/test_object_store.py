@@ -62,12 +62,14 @@ def test_where_nothing_is_nothing_is_found(storage: Storage):
             ask(f"{FOLDER}/none")
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_file_that_is_there_is_never_changed(storage: Storage):
     assert storage.put_if_absent(f"{FOLDER}/x", b"first")
     assert not storage.put_if_absent(f"{FOLDER}/x", b"second")
     assert storage.read(f"{FOLDER}/x") == b"first"
 
 
+@pytest.mark.usefixtures("slow")
 def test_of_several_writers_one_puts(server: Server):
     with ThreadPoolExecutor(8) as racers:
         for n in range(10):
@@ -79,6 +81,8 @@ def test_of_several_writers_one_puts(server: Server):
             assert sum(each.result() for each in work) == 1
 
 
+@pytest.mark.usefixtures("slow")
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["lost", "late-500", "late-503", "503", "dropped"])
 def test_a_put_whose_answer_got_lost_is_done_once_and_known_to_be_ours(
     storage: Storage, server: Server, kind: str
@@ -157,6 +161,7 @@ def test_a_file_that_is_not_whole_has_no_rows(storage: Storage):
         storage.rows(f"{FOLDER}/x.parquet", "parquet")
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_folder_is_removed_with_all_below_and_nothing_beside(storage: Storage):
     for name in ("t/1", "t/deep/2", "t2/3"):
         storage.put_if_absent(f"{FOLDER}/{name}", b"")

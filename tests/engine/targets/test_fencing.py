@@ -58,6 +58,7 @@ def lost() -> None:
     raise AttemptLostError("the lease is somebody else's")
 
 
+@pytest.mark.sampled
 def test_nothing_is_published_without_the_lease(fenced: Lab):
     fenced.run("ods.t", day(1), variables={"who": "first"})
     with attempt(fenced, "zombie") as session:
@@ -67,6 +68,7 @@ def test_nothing_is_published_without_the_lease(fenced: Lab):
     assert fenced.rows("ods.t") == [(1, "first")]
 
 
+@pytest.mark.sampled
 def test_after_a_fence_an_older_attempt_cannot_publish(fenced: Lab):
     with attempt(fenced, "zombie") as zombie, attempt(fenced, "successor") as successor:
         stage(fenced, zombie)
@@ -82,6 +84,7 @@ def test_after_a_fence_an_older_attempt_cannot_publish(fenced: Lab):
     assert fenced.rows("ods.t") == [(1, "successor")]
 
 
+@pytest.mark.sampled
 def test_a_fence_leaves_what_is_published(fenced: Lab):
     fenced.run("ods.t", day(1), variables={"who": "first"})
     with attempt(fenced, "successor") as session:
@@ -93,6 +96,7 @@ def test_a_fence_leaves_what_is_published(fenced: Lab):
     assert fenced.rows("ods.t") == [(1, "successor")]
 
 
+@pytest.mark.sampled
 def test_whoever_was_fenced_out_cannot_fence(fenced: Lab):
     fenced.run("ods.t", day(1), variables={"who": "first"})
     with attempt(fenced, "zombie") as zombie, attempt(fenced, "successor") as successor:
@@ -102,6 +106,7 @@ def test_whoever_was_fenced_out_cannot_fence(fenced: Lab):
 
 
 # In a database the window's marker is locked then: servers end the frozen transaction.
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "fenced", [name for name in PARAMETERS if name not in IN_DATABASES], indirect=True
 )
@@ -130,6 +135,7 @@ def test_frozen_between_the_last_look_and_the_switch_it_changes_nothing(fenced: 
     assert fenced.rows("ods.t") == [(1, "successor")]
 
 
+@pytest.mark.sampled
 def test_another_process_goes_on_with_what_was_staged(fenced: Lab):
     step = fenced.project.table("ods.t").steps[0]
     with attempt(fenced, "dead") as session:
@@ -144,6 +150,7 @@ def test_another_process_goes_on_with_what_was_staged(fenced: Lab):
     assert fenced.rows("ods.t") == [(1, "dead")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fenced", ["parquet", "iceberg upsert", "delta upsert"], indirect=True)
 def test_what_a_log_names_by_its_path_is_taken_over_too(fenced: Lab):
     """So did those of before locations were URLs."""
@@ -161,6 +168,7 @@ def test_what_a_log_names_by_its_path_is_taken_over_too(fenced: Lab):
     assert fenced.rows("ods.t") == [(1, "dead")]
 
 
+@pytest.mark.sampled
 def test_what_the_dead_attempt_had_published_is_not_published_twice(fenced: Lab):
     step = fenced.project.table("ods.t").steps[0]
     with attempt(fenced, "dead") as session:
@@ -174,6 +182,7 @@ def test_what_the_dead_attempt_had_published_is_not_published_twice(fenced: Lab)
     assert [row[0] for row in fenced.rows("ods.t")] == [1]
 
 
+@pytest.mark.sampled
 def test_discarding_never_removes_what_the_dead_attempt_had_published(fenced: Lab):
     step = fenced.project.table("ods.t").steps[0]
     with attempt(fenced, "dead") as session:
@@ -186,6 +195,7 @@ def test_discarding_never_removes_what_the_dead_attempt_had_published(fenced: La
     assert fenced.rows("ods.t") == [(1, "dead")]
 
 
+@pytest.mark.sampled
 def test_what_is_published_while_somebody_looks_for_garbage_is_none(fenced: Lab):
     with attempt(fenced, "slow") as session:
         stage(fenced, session)
@@ -203,6 +213,7 @@ def test_what_is_published_while_somebody_looks_for_garbage_is_none(fenced: Lab)
     assert fenced.rows("ods.t") == [(1, "slow")]
 
 
+@pytest.mark.sampled
 def test_what_is_not_whole_is_not_taken_over(fenced: Lab):
     step = fenced.project.table("ods.t").steps[0]
     with attempt(fenced, "dead") as session:
@@ -211,6 +222,7 @@ def test_what_is_not_whole_is_not_taken_over(fenced: Lab):
         assert session.restore(step, [staged.state]) is None
 
 
+@pytest.mark.sampled
 def test_garbage_is_what_nobody_reads_or_needs(fenced: Lab):
     now = timedelta(seconds=-60)  # everything is old enough
     fenced.run("ods.t", day(1), variables={"who": "first"})

@@ -151,6 +151,7 @@ def trip(lab: Lab, form: str, rows: Rows, names: Sequence[str]) -> str:
     return read
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", REFUSED)
 def test_values_of_every_type_come_back_from_files_or_are_refused_by_name(lab: Lab, form: str):
     @settings(FEW, max_examples=2)

@@ -61,6 +61,7 @@ def load(lab: Lab, n: int, target: Any, **fields: Any) -> None:
     lab.run("ods.t", day(n))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["append", "overwrite_window"])
 def test_rows_of_others_are_refused_until_somebody_decides(lab: Lab, filled: Any, mode: str):
     with pytest.raises(
@@ -71,6 +72,7 @@ def test_rows_of_others_are_refused_until_somebody_decides(lab: Lab, filled: Any
     assert lab.engine.read("ods.t").columns == ["day", "v"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["append", "overwrite_window"])
 def test_kept_rows_stay_beside_those_of_windows(lab: Lab, filled: Any, mode: str):
     for n in (1, 2, 1):
@@ -78,6 +80,7 @@ def test_kept_rows_stay_beside_those_of_windows(lab: Lab, filled: Any, mode: str
     assert lab.rows("ods.t") == [OLD, (1, "new"), (2, "new")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["append", "overwrite_window"])
 def test_replaced_rows_go_with_the_first_window_and_nothing_goes_later(
     lab: Lab, filled: Any, mode: str
@@ -87,6 +90,7 @@ def test_replaced_rows_go_with_the_first_window_and_nothing_goes_later(
     assert lab.rows("ods.t") == [(1, "new"), (2, "new")]
 
 
+@pytest.mark.sampled
 def test_after_the_first_window_nobody_is_asked_again(lab: Lab, filled: Any):
     load(lab, 1, filled, existing_rows="keep")
     for n in (1, 2):
@@ -94,11 +98,13 @@ def test_after_the_first_window_nobody_is_asked_again(lab: Lab, filled: Any):
     assert lab.rows("ods.t") == [OLD, (1, "new"), (2, "new")]
 
 
+@pytest.mark.sampled
 def test_an_overwrite_replaces_everything_as_ever(lab: Lab, filled: Any):
     load(lab, 1, filled, mode="overwrite")
     assert lab.rows("ods.t") == [(1, "new")]
 
 
+@pytest.mark.sampled
 def test_an_empty_table_of_others_asks_nothing(lab: Lab, filled: Any):
     if filled is DELTA:
         DeltaTable(lab.warehouse / "ods/t").delete()

@@ -49,6 +49,7 @@ def test_a_target_that_takes_one_window_at_a_time_refuses_several(lab: Lab, kind
         session.stage(lab.project.table("ods.t").steps[0])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["append", "overwrite_window"])
 def test_windows_add_up_and_repeating_one_leaves_the_same_rows(lab: Lab, target: Any, mode: str):
     lab.table("ods.t", {"sql": QUERY, "target": {**target, "mode": mode}})
@@ -59,6 +60,7 @@ def test_windows_add_up_and_repeating_one_leaves_the_same_rows(lab: Lab, target:
     assert lab.rows("ods.t", day(2)) == [(2, 1), (2, 2)]
 
 
+@pytest.mark.sampled
 def test_overwrite_replaces_the_whole_table(lab: Lab, target: Any):
     lab.table("ods.t", {"sql": QUERY, "target": {**target, "mode": "overwrite"}})
     lab.run("ods.t", day(1))
@@ -66,6 +68,7 @@ def test_overwrite_replaces_the_whole_table(lab: Lab, target: Any):
     assert lab.rows("ods.t") == lab.rows("ods.t", day(1)) == [(2, 1), (2, 2)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["iceberg", "delta", "parquet", "sqlite"])
 def test_an_older_window_never_overwrites_a_newer_ones_table(lab: Lab, kind: str):
     lab.table("ods.t", {"sql": QUERY, "target": {**TARGETS[kind], "mode": "overwrite"}})
@@ -74,6 +77,7 @@ def test_an_older_window_never_overwrites_a_newer_ones_table(lab: Lab, kind: str
     assert lab.rows("ods.t") == [(2, 1), (2, 2)]
 
 
+@pytest.mark.sampled
 def test_an_empty_window_counts_zero_and_replaces_the_rows_that_were_there(lab: Lab, target: Any):
     lab.table("ods.t", {"sql": QUERY, "target": target})
     lab.run("ods.t", day(1))
@@ -89,6 +93,7 @@ def test_a_first_window_without_rows_leaves_a_table_that_can_be_read(lab: Lab, t
     assert lab.rows("ods.t", day(1)) == []
 
 
+@pytest.mark.sampled
 def test_nothing_is_visible_before_publication_nor_after_discarding(lab: Lab, target: Any):
     lab.table("ods.t", {"sql": QUERY, "target": target})
     lab.run("ods.t", day(1))
@@ -98,6 +103,7 @@ def test_nothing_is_visible_before_publication_nor_after_discarding(lab: Lab, ta
     assert lab.rows("ods.t") == [(1, 1), (1, 2)]
 
 
+@pytest.mark.sampled
 def test_publishing_twice_is_publishing_once(lab: Lab, target: Any):
     lab.table("ods.t", {"sql": QUERY, "target": {**target, "mode": "append"}})
     with lab.session("ods.t", day(1)) as session:
@@ -109,6 +115,7 @@ def test_publishing_twice_is_publishing_once(lab: Lab, target: Any):
     assert lab.rows("ods.t") == [(1, 1), (1, 2)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["iceberg", "delta", "parquet", "sqlite"])
 def test_a_larger_window_replaces_the_smaller_ones_inside_it(lab: Lab, kind: str):
     lab.table("ods.t", {"sql": QUERY, "target": dict(TARGETS[kind])})
@@ -125,6 +132,7 @@ def test_files_refuse_a_window_inside_a_larger_published_one(lab: Lab):
         lab.run("ods.t", day(2))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["iceberg", "delta", "sqlite"])
 def test_a_window_column_of_the_users_replaces_the_technical_one(lab: Lab, kind: str):
     target = {**TARGETS[kind], "window_column": "at"}
@@ -149,6 +157,7 @@ PARQUET = {"type": "parquet"}
 FILTERED = {"type": "csv", "path": "in.csv", "columns": "AT DATE, v INT", "window_column": "at"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "step",
     [
@@ -178,6 +187,7 @@ def test_a_source_that_is_asked_for_the_window_has_all_of_it_and_nothing_else(
     assert "At" in read.columns
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "step",
     [
@@ -216,6 +226,7 @@ def test_a_text_may_tell_the_day_of_another_zone(lab: Lab):
         lab.run("ods.t", day(2))
 
 
+@pytest.mark.usefixtures("long")
 def test_a_day_lies_outside_of_hours_that_are_no_window_of_the_table(lab: Lab):
     cut_to_days(lab, "at TIMESTAMP, v INT", "2022-01-01 05:30:00,1\n")
     with pytest.raises(TerminalStepError, match="day = 2022-01-01 lies outside the window"):
@@ -242,6 +253,7 @@ def test_a_day_within_a_window_of_days_keeps_the_other_days(lab: Lab):
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["iceberg", "delta", "parquet", "sqlite"])
 def test_windows_that_publish_side_by_side_all_arrive(lab: Lab, kind: str):
     lab.table("ods.t", {"sql": QUERY, "target": dict(TARGETS[kind])}, ordered=False)
@@ -268,6 +280,7 @@ def test_an_iceberg_commit_carries_the_attempt_and_its_window(lab: Lab):
     }
 
 
+@pytest.mark.usefixtures("long")
 def test_the_history_of_an_iceberg_table_stays_short(lab: Lab, monkeypatch):
     monkeypatch.setattr(iceberg_catalog, "_MOST_SNAPSHOTS", 4)
     monkeypatch.setattr(iceberg_catalog, "_KEPT_SNAPSHOTS", 2)
@@ -278,6 +291,7 @@ def test_the_history_of_an_iceberg_table_stays_short(lab: Lab, monkeypatch):
     assert len(lab.rows("ods.t")) == 16
 
 
+@pytest.mark.usefixtures("long")
 def test_the_history_of_a_table_stays_short_that_was_made_before_we_signed_them(
     lab: Lab, monkeypatch
 ):
@@ -339,6 +353,7 @@ def test_targets_of_files_name_a_store_that_is_not_known(lab: Lab):
         lab.run("ods.t", day(1))
 
 
+@pytest.mark.usefixtures("long")
 def test_raw_rows_lie_under_the_number_of_the_attempt_until_the_base_has_them_b34(lab: Lab):
     """BDRE's raw → stage → base: the mode is its insert type, and raw rows are always dropped."""
     for mode, kept in (("append", 2), ("overwrite_window", 2), ("overwrite", 1)):

@@ -132,6 +132,7 @@ def _same(value: Any) -> Any:
     return value
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_value_comes_back_from_a_target(lab: Lab, target: str):
     zones = cycle(["America/Sao_Paulo", "Asia/Shanghai", "Europe/Berlin"])
@@ -162,6 +163,7 @@ def read(lab: Lab, source: dict[str, Any], content: str) -> list[tuple[Any, ...]
     return lab.rows("ods.t")
 
 
+@pytest.mark.usefixtures("long")
 def test_every_text_comes_from_csv_as_it_was_written(lab: Lab):
     source = {"type": "csv", "columns": "n INT, t STRING, u STRING", "options": {"multiLine": True}}
 
@@ -181,6 +183,7 @@ def test_every_text_comes_from_csv_as_it_was_written(lab: Lab):
     comes()
 
 
+@pytest.mark.usefixtures("long")
 def test_every_text_comes_from_json_as_it_was_written(lab: Lab):
     source = {"type": "json", "columns": "n INT, t STRING, u STRING"}
 

@@ -27,6 +27,7 @@ def upsert(lab: Lab, n: int, values: str, target: Any) -> Merged | None:
     return lab.run("ods.t", day(n)).published[0].merged
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 def test_new_keys_are_added_and_known_ones_replaced(lab: Lab, target: Any):
     upsert(lab, 1, "(1, 'a'), (2, 'a')", target)
@@ -35,18 +36,21 @@ def test_new_keys_are_added_and_known_ones_replaced(lab: Lab, target: Any):
     assert lab.rows("ods.t", day(1)) == [(1, "a")]
 
 
+@pytest.mark.sampled
 def test_an_older_window_never_replaces_a_newer_ones_row(lab: Lab, target: Any):
     upsert(lab, 3, "(1, 'new')", target)
     upsert(lab, 2, "(1, 'old'), (2, 'old')", target)
     assert lab.rows("ods.t") == [(1, "new"), (2, "old")]
 
 
+@pytest.mark.sampled
 def test_the_same_window_replaces_its_own_rows(lab: Lab, target: Any):
     for value in "ab":
         upsert(lab, 1, f"(1, '{value}')", target)
     assert lab.rows("ods.t") == [(1, "b")]
 
 
+@pytest.mark.sampled
 def test_an_empty_window_changes_nothing(lab: Lab, target: Any):
     upsert(lab, 1, "(1, 'a')", target)
     lab.table("ods.t", {"sql": "SELECT 1 AS id, 'b' AS v WHERE 1 = 0", "target": target})
@@ -54,6 +58,7 @@ def test_an_empty_window_changes_nothing(lab: Lab, target: Any):
     assert lab.rows("ods.t") == [(1, "a")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("values", "text"),
     [
@@ -66,6 +71,7 @@ def test_keys_that_do_not_identify_a_row_are_refused(lab: Lab, target: Any, valu
         upsert(lab, 1, values, target)
 
 
+@pytest.mark.sampled
 def test_an_upsert_says_what_it_inserted_and_what_it_updated(lab: Lab, target: Any):
     assert upsert(lab, 1, "(1, 'a'), (2, 'a')", target) == Merged(inserted=2, updated=0)
     assert upsert(lab, 3, "(2, 'c'), (3, 'c')", target) == Merged(inserted=1, updated=1)
@@ -74,6 +80,7 @@ def test_an_upsert_says_what_it_inserted_and_what_it_updated(lab: Lab, target: A
     assert older == Merged(inserted=1, updated=1)  # a newer window wrote 2
 
 
+@pytest.mark.sampled
 def test_a_published_upsert_that_is_published_again_says_the_same(lab: Lab, target: Any):
     upsert(lab, 1, "(1, 'a')", target)
     lab.table("ods.t", {"sql": "SELECT explode(array(1, 2)) AS id, 'b' AS v", "target": target})
@@ -84,6 +91,7 @@ def test_a_published_upsert_that_is_published_again_says_the_same(lab: Lab, targ
     assert told == [Merged(inserted=1, updated=1)] * 2
 
 
+@pytest.mark.sampled
 def test_columns_that_the_result_lacks_keep_their_values(lab: Lab, target: Any):
     upsert(lab, 1, "(1, 'a'), (2, 'a')", target)
     step = {"sql": "SELECT explode(array(2, 3)) AS id, 9 AS n", "target": target}
@@ -103,6 +111,7 @@ def test_rows_of_others_in_an_iceberg_table_are_older_than_any_window(lab: Lab):
     assert lab.rows("ods.t") == [(1, "old"), (2, "new"), (3, "new")]
 
 
+@pytest.mark.usefixtures("long")
 def test_only_files_with_a_matching_key_are_written_anew(lab: Lab):
     target = UPSERTS["iceberg"]
     for n in (1, 2, 3):
@@ -113,6 +122,7 @@ def test_only_files_with_a_matching_key_are_written_anew(lab: Lab):
     assert lab.rows("ods.t") == [(1, "a"), (2, "b"), (3, "a"), (9, "b")]
 
 
+@pytest.mark.usefixtures("long")
 def test_several_columns_make_a_key(lab: Lab):
     target = {**UPSERTS["iceberg"], "key": ["id", "v"]}
     upsert(lab, 1, "(1, 'a'), (1, 'b')", target)

@@ -107,6 +107,8 @@ def expire(sandbox: Sandbox) -> None:
     sandbox.run_log.write(lambda conn: conn.exec_driver_sql(expired))
 
 
+@pytest.mark.usefixtures("slow")
+@pytest.mark.sampled
 @pytest.mark.parametrize("period", ["1 day", "1 hour", "7 days"])
 def test_a_longer_window_that_is_lost_while_it_publishes_leaves_nothing_finished_within_it(
     sandbox, period

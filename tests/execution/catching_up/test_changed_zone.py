@@ -15,6 +15,7 @@ from logdriven_dagster.runlog.history.logs import attempts, attempts_of
 from logdriven_dagster.testing import memory_run_log
 from tests.builders import at
 from tests.clock_changes import CHANGES, attempted, null_project, null_table
+from tests.random_examples import examples
 
 DAILY = null_table("ods.a", "1 day", "2022-01-01")
 HOURLY = null_table("ods.a", "1 hour", "2022-01-01")
@@ -84,6 +85,7 @@ def test_a_window_that_failed_in_another_zone_is_tried_again_there(tmp_path: Pat
     assert len(attempted(berlin)) == 8
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("zone", sorted(CHANGES))
 def test_a_database_keeps_the_windows_of_two_zones_apart(tmp_path: Path, database_url, zone):
     log = RunLog.open(database_url)
@@ -98,7 +100,8 @@ def test_a_database_keeps_the_windows_of_two_zones_apart(tmp_path: Path, databas
 ZONES = st.lists(st.sampled_from(["UTC", *sorted(CHANGES)]), min_size=2, max_size=4)
 
 
-@settings(max_examples=10, deadline=None)
+@pytest.mark.usefixtures("slow")
+@settings(max_examples=examples(10), deadline=None)
 @given(ZONES, st.sampled_from(["1 hour", "6 hours", "1 day", "2 days"]))
 def test_a_project_may_change_its_zone_again_and_again(tmp_path_factory, zones, period):
     folder, log = tmp_path_factory.mktemp("project"), memory_run_log()

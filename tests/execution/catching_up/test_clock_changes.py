@@ -15,6 +15,7 @@ from logdriven_dagster.execution.events import WindowSucceeded
 from logdriven_dagster.model.windows import TimeWindow
 from tests.builders import at
 from tests.clock_changes import around_a_change, attempted, null_project, null_table
+from tests.random_examples import examples
 
 HOURLY = null_table("ods.h", "1 hour", "2022-11-06T00:00:00")
 
@@ -50,6 +51,8 @@ def test_one_catch_up_runs_the_quarters_hours_and_the_day_of_a_change(tmp_path):
     assert tables == {"ods.q": 100, "dwd.h": 25, "dws.d": 1}
 
 
+@pytest.mark.usefixtures("slow")
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("start", "end", "stale"),
     [
@@ -72,7 +75,8 @@ def test_each_of_the_two_hours_makes_what_is_made_from_it_stale(tmp_path, start,
 PERIODS = st.sampled_from(["15 min", "30 min", "1 hour", "2 hours", "6 hours", "1 day", "2 days"])
 
 
-@settings(max_examples=10, deadline=None)
+@pytest.mark.usefixtures("slow")
+@settings(max_examples=examples(10), deadline=None)
 @given(around_a_change(), st.tuples(PERIODS, PERIODS), st.integers(1, 40), st.data())
 def test_a_catch_up_leaves_the_log_of_one_window_at_a_time(place, periods, hours, data):
     zone, begin = place

@@ -21,6 +21,7 @@ def other(world):
     return events
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("slots", [1, 2])
 def test_a_run_that_waits_goes_on_behind_what_another_one_finishes(world, other, slots):
     Timer(1, lambda: list(other)).start()
@@ -35,6 +36,7 @@ def test_without_waiting_it_leaves_them_to_the_other(world, other):
     list(other)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_run_waits_for_a_refresh_that_another_one_has_begun_since_it_planned(world):
     list(world.runner.catch_up(NOW, ["ods.numbers"]))
     catching_up = world.runner.catching_up(NOW, ["dws.sums"], wait=WAIT)
@@ -45,6 +47,7 @@ def test_a_run_waits_for_a_refresh_that_another_one_has_begun_since_it_planned(w
     assert [type(event) for event in events] == [WindowStarted, WindowSucceeded] * 4
 
 
+@pytest.mark.usefixtures("long")
 def test_it_waits_no_longer_than_it_is_told(world, other):
     began = time.monotonic()
     assert world.catch_up(wait=timedelta(seconds=3)) == []

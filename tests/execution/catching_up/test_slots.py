@@ -157,6 +157,7 @@ def test_max_windows_bounds_all_slots_together(bare):
     assert len(bare.log()) == 4
 
 
+@pytest.mark.usefixtures("long")
 def test_a_window_begins_as_soon_as_its_upstream_has_ended_in_another_slot(spark, world):
     world.catch_up(max_parallel=2)
     numbers = {window: end for window, _, end in spans(world, "ods.numbers")}
@@ -181,6 +182,7 @@ def test_what_reads_a_window_that_runs_once_more_waits_for_it(world):
     assert world.statuses("dws.sums") == [(each, "SUCCESS") for each in DONE]
 
 
+@pytest.mark.usefixtures("long")
 def test_counts_are_exact_for_eight_tables_side_by_side(spark, bare):
     for n in range(8):
         folder = f"t{n}"
@@ -316,6 +318,7 @@ def test_a_retry_that_waits_is_interrupted_too(bare):
     assert bare.log("a")[0]["error_count"] == 1
 
 
+@pytest.mark.usefixtures("long")
 def test_a_killed_process_with_several_windows_in_work_is_taken_over(spark, bare):
     for name in "abc":
         slow(bare, name, "ordered: false", target="{type: iceberg}")

@@ -100,6 +100,7 @@ def test_a_step_that_fails_after_all_tries_ends_the_job_m04(world, sweep):
     assert row["error"].startswith("step b: OSError: disk is full")
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_step_that_succeeds_at_last_keeps_its_failed_tries(world, sweep):
     sweep(step(10, "a", "fail_until"), more="retries: 2\nretry_interval: 1 s\n")
     began = time.monotonic()
@@ -214,6 +215,7 @@ def test_a_secret_of_a_statement_is_in_no_log(world, sweep, monkeypatch):
     assert "***" in runs(world, "sweep")[0]["error"]
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_statement_that_takes_too_long_is_cancelled(world, sweep):
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
     sweep(

@@ -88,6 +88,7 @@ class Job:
         self.world.sql(f"UPDATE job_log SET job_end_time = {ago} WHERE job_name = '{table}'")
 
 
+@pytest.mark.sampled
 def test_a_failure_is_followed_in_the_same_catch_up_and_success_is_not_d07(spark, job):
     job.relate("{from: a, to: b, condition: failure}").broken("02")
     events = job.run()

@@ -174,6 +174,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_killed_run_does_not_stay_running_k18(world):
     job(world)
     command = [sys.executable, "-c", PROGRAM, str(world.root)]
@@ -271,6 +272,7 @@ def test_of_what_is_ready_at_once_the_greater_priority_goes_first_d15(world):
     assert order == ["c_high", "b_plain", "a_low"]
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_run_that_takes_too_long_is_stopped(world):
     alone(world, "one")
     alone(world, "two")

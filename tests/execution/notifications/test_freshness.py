@@ -91,6 +91,7 @@ def test_a_warning_comes_first_and_what_is_late_stays_so_until_it_is_fresh(watch
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("on", "told"),
     [("[failure]", [LATE]), ("[recovery]", [FRESH]), ("[success]", []), ("always", [LATE, FRESH])],

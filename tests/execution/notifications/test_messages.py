@@ -137,6 +137,7 @@ def test_an_unreachable_recipient_changes_nothing_and_is_tried_again_later(notif
     assert len(body["events"]) == 4
 
 
+@pytest.mark.usefixtures("long")
 def test_a_slow_recipient_does_not_hold_the_end_of_a_run_for_long(notified):
     world = notified("[{to: hook, on: success}]")
     with socket.create_server(("127.0.0.1", 0)) as silent:

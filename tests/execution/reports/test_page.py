@@ -284,6 +284,7 @@ def test_a_report_of_nothing_says_so(ledger):
     assert ledger.report().as_csv().count("\n") == 1
 
 
+@pytest.mark.usefixtures("long")
 def test_the_cost_of_a_report_grows_with_its_attempts_not_with_their_square(ledger):
     for n in range(10_000):
         ledger.attempt(f"ods.t{n % 100}", n // 100, "SUCCESS", ("csv", 24, "iceberg", 24))

@@ -54,6 +54,7 @@ def shop(tmp_path: Path, database_url: sa.URL, spark: Any) -> Shop:
     return Shop(tmp_path, database_url, spark)
 
 
+@pytest.mark.sampled
 def test_a_step_reads_what_its_statements_have_written_k19(shop: Shop):
     shop.table(*FILL)
     _, ended = shop.catch_up(now=NOW)
@@ -77,6 +78,7 @@ def test_those_of_one_transaction_are_all_executed_or_none(shop: Shop):
     assert shop.rows("SELECT n FROM runs") == []
 
 
+@pytest.mark.sampled
 def test_each_by_itself_if_the_table_says_so(shop: Shop):
     statements = ["DROP TABLE stage", "CREATE TABLE stage (id INT)", "INSERT INTO stage VALUES (3)"]
     shop.table(*statements, script={"transaction": False})
@@ -84,6 +86,7 @@ def test_each_by_itself_if_the_table_says_so(shop: Shop):
     assert shop.rows("SELECT id FROM made") == [(3,)]
 
 
+@pytest.mark.sampled
 def test_every_attempt_executes_them_again(shop: Shop):
     shop.table("INSERT INTO runs VALUES (${JOB_ID})", query="SELECT id FROM nowhere")
     for _ in range(2):
@@ -91,6 +94,7 @@ def test_every_attempt_executes_them_again(shop: Shop):
     assert len(shop.rows("SELECT n FROM runs")) == 2
 
 
+@pytest.mark.sampled
 def test_killed_between_them_and_the_read_they_are_executed_again(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):
@@ -104,6 +108,7 @@ def test_killed_between_them_and_the_read_they_are_executed_again(
     assert len(shop.rows("SELECT n FROM runs")) == 2
 
 
+@pytest.mark.sampled
 def test_killed_before_publication_they_are_not_executed_again_by_who_takes_over(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):

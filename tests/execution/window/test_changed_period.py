@@ -39,6 +39,7 @@ def write(sandbox: Sandbox, period: str, value: int) -> None:
         sandbox.write(f"tables/t{n}.yaml", text)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_longer_window_replaces_the_rows_of_those_within_it(tmp_path: Path, spark: Any):
     sandbox = Sandbox(tmp_path, spark=lambda: spark)
     url = f"sqlite:///{tmp_path}/target.db"

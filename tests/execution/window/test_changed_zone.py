@@ -19,6 +19,7 @@ TABLE = """
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["parquet append", "iceberg append"])
 def test_rows_of_windows_of_another_zone_stay(tmp_path: Path, spark: Any, kind: str):
     target, mode = kind.split()

@@ -90,6 +90,7 @@ def cluster_world(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
+@pytest.mark.usefixtures("long")
 def test_rows_are_written_once_and_counted_once_or_not_at_all(cluster_world: World):
     command = ["-m", "logdriven_dagster.cli", "run", "ods.numbers", "--now", "2022-01-03"]
     said = subprocess.run(

@@ -140,6 +140,7 @@ def test_an_attempt_that_ended_by_itself_is_not_resumed_y14(world, after_stage):
     assert staged == ["first", "second", "first", "second"]
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_runner_that_cannot_reach_the_log_stops_before_it_publishes(
     world, after_stage, monkeypatch
 ):
@@ -232,6 +233,8 @@ def load(spark):
 """
 
 
+@pytest.mark.usefixtures("slow")
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("strategy", "status", "warned"),
     [("warn", "SUCCESS", True), ("fail", "FAILURE", False), ("both", "FAILURE", True)],
@@ -275,6 +278,7 @@ def test_a_failing_window_rests_longer_and_longer_for_what_starts_by_itself(worl
     assert world.catch_up(tables=["ods.numbers"], backoff=minute)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["iceberg", "parquet"])
 def test_a_folder_elsewhere_that_the_log_calls_staged_is_neither_read_nor_removed(
     spark, world, after_stage, monkeypatch, kind

@@ -23,6 +23,7 @@ def origins(query):
     return {made.column: [str(ref) for ref in made.origins] for made in query.columns}
 
 
+@pytest.mark.usefixtures("long")
 def test_each_query_of_an_attempt_is_stored_with_its_columns_b30(spark, world):
     world.catch_up(**ONE_DAY)
     numbers, sums = (
@@ -47,6 +48,7 @@ def test_a_column_is_followed_over_tables_both_ways_b30(spark, world):
     ]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_query_is_computed_once_and_every_attempt_names_it_b30(spark, world, monkeypatch):
     world.catch_up()
     with world.runner.run_log.read() as conn:

@@ -69,6 +69,7 @@ def set_up(world):
     world.write("tables/facts.yaml", FACTS)
 
 
+@pytest.mark.usefixtures("long")
 def test_no_order_is_missing_day_by_day_nor_after_an_outage(world):
     set_up(world)
     for day in (3, 4, 5, 8):
@@ -79,6 +80,7 @@ def test_no_order_is_missing_day_by_day_nor_after_an_outage(world):
     assert [row["data_range_start"][6:8] for row in again[:3]] == ["01", "02", "01"]
 
 
+@pytest.mark.usefixtures("long")
 def test_nor_after_a_first_catch_up_that_comes_late(world):
     set_up(world)
     run_on(world, 8)

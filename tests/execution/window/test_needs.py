@@ -153,6 +153,7 @@ def test_a_spark_that_does_not_start_is_one_error_and_no_failed_window(spark, wo
     assert world.log() == []
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare")
 def test_spark_starts_on_a_machine_whose_own_name_means_nothing(spark, tmp_path):
     script = f"""

@@ -111,6 +111,7 @@ def test_telling_takes_no_time(world, received):
     assert (time.perf_counter() - began) / 100 < 0.005
 
 
+@pytest.mark.usefixtures("slow")
 def test_without_a_configuration_nothing_is_loaded_and_nothing_runs(tmp_path: Path):
     program = (
         "import sys, threading\n"
@@ -130,6 +131,7 @@ def test_without_a_configuration_nothing_is_loaded_and_nothing_runs(tmp_path: Pa
     assert ended.stdout == "False 1\n"
 
 
+@pytest.mark.usefixtures("slow")
 def test_without_the_package_a_warning_says_what_to_install(tmp_path: Path):
     program = (
         "import sys; sys.modules['openlineage'] = None; import logging; logging.basicConfig()\n"

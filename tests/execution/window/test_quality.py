@@ -23,6 +23,7 @@ CHECKED = """
 """
 
 
+@pytest.mark.usefixtures("long")
 def test_a_step_that_is_taken_over_keeps_what_its_rules_found(world, after_stage, monkeypatch):
     world.write("tables/checked.yaml", CHECKED)
     staged = after_stage("second", kill)

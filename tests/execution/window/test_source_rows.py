@@ -52,6 +52,7 @@ def outputs(events: list[Any]) -> list[str]:
     return [event.steps[0].output for event in events if isinstance(event, WindowSucceeded)]
 
 
+@pytest.mark.usefixtures("long")
 def test_rows_of_no_window_are_told_by_the_first_window_that_finds_them(spark: Any, shop: World):
     first, *others = outputs(shop.catch_up(tables=["ods.orders"]))
     sentence = "2 of 6 rows belong to no window: 1 with NULL, 1 before the first window"
@@ -77,6 +78,7 @@ def test_rows_after_the_end_belong_to_no_window(spark: Any, world: World):
     assert [(rows.after, rows.outside) for rows in told(shop)] == [(2, 4)]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_table_may_fail_for_rows_of_no_window(spark: Any, world: World):
     shop = declared(world, "rows_outside: fail")
     (failed,) = [e for e in shop.catch_up(tables=["ods.orders"]) if isinstance(e, WindowFailed)]
@@ -108,6 +110,7 @@ def test_an_audit_has_a_place_for_every_row(spark: Any, shop: World):
     assert told(shop)[0].done == 2
 
 
+@pytest.mark.usefixtures("long")
 def test_an_audit_finds_rows_that_came_after_their_window(spark: Any, world: World):
     shop = declared(world, rows=ROWS[:2])
     shop.catch_up(tables=["ods.orders"])
@@ -131,6 +134,7 @@ def test_an_audit_asks_databases(spark: Any, world: World):
     assert (rows.total, rows.done, rows.unplaced, rows.before) == (4, 0, 1, 1)
 
 
+@pytest.mark.usefixtures("long")
 def test_an_audit_of_keys(spark: Any, world: World):
     world.write(
         "tables/orders.yaml",

@@ -58,6 +58,7 @@ def run(tmp_path):
     return of
 
 
+@pytest.mark.usefixtures("long")
 def test_another_one_does_the_window_within_the_attempt_and_without_retries(run):
     done, [attempt] = run(times=1)
     assert done.returncode == 0, done.stderr
@@ -66,6 +67,7 @@ def test_another_one_does_the_window_within_the_attempt_and_without_retries(run)
     assert [step["status"] for step in attempt["steps"]] == ["SUCCESS", "SUCCESS"]
 
 
+@pytest.mark.usefixtures("long")
 def test_one_that_dies_of_the_window_again_fails_it_with_the_cause(run):
     done, [attempt] = run(times=9)
     assert done.returncode == 1

@@ -57,6 +57,7 @@ def guarded(request, world):
     return Guarded(world, TARGETS[request.param])
 
 
+@pytest.mark.sampled
 def test_nothing_never_replaces_rows(spark, guarded):
     guard = "never_empty: true"
     assert isinstance(guarded.run(0, guard), WindowSucceeded)  # there is nothing to replace yet
@@ -70,6 +71,7 @@ def test_nothing_never_replaces_rows(spark, guarded):
     assert guarded.count == 0
 
 
+@pytest.mark.sampled
 def test_the_number_of_rows_changes_by_no_more_than_a_step_allows(spark, guarded):
     guard = "change_at_most: 50 %"
     assert isinstance(guarded.run(10, guard), WindowSucceeded)

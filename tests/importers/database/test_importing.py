@@ -173,6 +173,7 @@ def test_what_is_not_there_is_told(folder: Folder, command: Command, options: An
     assert folder.files() == []
 
 
+@pytest.mark.usefixtures("slow")
 def test_many_tables_of_a_kind_are_one_file(folder: Folder, command: Command):
     folder.execute(*(f"CREATE TABLE e{n} (id INTEGER PRIMARY KEY, v TEXT)" for n in range(50)))
     folder.execute("CREATE TABLE codes (code TEXT)", "CREATE TABLE words (word TEXT)")
@@ -213,6 +214,7 @@ KINDS = {
 ODD = {"sqlite": '{"a": 1}', "postgresql": "12:34:56", "mysql": "2021"}
 
 
+@pytest.mark.sampled
 def test_what_is_written_runs_on_every_database(
     server_folder: Folder, command: Command, spark: Any
 ):

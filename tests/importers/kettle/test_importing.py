@@ -561,6 +561,7 @@ def test_without_a_repository_every_table_is_a_stub(kettle: Kettle, command: Com
     assert kettle.folder.tables == ["kettle.orders"]
 
 
+@pytest.mark.sampled
 def test_what_kettle_did_is_done_on_every_database(
     server_folder: Folder, command: Command, spark: Any
 ):
@@ -592,6 +593,7 @@ def test_what_kettle_did_is_done_on_every_database(
         assert rows(server_folder.url, "SELECT total FROM dw_s") == [(2,)]
 
 
+@pytest.mark.sampled
 def test_yesterdays_rows_are_not_loaded_where_a_script_stages_todays_k19(
     server_folder: Folder, command: Command, spark: Any
 ):

@@ -393,6 +393,7 @@ def test_sql_in_a_folder_that_is_no_workflow_is_listed(brought: Any):
     assert told["untranslated"][0]["reason"] == "it has no `-- workflow=`"
 
 
+@pytest.mark.usefixtures("long")
 def test_workflows_of_the_project_itself_run(mariadb_folder: Folder, command: Any, spark: Any):
     folder = mariadb_folder
     folder.spark = spark

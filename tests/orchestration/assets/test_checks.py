@@ -63,6 +63,7 @@ def test_every_rule_and_check_is_an_asset_check_of_partitions(world: World):
     assert found["value_in_range"].description == "min ≤ value ≤ max (max: 3)"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", ["materialize", "catch_up"])
 def test_every_window_of_a_run_is_evaluated(spark: Any, world: World, how):
     world.write(CHECKED).events(bad_day=2, days=4)
@@ -79,6 +80,7 @@ def test_every_window_of_a_run_is_evaluated(spark: Any, world: World, how):
     assert world.colours("ods.events")["materialized"] == days
 
 
+@pytest.mark.usefixtures("long")
 def test_an_evaluation_has_severity_counts_and_first_ids(spark: Any, world: World):
     world.write(CHECKED).events(bad_day=2, days=4).catch_up(now="2022-01-05 00:00")
     _, error = evaluation(world, "value_positive", "2022-01-02")
@@ -93,6 +95,7 @@ def test_an_evaluation_has_severity_counts_and_first_ids(spark: Any, world: Worl
     assert warning.severity.value == "WARN"
 
 
+@pytest.mark.usefixtures("long")
 def test_a_materialization_counts_the_rows_that_were_rejected(spark: Any, world: World):
     world.write(CHECKED).events(bad_day=2, days=2).catch_up(now="2022-01-03 00:00")
     newest, before = world.instance.fetch_materializations(KEY, limit=2).records
@@ -111,6 +114,7 @@ def test_a_blocking_rule_turns_its_partition_red_and_shows_what_it_found(spark: 
     assert (status.value, found.blocking, found.metadata["rows"].value) == ("FAILED", True, 4)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_check_that_finds_rows_is_shown_as_failed(spark: Any, world: World):
     check = {"check": "positive", "sql": "SELECT * FROM load WHERE value < 0"}
     world.write({**EVENTS, "checks": [check]}).events(bad_day=2, days=2)
@@ -121,6 +125,7 @@ def test_a_check_that_finds_rows_is_shown_as_failed(spark: Any, world: World):
     assert "4 violations" in found.metadata["error"].value
 
 
+@pytest.mark.usefixtures("slow")
 def test_the_latest_result_is_that_of_a_window_not_of_one_that_was_refused(world: World):
     world.write(CHECKED).events()
     assert world.materialize("ods.events", "2022-01-01", "2022-01-02").success
@@ -131,6 +136,7 @@ def test_the_latest_result_is_that_of_a_window_not_of_one_that_was_refused(world
         assert (record.partition, record.status.value) == ("2022-01-02", "SUCCEEDED")
 
 
+@pytest.mark.usefixtures("long")
 def test_behind_a_failed_window_no_check_is_left_open(spark: Any, world: World):
     world.write(blocking({**RULES, "blocking": ["positive"]})).events(bad_day=2, days=4)
     assert not world.materialize("ods.events", "2022-01-01", "2022-01-04").success
@@ -140,6 +146,7 @@ def test_behind_a_failed_window_no_check_is_left_open(spark: Any, world: World):
     assert (latest.partition, latest.status.value) == ("2022-01-02", "FAILED")
 
 
+@pytest.mark.usefixtures("long")
 def test_what_was_run_elsewhere_is_evaluated_too(world: World, spark: Any):
     world.write(CHECKED).events(bad_day=2, days=2)
     runner = open_runner(world.project, spark=lambda: spark)
@@ -163,6 +170,7 @@ query Checks($key: AssetKeyInput!) {
 """
 
 
+@pytest.mark.usefixtures("slow")
 def test_the_web_server_shows_them(world: World, monkeypatch: pytest.MonkeyPatch):
     from dagster._core.workspace.context import WorkspaceProcessContext
     from dagster._core.workspace.load_target import ModuleTarget

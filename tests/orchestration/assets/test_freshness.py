@@ -43,6 +43,7 @@ def test_a_tick_tells_that_a_table_is_late_and_why(alone: World) -> None:
     assert text.endswith("has not run")
 
 
+@pytest.mark.usefixtures("long")
 def test_a_backfill_of_an_old_day_leaves_it_late(alone: World) -> None:
     definitions = alone.definitions
     job = definitions.resolve_implicit_global_asset_job_def()

@@ -20,6 +20,7 @@ from logdriven_dagster.errors import UsageError
 from logdriven_dagster.model.periods import Grid, Period
 from logdriven_dagster.model.windows import on_clock
 from logdriven_dagster.orchestration.assets.partitions import partition_mapping, partitions_of
+from tests.random_examples import examples
 
 ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Beirut"]
 MINUTES = [1, 5, 7, 15, 45, 60, 90, 180, 360, 420, 1440, 2880, 10080]
@@ -57,7 +58,8 @@ def test_dynamic_where_cron_would_cut_other_windows(period: int, zone: str) -> N
     assert partitions_of(grid(period, zone)).dynamic_name
 
 
-@settings(max_examples=150)
+@pytest.mark.usefixtures("slow")
+@settings(max_examples=examples(150))
 @given(
     st.sampled_from(ZONES), st.sampled_from(PERIODS), st.sampled_from(STARTS), st.integers(0, 9000)
 )

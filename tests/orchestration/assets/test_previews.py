@@ -28,6 +28,7 @@ def alone(sql: str, **fields: Any) -> dict[str, Any]:
     return {**ALONE, "preview": 5, "steps": [{**step, "sql": sql}], **fields}
 
 
+@pytest.mark.usefixtures("long")
 def test_a_table_shows_the_first_rows_of_each_window_and_by_default_none(world: World) -> None:
     world.write({**EVENTS, "preview": 2}, ALONE).events()
     assert world.materialize("ods.events", DAY, "2022-01-02").success
@@ -71,6 +72,7 @@ def test_what_cannot_be_read_in_time_is_not_shown_and_harms_nothing(
     assert "ods.alone: TimeoutError: no rows within 0 s" in caplog.text
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("type_", ["delta", "parquet"])
 def test_other_types_that_need_no_spark_are_shown_as_well(world: World, type_: str) -> None:
     (step,) = ALONE["steps"]

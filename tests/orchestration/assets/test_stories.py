@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+import pytest
 from dagster import AssetKey, DagsterEventType
 
 from logdriven_dagster.orchestration.code_location import build_definitions
@@ -55,6 +56,7 @@ def test_so_does_a_window_that_failed(world: World) -> None:
     assert "load FAILURE" in shown
 
 
+@pytest.mark.usefixtures("slow")
 def test_so_does_a_window_that_ran_elsewhere(world: World) -> None:
     world.write(EVENTS).events(bad_day=2)
     world.materialize("ods.events", DAY, "2022-01-02")

@@ -91,6 +91,7 @@ def test_one_run_makes_the_asset_and_then_the_table(world: World) -> None:
     assert world.log("ods.events") == [("20220101", "SUCCESS")]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_window_is_refused_before_its_partition_and_runs_again_after_a_new_one(
     world: World,
 ) -> None:

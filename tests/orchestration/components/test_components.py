@@ -119,6 +119,7 @@ def test_a_table_may_be_a_component_below_tables(world: World) -> None:
     assert load_project(world.root).files["ods.second"] == path  # for the command line, too
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("text", "place", "problem"),
     [

@@ -126,6 +126,7 @@ def run(request: Any, instances: tuple[DagsterInstance, DagsterInstance]) -> Any
     return run
 
 
+@pytest.mark.sampled
 def test_the_storage_holds_the_same_rows_in_the_same_order(
     instances: tuple[DagsterInstance, DagsterInstance], run: Any
 ) -> None:
@@ -154,6 +155,7 @@ def told(instance: DagsterInstance, key: AssetKey) -> list[Any]:
     ]
 
 
+@pytest.mark.sampled
 def test_what_is_planned_between_two_batches_stays_between_them(
     instances: tuple[DagsterInstance, DagsterInstance], run: Any
 ) -> None:
@@ -166,6 +168,7 @@ def test_what_is_planned_between_two_batches_stays_between_them(
     assert rows(bulk) == rows(single)
 
 
+@pytest.mark.sampled
 def test_an_event_that_cannot_be_stored_raises_and_those_before_it_are_there(
     instances: tuple[DagsterInstance, DagsterInstance],
 ) -> None:
@@ -235,6 +238,7 @@ def _of_any_run(event: DagsterEvent) -> DagsterEvent:
     return event._replace(logging_tags={k: v for k, v in tags.items() if k != "run_id"})
 
 
+@pytest.mark.sampled
 def test_a_step_logs_what_it_would_log_event_by_event(
     instances: tuple[DagsterInstance, DagsterInstance],
 ) -> None:
@@ -259,6 +263,7 @@ class OthersStorage(SqliteEventLogStorage):
         super().store_event(event)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_storage_that_is_not_known_is_written_event_by_event(tmp_path: Path) -> None:
     given = {
         "event_log_storage": {
@@ -273,6 +278,7 @@ def test_a_storage_that_is_not_known_is_written_event_by_event(tmp_path: Path) -
         assert OthersStorage.stored == len(windows())
 
 
+@pytest.mark.sampled
 def test_whoever_listens_to_a_run_hears_of_each_event(
     instances: tuple[DagsterInstance, DagsterInstance],
 ) -> None:

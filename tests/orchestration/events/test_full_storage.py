@@ -59,6 +59,7 @@ def disk(request: Any, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield disk
 
 
+@pytest.mark.sampled
 def test_what_could_not_be_told_on_a_full_disk_is_shown_when_there_is_room_again(
     world: World, disk: Disk
 ) -> None:

@@ -42,6 +42,7 @@ def lost_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pass_execution, "needs_discovery", at_once)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("run", ["materialize", "catch_up"])
 def test_fail_ends_the_run_with_the_reason_s10(world: World, run: str) -> None:
     world.write(table("fail"))

@@ -53,6 +53,7 @@ def test_a_materialization_carries_rows_schema_window_job_and_snapshot(
     ]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_materialization_carries_the_columns_it_is_made_from_b30(
     spark: Any, world: World
 ) -> None:
@@ -74,6 +75,7 @@ def into_database(world: World) -> World:
     return world.write({**EVENTS, "steps": [{**step, "target": target}]}).events()
 
 
+@pytest.mark.usefixtures("long")
 def test_a_window_in_a_database_carries_the_rows_of_its_table(
     spark: Any, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +86,7 @@ def test_a_window_in_a_database_carries_the_rows_of_its_table(
     assert [each["dagster/row_count"].value for each in shown] == [4, 8]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_table_that_takes_long_to_count_is_counted_seldom(
     spark: Any, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +96,7 @@ def test_a_table_that_takes_long_to_count_is_counted_seldom(
     assert ["dagster/row_count" in each for each in shown] == [True, False]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_run_from_failure_leaves_finished_windows_alone(world: World) -> None:
     world.write(EVENTS, DAILY).events(bad_day=3)
     failed = world.materialize("ods.events dwd.daily", DAYS[0], DAYS[3])
@@ -115,6 +119,7 @@ def test_an_out_of_order_window_is_refused_and_stays_missing(world: World) -> No
     assert world.log("ods.events") == []
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_backfill_over_finished_windows_is_a_refresh(world: World) -> None:
     world.write(EVENTS).events()
     for _ in range(2):
@@ -139,6 +144,7 @@ def test_a_failed_refresh_leaves_the_partition_as_it_was_s08(world: World) -> No
     assert story.index("FAILURE") < story.index("SUCCESS")
 
 
+@pytest.mark.usefixtures("slow")
 def test_what_lies_behind_a_failed_table_in_one_run_runs_as_far_as_it_can(world: World) -> None:
     total = {**DAILY, "table": "dws.total", "depends_on": ["dwd.daily"]}
     total["steps"] = [{**DAILY["steps"][0], "sql": "SELECT total FROM dwd.daily"}]
@@ -151,6 +157,7 @@ def test_what_lies_behind_a_failed_table_in_one_run_runs_as_far_as_it_can(world:
         assert world.log(behind) == [("20220101", "SUCCESS"), ("20220102", "SUCCESS")]
 
 
+@pytest.mark.usefixtures("slow")
 def test_of_two_upstreams_the_later_one_runs_what_the_failed_one_left(world: World) -> None:
     other = {**EVENTS, "table": "ods.other", "checks": []}
     both = {**DAILY, "depends_on": ["ods.events", "ods.other"]}
@@ -160,12 +167,14 @@ def test_of_two_upstreams_the_later_one_runs_what_the_failed_one_left(world: Wor
     assert world.colours("dwd.daily") == {"materialized": DAYS[:1]}
 
 
+@pytest.mark.usefixtures("slow")
 def test_tables_of_one_run_follow_each_other(world: World) -> None:
     world.write(EVENTS, DAILY).events()
     assert world.materialize("ods.events dwd.daily", DAYS[0], DAYS[1]).success
     assert world.colours("dwd.daily") == {"materialized": DAYS[:2]}
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_bad_day_in_a_catch_up_then_its_repair(world: World) -> None:
     world.write(EVENTS, DAILY).events(bad_day=3)
     result = world.catch_up(now=NOW)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from dagster import DagsterEventType
 
 from tests.orchestration.world import ALONE, EVENTS, World
@@ -10,6 +11,7 @@ OTHER: dict[str, Any] = {**ALONE, "table": "ods.other", "ordered": False}
 DAYS = [f"2022-01-{day:02}" for day in range(1, 6)]
 
 
+@pytest.mark.usefixtures("long")
 def test_partitions_are_marked_right_with_three_windows_in_work(world: World) -> None:
     world.write(EVENTS, ALONE, OTHER).events(bad_day=3, days=5)
     result = world.catch_up(now="2022-01-06", max_parallel=3)

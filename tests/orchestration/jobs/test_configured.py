@@ -130,6 +130,7 @@ def test_a_maintenance_job_is_one_op_that_tells_its_steps_m01(shop: World) -> No
     assert "| 10 | first | SUCCESS | 4 |" in output.step_output_data.metadata["steps"].value
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_failed_step_fails_the_run_and_the_next_one_resumes_m04_m06(shop: World) -> None:
     shop.write(EVENTS, jobs=({**SWEEP, "steps": [*SWEEP["steps"], FAILING]},))
     result = shop.run("sweep")

@@ -79,6 +79,7 @@ def test_a_run_that_was_killed_does_not_block_for_ever(
     assert tick().run_requests
 
 
+@pytest.mark.usefixtures("long")
 def test_a_run_that_holds_a_window_blocks_however_old_it_is(
     world: World, tick: Tick, monkeypatch: pytest.MonkeyPatch
 ) -> None:

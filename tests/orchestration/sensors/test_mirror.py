@@ -84,6 +84,7 @@ def test_a_window_is_shown_with_its_own_times(world: World) -> None:
     assert world.colours("ods.events") == {"materialized": ["2022-01-01"], "failed": ["2022-01-02"]}
 
 
+@pytest.mark.usefixtures("long")
 def test_columns_and_rows_of_the_table_come_with_its_newest_window(
     world: World, spark: Any
 ) -> None:
@@ -100,6 +101,7 @@ def test_columns_and_rows_of_the_table_come_with_its_newest_window(
     assert [(c.name, c.type) for c in columns] == [("at", "timestamp"), ("value", "int")]
 
 
+@pytest.mark.usefixtures("long")
 def test_the_origins_of_columns_come_with_the_newest_window(world: World, spark: Any) -> None:
     world.write(EVENTS, DAILY).events(days=3)
     list(open_runner(world.project, spark=lambda: spark).catch_up(at("2022-01-04")))
@@ -146,6 +148,7 @@ def test_a_failed_refresh_is_told_at_its_partition_which_stays_materialized_s08(
     assert world.instance.get_runs() == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("own", [True, False])
 def test_a_refresh_that_died_is_told_at_its_partition_which_stays_materialized_s08(
     world: World, *, own: bool

@@ -3,6 +3,7 @@
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 
+import pytest
 from sqlalchemy.engine import make_url
 
 from logdriven_dagster.errors import (
@@ -33,6 +34,8 @@ def race(url: str, runner: int, windows: int) -> list[int]:
     return won
 
 
+@pytest.mark.usefixtures("slow")
+@pytest.mark.sampled
 def test_each_window_is_won_by_one_of_several_processes(database_url):
     """Opening the fresh log is part of the race."""
     url = database_url.render_as_string(hide_password=False)

@@ -164,6 +164,7 @@ def test_files_of_a_range_are_named_with_their_servers_b27(log):
     assert len(between(log, first, second)) == 2
 
 
+@pytest.mark.sampled
 def test_callers_at_once_queue_each_file_once(log, database_url):
     barrier = Barrier(4)
 
@@ -183,6 +184,7 @@ def test_callers_at_once_queue_each_file_once(log, database_url):
     assert len(rows(log, "SELECT * FROM file")) == 200
 
 
+@pytest.mark.usefixtures("long")
 def test_tens_of_thousands_of_files_are_no_trouble(log):
     many = [a_file(f"{n:06}.csv") for n in range(20_000)]
     assert len(enqueue(log, *many)) == 20_000

@@ -93,6 +93,7 @@ def test_a_consumer_that_comes_later_gets_the_whole_history_in_its_order_s22(log
     assert spans(log) == [span(day(n)) for n in (1, 2, 3, 4)]
 
 
+@pytest.mark.sampled
 def test_history_is_found_when_the_consumer_starts_and_in_the_archive_s22(log):
     for n in (1, 2):
         bdre.load(log, ALONE, day(n))
@@ -254,6 +255,7 @@ def test_the_next_batches_are_taken_in_their_order(log):
     assert [item.batch_id for item in taken.batches] == [5, 3]
 
 
+@pytest.mark.sampled
 def test_planning_a_thousand_tables_takes_a_few_queries(log):
     processes = [bdre.process(f"t{n}", SubProcess("1", (Enqueuer(TRANSFER),))) for n in range(1000)]
     bdre.load(log, ALONE)

@@ -80,6 +80,7 @@ _TABLES_OF: dict[str, Callable[[Connection], Any]] = {
 }
 
 
+@pytest.mark.sampled
 def test_the_migrations_make_the_schema_of_a_new_log(log: RunLog):
     assert script_directory().get_current_head() == HEAD
     with log.engine.connect() as conn, conn.begin():
@@ -104,6 +105,7 @@ def test_a_migration_imports_nothing_that_may_change(migration: Path):
     assert {str(name).split(".")[0] for name in imported} <= {"alembic", "sqlalchemy", "typing"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("version", ["0005", "9999"])
 def test_a_log_of_an_unknown_schema_is_refused(log: RunLog, version: str):
     execute(log, f"UPDATE {VERSION_TABLE} SET version_num = '{version}'")

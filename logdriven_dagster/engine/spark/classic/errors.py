@@ -41,9 +41,14 @@ def _of_java(throwable: Any) -> JvmException:
         types,
         message,
         throwable.getCondition(),
-        parameters=dict(throwable.getMessageParameters()),
+        parameters=_as_dict(throwable.getMessageParameters()),
         fragment=contexts[0].fragment() if contexts else "",
     )
+
+
+def _as_dict(java_map: Any) -> dict[str, str]:
+    """Copy a Java map. Iterating over it in Python ends with an exception of Java, in 40 ms."""
+    return {name: java_map.get(name) for name in java_map.keySet().toArray()}
 
 
 def _is_sparks(throwable: Any) -> bool:

@@ -45,6 +45,7 @@ FOLDERS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", FOLDERS)
 def test_a_value_in_a_folder_that_does_not_read_back_stays_a_text(lab: Lab, case: str):
     lab.settings["timezone"] = "Europe/Berlin"
@@ -54,6 +55,7 @@ def test_a_value_in_a_folder_that_does_not_read_back_stays_a_text(lab: Lab, case
     assert sorted(texts(lab, "v")) == expected
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("source", [json_lines("a INT"), {"type": "json", "path": "in"}])
 def test_folders_of_text_files_keep_their_texts_too(lab: Lab, source: dict[str, Any]):
@@ -96,6 +98,7 @@ def test_a_column_that_folder_and_file_agree_about_is_read(lab: Lab):
     assert texts(lab, "id") == ["7 int"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("path", ["in", "in/*", "in/*/*", "in/?*"])
 def test_folders_of_unfinished_writers_are_not_read(lab: Lab, path: str):
     deep = "x/" if path == "in/*/*" else ""

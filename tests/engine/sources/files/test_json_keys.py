@@ -45,6 +45,7 @@ KEYS = {
 NESTED = "a INT, o STRUCT<x: DOUBLE>, l ARRAY<STRUCT<x: INT>>, m MAP<STRING, STRUCT<x: INT>>"
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("case", KEYS)
 def test_keys_of_json_that_would_be_passed_over_are_refused(lab: Lab, case: str):
@@ -54,6 +55,7 @@ def test_keys_of_json_that_would_be_passed_over_are_refused(lab: Lab, case: str)
     assert load(lab, json_lines("a INT", unknown_fields="ignore", mode="PERMISSIVE"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("document", "records"),
     [('{"a": 1, "b": {"any": 1, "any": 2}}', 1), ('[{"a": 1}, {}]', 2), ("", 0)],

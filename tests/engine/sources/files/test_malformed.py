@@ -80,6 +80,7 @@ CSV = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("case", CSV)
 def test_csv_that_does_not_fit_is_refused_with_its_place(lab: Lab, case: str):
@@ -89,12 +90,14 @@ def test_csv_that_does_not_fit_is_refused_with_its_place(lab: Lab, case: str):
     assert f"in/f.csv, {told}" in refused(lab, csv(columns))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("sql", ["SELECT b FROM source", "SELECT count(*) AS n FROM source"])
 def test_lines_are_checked_whatever_columns_a_query_reads(lab: Lab, sql: str):
     lab.file("in/f.csv", "a,b,c\n1,x,2\n1,y\n")
     assert "in/f.csv, line 3" in refused(lab, csv(), sql)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("line", ["1,y", "x,y,2"])
 def test_a_file_whose_name_looks_like_a_pattern_is_named(lab: Lab, line: str):
     lab.file("in/f.csv", "a,b,c\n1,x,2\n")
@@ -108,6 +111,7 @@ def test_every_file_must_have_the_header_of_the_others(lab: Lab):
     assert "line 1: the header is" in refused(lab, csv(None))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fields", [{}, {"options": {"encoding": "UTF-8"}}])
 def test_bytes_that_are_no_text_are_refused(lab: Lab, fields: Any):
     (lab.root / "in").mkdir()
@@ -178,6 +182,7 @@ TYPED_JSON = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("case", TYPED_JSON)
 def test_json_numbers_and_times_are_what_they_are(lab: Lab, case: str):
@@ -205,6 +210,7 @@ def test_json_over_several_lines_is_refused_with_the_field_that_reads_it(lab: La
     assert load(lab, json_lines("a INT", multiline=True)).counts.target == 2
 
 
+@pytest.mark.usefixtures("long")
 def test_a_file_of_several_documents_is_refused_where_only_the_first_would_be_read(lab: Lab):
     problem = "in/f.json: the file holds several JSON documents, of which multiline: true reads"
     for text in ('{"a": 1}\n{"a": 2}\n', '{\n"a": 1\n}{"a": [\n]}', '[{"a": 1}]\n[{"a": 2}]'):
@@ -274,6 +280,7 @@ COMMAS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("case", COMMAS)
 def test_a_text_with_a_comma_is_no_decimal_unless_a_locale_says_so(lab: Lab, case: str):
@@ -295,6 +302,7 @@ def test_a_locale_says_what_a_comma_means(lab: Lab):
     assert lab.rows("ods.t") == [(Decimal("12.50"),), (Decimal("1234.56"),)]
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_decimals_keep_every_digit_however_they_are_written(lab: Lab, form: str):
@@ -351,6 +359,7 @@ def test_an_option_that_is_a_field_has_one_place(lab: Lab, kind: str, option: st
         load(lab, {"type": kind, "path": "in", "options": {option: ";"}})
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("case", JSON)
 def test_json_that_does_not_fit_is_refused_with_its_place(lab: Lab, case: str):
@@ -375,6 +384,7 @@ def test_lines_of_text_whose_bytes_are_no_utf_8_are_refused(lab: Lab):
 BAD = "a,b,c\n1,x,2\nten,y,3\n4,z\n5,Z\ufffd,6\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("target", ["iceberg", "csv", "jdbc"])
 def test_a_permissive_source_counts_what_is_malformed(lab: Lab, target: str):
@@ -440,6 +450,7 @@ def test_strict_sources_count_nothing(lab: Lab):
     assert load(lab, csv()).counts.malformed is None
 
 
+@pytest.mark.sampled
 @pytest.mark.connect
 @pytest.mark.parametrize("sql", [None, "SELECT at, count(n) AS n FROM source GROUP BY at"])
 def test_each_window_of_a_stretch_counts_its_own(lab: Lab, sql: str | None):

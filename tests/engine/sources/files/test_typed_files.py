@@ -80,6 +80,7 @@ NESTED = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", ["parquet", "orc"])
 @pytest.mark.parametrize("case", NESTED)
 def test_a_nested_field_that_only_newer_files_have_is_read(lab: Lab, case: str, form: str):
@@ -159,6 +160,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("encoding", ["dictionary", "plain"])
 @pytest.mark.parametrize("case", CHANGED)
 def test_a_value_that_columns_would_change_is_refused(lab: Lab, case: str, encoding: str):
@@ -311,6 +313,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", UNREADABLE)
 def test_a_type_that_spark_lacks_is_refused_with_the_line_to_write(lab: Lab, case: str):
     arrow, value, kind, fix = UNREADABLE[case]
@@ -332,6 +335,7 @@ ORC_CHANGED = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", ORC_CHANGED)
 def test_orc_values_that_columns_would_change_are_refused(lab: Lab, case: str):
     arrow, value, declared, fix = ORC_CHANGED[case]
@@ -361,6 +365,7 @@ OLD = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", OLD)
 def test_old_days_of_orc_files_that_java_did_not_write_are_refused(lab: Lab, case: str):
     kind, value = OLD[case]

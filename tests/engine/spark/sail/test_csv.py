@@ -80,6 +80,7 @@ def test_rows_and_counts_are_those_of_spark(
     assert len(published(sail, "csv.good")) == 5
 
 
+@pytest.mark.usefixtures("long")
 def test_what_is_not_of_plain_form_fails_its_window(tmp_path: Path) -> None:
     project(tmp_path, "sail")
     for name, text in BAD.items():
@@ -94,6 +95,7 @@ def test_what_is_not_of_plain_form_fails_its_window(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.usefixtures("long")
 def test_files_of_a_folder_are_those_of_spark_or_refused(tmp_path: Path) -> None:
     project(tmp_path, "sail")
     for name, other in (("ending", "b.txt"), ("folder", "day=1/b.csv"), ("hidden", ".b.csv")):
@@ -110,6 +112,7 @@ def test_files_of_a_folder_are_those_of_spark_or_refused(tmp_path: Path) -> None
     assert [row["name"] for row in published(tmp_path, "csv.hidden")] == ["a.csv"]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_folder_may_have_a_sharp_in_its_name(tmp_path: Path) -> None:
     project(tmp_path, "sail")
     (tmp_path / "a#1").mkdir()
@@ -119,6 +122,7 @@ def test_a_folder_may_have_a_sharp_in_its_name(tmp_path: Path) -> None:
     assert [row["name"] for row in published(tmp_path, "csv.one")] == ["x"]
 
 
+@pytest.mark.usefixtures("long")
 def test_odd_characters_in_a_path_fail_the_window(tmp_path: Path) -> None:
     root = tmp_path / "a%20b"
     root.mkdir()

@@ -29,6 +29,7 @@ def test_everything_on_the_list_is_in_the_matrix() -> None:
     assert entries() <= tried
 
 
+@pytest.mark.usefixtures("long")
 def test_values_that_cannot_fail_are_equal(oracle: Spark, sail: Sail, tables: Tables) -> None:
     chosen = [case for case in cases() if case.tried is None]
     sql = _of_all([case.sql for case in chosen])
@@ -36,6 +37,7 @@ def test_values_that_cannot_fail_are_equal(oracle: Spark, sail: Sail, tables: Ta
     assert _named(differences(spark, found, key=["id"]), chosen) == []
 
 
+@pytest.mark.usefixtures("long")
 def test_values_that_may_fail_are_equal_or_fail(oracle: Spark, sail: Sail, tables: Tables) -> None:
     chosen = [case for case in cases() if case.tried is not None]
     tried = oracle.rows(_of_all([str(case.tried) for case in chosen]), tables)
@@ -75,6 +77,7 @@ def _failing(case: Case, made: pa.ChunkedArray, inputs: pa.Table) -> list[int]:
     return [row for row, fits in enumerate(results) if not fits and all(k[row] for k in known)]
 
 
+@pytest.mark.usefixtures("long")
 def test_queries_of_several_rows_are_equal(oracle: Spark, sail: Sail, tables: Tables) -> None:
     problems: list[object] = []
     for sql in dict(queries()):
@@ -86,6 +89,7 @@ def test_queries_of_several_rows_are_equal(oracle: Spark, sail: Sail, tables: Ta
     assert not problems, "\n".join(map(str, problems))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("column", ["one", "within"])
 def test_every_character_is_treated_alike(
     oracle: Spark, sail: Sail, tables: Tables, column: str

@@ -84,6 +84,8 @@ def test_a_window_is_published_and_replaced_in_a_bucket(table: Table):
     assert (table.now.rows, len(table.now.files)) == (4, 2)
 
 
+@pytest.mark.usefixtures("slow")
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["late-500", "late-503", "lost", "500", "dropped"])
 def test_a_commit_whose_answer_is_lost_is_neither_doubled_nor_lost(
     table: Table, lake: Lake, kind: str
@@ -96,6 +98,7 @@ def test_a_commit_whose_answer_is_lost_is_neither_doubled_nor_lost(
     assert (table.now.rows, table.now.version) == (4, version + 1)
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_frozen_runner_is_refused_by_the_condition_of_its_put(table: Table):
     table.publish(1, 1)
 
@@ -107,6 +110,7 @@ def test_a_frozen_runner_is_refused_by_the_condition_of_its_put(table: Table):
     assert table.now.rows == 2
 
 
+@pytest.mark.usefixtures("long")
 def test_a_window_costs_few_requests_however_long_the_history_is(
     table: Table, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ):

@@ -86,6 +86,7 @@ def clean(lab: Lab) -> None:
         item.remove()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", MODES)
 def test_small_files_become_one_for_each_window_with_the_same_rows(crowded: Lab, mode: str):
     make(crowded, mode)
@@ -101,6 +102,7 @@ def test_small_files_become_one_for_each_window_with_the_same_rows(crowded: Lab,
     assert compact(crowded, min_files=2).text == "no small files"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["overwrite_window", "upsert"])
 def test_after_upkeep_windows_are_replaced_as_before(crowded: Lab, mode: str):
     """Also an old one: it replaces its own rows, and never those of a newer window."""
@@ -127,6 +129,7 @@ def killed(*_: Any, **__: Any) -> Any:
     raise KilledError
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", ["run_action", "rows_of_files", "_commit"])
 def test_a_killed_compaction_loses_and_doubles_nothing(crowded: Lab, point: str, monkeypatch):
     make(crowded)

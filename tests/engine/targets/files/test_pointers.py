@@ -93,6 +93,7 @@ def test_leftovers_are_drafts_and_what_the_last_two_hide(pointers: Pointers, tmp
     assert pointers.folders() == {"of 5", "of 6", "of 7"}
 
 
+@pytest.mark.usefixtures("long")
 def test_the_requests_of_a_reader_do_not_grow_with_the_windows_that_are_published(tmp_path: Path):
     """On an object store: a reader of another process takes them from a summary."""
     with s3.start({"lake": tmp_path}) as server:
@@ -114,6 +115,7 @@ def test_the_requests_of_a_reader_do_not_grow_with_the_windows_that_are_publishe
     assert len(list((tmp_path / "t" / "_windows").glob("summary.*"))) == 1
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_summary_is_not_believed_about_a_file_that_is_another_one(tmp_path: Path):
     with s3.start({"lake": tmp_path}) as server:
         target = folder_at("s3://lake/t", s3.properties(server.url))

@@ -107,6 +107,7 @@ def location(project: Project) -> str:
     return str(found)
 
 
+@pytest.mark.sampled
 def test_a_commit_that_is_frozen_on_a_server_blocks_nobody_and_fails_when_it_wakes(project):
     frozen = FrozenCommit(project)
     with within(30):
@@ -116,6 +117,7 @@ def test_a_commit_that_is_frozen_on_a_server_blocks_nobody_and_fails_when_it_wak
     assert "late" not in location(project)
 
 
+@pytest.mark.sampled
 def test_a_lock_of_others_is_waited_for_with_a_limit_and_the_error_names_the_catalog(project):
     engine = sa.create_engine(project.catalog_url)
     with engine.begin() as conn:  # somebody's session, which has no limits
@@ -128,6 +130,7 @@ def test_a_lock_of_others_is_waited_for_with_a_limit_and_the_error_names_the_cat
     engine.dispose()
 
 
+@pytest.mark.usefixtures("long")
 def test_sqlite_cannot_end_a_frozen_commit_and_the_error_names_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "logdriven_dagster.engine.targets.iceberg.catalog.limits", partial(limits, lock=1)

@@ -47,6 +47,7 @@ def rest(rest_shop: Lab, request: pytest.FixtureRequest) -> Server:
     return request.node.rest  # type: ignore[attr-defined,no-any-return]
 
 
+@pytest.mark.sampled
 def test_windows_add_up_and_repeating_one_leaves_the_same_rows(shop: Lab):
     for window in (day(1), day(2), day(1)):
         assert shop.run("ods.t", window).counts.target == 2
@@ -54,6 +55,7 @@ def test_windows_add_up_and_repeating_one_leaves_the_same_rows(shop: Lab):
     assert shop.rows("ods.t", day(2)) == [(2, 1), (2, 2)]
 
 
+@pytest.mark.sampled
 def test_a_stale_commit_is_refused_and_not_tried_again(shop: Lab):
     shop.run("ods.t", day(1))
     catalog = open_catalog(shop.project)
@@ -65,6 +67,7 @@ def test_a_stale_commit_is_refused_and_not_tried_again(shop: Lab):
     assert len(open_catalog(shop.project).load_table("ods.t").metadata.snapshots) == 2
 
 
+@pytest.mark.sampled
 def test_a_snapshot_that_somebody_else_has_removed_is_no_error(shop: Lab):
     for window in (day(1), day(2), day(3)):
         shop.run("ods.t", window)
@@ -77,6 +80,7 @@ def test_a_snapshot_that_somebody_else_has_removed_is_no_error(shop: Lab):
     assert not remove_snapshots(stale, [oldest])
 
 
+@pytest.mark.sampled
 def test_how_many_metadata_files_stay_is_said_where_pyiceberg_writes_them(
     shop: Lab, request: pytest.FixtureRequest
 ):
@@ -102,6 +106,7 @@ def says_how_many(shop: Lab) -> bool:
     return said
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_commit_whose_answer_got_lost_is_neither_done_twice_nor_lost(
     rest_shop: Lab, rest: Server, kind: str
@@ -118,6 +123,7 @@ def test_a_commit_whose_answer_got_lost_is_neither_done_twice_nor_lost(
     assert len(table.metadata.snapshots) == 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("column", [None, "at"])
 def test_the_requests_of_a_window_are_few_and_as_many_after_many_windows(
     rest_shop: Lab, rest: Server, lake: Lake, column: str | None

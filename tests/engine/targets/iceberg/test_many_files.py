@@ -63,6 +63,7 @@ def ids(table: Any) -> list[int]:
     return sorted(row[0] for row in as_pyiceberg_reads(table))
 
 
+@pytest.mark.usefixtures("long")
 def test_a_source_is_read_and_counted_whole(lab: Lab, orders: Any, listed: list[int]):
     deleted_rows(orders, data_files(orders)[3], [1])
     lab.table("ods.t", {"source": ORDERS, "target": {"type": "parquet"}})
@@ -81,6 +82,7 @@ def test_an_upsert_finds_the_files_of_its_keys(lab: Lab, orders: Any, listed: li
     assert MANY in listed
 
 
+@pytest.mark.usefixtures("long")
 def test_a_window_leaves_the_rows_of_others_in_their_files(
     lab: Lab, orders: Any, listed: list[int]
 ):

@@ -138,6 +138,7 @@ def test_columns_grow(lab: Lab):
     assert ours(lab) == as_pyiceberg_reads(table)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["part-1.parquet", "hive.parquet"])
 def test_files_with_and_without_ids_are_in_one_table(lab: Lab, name: str):
     """Those without are read by the names that the table's mapping remembers."""
@@ -276,6 +277,7 @@ def test_metadata_that_cannot_be_read_are_reported_with_their_table_and_problem(
 DELETES = {"position deletes": deleted_rows, "deletion vectors": deletion_vector}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("delete", DELETES.values(), ids=DELETES)
 def test_rows_that_another_engine_deleted_are_gone(lab: Lab, delete: Any):
     table = foreign_table(lab, TWO)
@@ -355,6 +357,7 @@ def at(n: int) -> datetime:
     return datetime(2022, 1, n, 12, tzinfo=timezone.utc)
 
 
+@pytest.mark.usefixtures("long")
 def test_an_upsert_knows_deleted_rows_and_renamed_columns(lab: Lab):
     table = foreign_table(lab, TWO)
     append(table, *({"a": n, "b": n} for n in range(4)))

@@ -94,6 +94,7 @@ def clean(lab: Lab) -> None:
         item.remove()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", MODES)
 def test_small_files_become_one_for_each_window_with_the_same_rows(crowded: Lab, mode: str):
     make(crowded, mode)
@@ -110,6 +111,7 @@ def test_small_files_become_one_for_each_window_with_the_same_rows(crowded: Lab,
     assert compact(crowded, min_files=2).text == "no small files"
 
 
+@pytest.mark.sampled
 def test_after_upkeep_windows_are_replaced_as_before(crowded: Lab, mode: str):
     """Also an old one: it replaces its own rows, and never those of a newer window."""
     expected = []
@@ -186,6 +188,7 @@ POINTS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", POINTS)
 def test_a_killed_compaction_loses_and_doubles_nothing(crowded: Lab, point: str):
     make(crowded)
@@ -221,6 +224,7 @@ def test_what_a_dead_compaction_left_is_garbage_after_an_hour(crowded: Lab, monk
     assert not folder.exists()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_window_published_beside_a_compaction_waits_for_the_next_one(
     crowded: Lab, n, monkeypatch
@@ -243,6 +247,7 @@ def test_a_window_published_beside_a_compaction_waits_for_the_next_one(
     assert len(list(folders)) == (1 if n != 3 else 2)
 
 
+@pytest.mark.usefixtures("long")
 def test_files_that_expire_while_they_are_rewritten_are_left_out(crowded: Lab, monkeypatch):
     make(crowded)
     for n in (1, 2):
@@ -262,6 +267,7 @@ def test_files_that_expire_while_they_are_rewritten_are_left_out(crowded: Lab, m
     assert {(n, writer) for n, _, writer in who(crowded)} == {(1, "again"), (2, "first")}
 
 
+@pytest.mark.sampled
 def test_a_compaction_between_the_last_look_and_the_commit_is_no_loss(crowded: Lab, mode: str):
     make(crowded, mode)
     run(crowded, 1)
@@ -358,6 +364,7 @@ def test_tags_stay(lab: Lab):
     assert table(lab).scan(snapshot_id=tagged).to_arrow().num_rows == 6
 
 
+@pytest.mark.sampled
 def test_a_takeover_after_upkeep_finds_what_the_dead_attempt_published(crowded: Lab, mode: str):
     make(crowded, mode)
     step = crowded.project.table("ods.t").steps[0]
@@ -376,6 +383,7 @@ def test_a_takeover_after_upkeep_finds_what_the_dead_attempt_published(crowded: 
     assert everything(crowded) == rows
 
 
+@pytest.mark.sampled
 def test_a_takeover_that_finds_nothing_after_upkeep_leaves_the_same_rows(crowded: Lab, mode: str):
     """Only of windows that the log does not know as unfinished; nothing is doubled even then."""
     make(crowded, mode)
@@ -395,6 +403,7 @@ def test_a_takeover_that_finds_nothing_after_upkeep_leaves_the_same_rows(crowded
     assert who(crowded) == rows
 
 
+@pytest.mark.sampled
 def test_whoever_was_fenced_out_stays_so_after_upkeep(crowded: Lab, mode: str):
     make(crowded, mode)
     run(crowded, 1)

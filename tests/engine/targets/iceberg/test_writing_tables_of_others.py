@@ -62,6 +62,7 @@ def spec_of(*fields: str) -> PartitionSpec:
     return PartitionSpec(*made)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fields", SPECS.values(), ids=SPECS)
 def test_each_file_is_of_one_partition_whose_values_the_table_knows(lab: Lab, fields: list[str]):
     table = foreign_table(lab, SCHEMA, partition_spec=spec_of(*fields))
@@ -100,6 +101,7 @@ def of_file(table: Any, task: Any) -> list[dict[str, Any]]:
     return scan.to_table([task]).to_pylist()
 
 
+@pytest.mark.usefixtures("long")
 def test_several_windows_in_one_pass_are_divided_by_window_and_partition(lab: Lab):
     table = foreign_table(lab, SCHEMA, partition_spec=spec_of("at day", "id bucket[2]"))
     query = "SELECT id, timestamp'2022-01-01' + make_dt_interval(id) AS at, 's' AS s FROM range(3)"
@@ -135,6 +137,7 @@ def at(n: int) -> datetime:
     return datetime(2022, 1, n, 12, tzinfo=timezone.utc)
 
 
+@pytest.mark.usefixtures("long")
 def test_upserts_and_whole_tables_keep_to_the_partitions(lab: Lab):
     table = foreign_table(lab, SCHEMA, partition_spec=spec_of("id bucket[3]"))
     for target in (
@@ -227,6 +230,7 @@ def test_a_column_that_spark_writes_as_another_type_is_refused_by_name(lab: Lab)
         lab.run("ods.t", day(1))
 
 
+@pytest.mark.usefixtures("long")
 def test_small_files_of_several_partitions_become_one_for_each(lab: Lab):
     table = foreign_table(lab, SCHEMA, partition_spec=spec_of("id bucket[2]"))
     lab.table("ods.t", {"sql": QUERY, "target": KEPT})

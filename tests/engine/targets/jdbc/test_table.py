@@ -41,6 +41,7 @@ def query(db_lab: Lab) -> Callable[[str], list[Any]]:
     return run
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["append", "overwrite_window"])
 def test_windows_add_up_and_repeating_one_leaves_the_same_rows(db_lab: Lab, query, mode: str):
     db_lab.table("ods.t", {"sql": QUERY, "target": {**TARGET, "mode": mode}})
@@ -55,6 +56,7 @@ def test_windows_add_up_and_repeating_one_leaves_the_same_rows(db_lab: Lab, quer
     ]
 
 
+@pytest.mark.sampled
 def test_upserts_keep_the_rows_of_newer_windows(db_lab: Lab):
     target = {**TARGET, "mode": "upsert", "key": ["id"]}
     for n, values in (
@@ -69,6 +71,7 @@ def test_upserts_keep_the_rows_of_newer_windows(db_lab: Lab):
     assert db_lab.rows("ods.t") == [("a", "new"), ("b", "newest")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("column", ["", ", _window_start VARCHAR(32)"], ids=["without", "empty"])
 def test_an_upsert_updates_rows_that_were_there_before(db_lab: Lab, query, column: str):
     query(f"CREATE TABLE t (id INTEGER PRIMARY KEY, v VARCHAR(20), note VARCHAR(20){column})")
@@ -88,6 +91,7 @@ def test_an_upsert_updates_rows_that_were_there_before(db_lab: Lab, query, colum
     assert query("SELECT * FROM details") == [(1,)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["upsert", "overwrite"])
 def test_windows_published_at_once_see_each_others_rows(db_lab: Lab, mode: str):
     target = {**TARGET, "mode": mode} | ({"key": ["id"]} if mode == "upsert" else {})
@@ -111,6 +115,7 @@ def test_windows_published_at_once_see_each_others_rows(db_lab: Lab, mode: str):
     assert db_lab.rows("ods.t") == [(1, "2022-01-03 00:00:00")]
 
 
+@pytest.mark.sampled
 def test_every_plain_type_comes_back_as_it_was(db_lab: Lab):
     sql = (
         "SELECT true AS bool, 3 AS i, 5000000000 AS l, float(1.5) AS f, 2.5D AS d, "
@@ -126,6 +131,7 @@ TRICKY = [r"\.", "a\n\\.\nb", "", '"', "a,b", "\\N", "\t\r\n", "'", None]
 """What means something in CSV or to COPY."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("columns", ["v", "v, 1 AS n"], ids=["alone", "beside another"])
 def test_texts_come_back_as_they_were(db_lab: Lab, columns: str):
     texts = ["NULL" if t is None else f"decode(X'{t.encode().hex()}', 'UTF-8')" for t in TRICKY]
@@ -167,6 +173,7 @@ def test_an_option_of_the_target_is_one_of_spark(lab: Lab, postgres_url: sa.URL)
     assert lab.rows("ods.t") == [(1, 1), (1, 2)]
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(MODE == "connect", reason="a server's JVM is in the time zone of its project")
 def test_instants_survive_another_time_zone(db_lab: Lab):
     db_lab.settings["timezone"] = "Asia/Tokyo"
@@ -185,6 +192,7 @@ def test_instants_survive_another_time_zone(db_lab: Lab):
     assert at.timestamp() == window.start.timestamp()
 
 
+@pytest.mark.sampled
 def test_added_columns_alter_the_table(db_lab: Lab):
     db_lab.table("ods.t", {"sql": "SELECT 1 AS a", "target": TARGET})
     db_lab.run("ods.t", day(1))
@@ -193,6 +201,7 @@ def test_added_columns_alter_the_table(db_lab: Lab):
     assert db_lab.rows("ods.t") == [(1, None), (2, "x")]
 
 
+@pytest.mark.sampled
 def test_a_table_that_the_user_made_is_used_as_it_is(db_lab: Lab, query):
     query("CREATE TABLE t (v VARCHAR(20) NOT NULL, day INTEGER, _window_start VARCHAR(32))")
     db_lab.table("ods.t", {"sql": "SELECT 1 AS day, 'x' AS v", "target": TARGET})
@@ -220,6 +229,7 @@ def test_mariadb_changes_no_row_and_loses_none(lab: Lab, mariadb_url: sa.URL):
         assert lab.rows("ods.t") == []
 
 
+@pytest.mark.sampled
 def test_statements_before_the_rows_belong_to_the_transaction(db_lab: Lab, query):
     db_lab.table("ods.t", {"sql": QUERY, "target": TARGET})
     db_lab.run("ods.t", day(1))
@@ -237,6 +247,7 @@ def test_statements_before_the_rows_belong_to_the_transaction(db_lab: Lab, query
     assert db_lab.rows("ods.t") == [(1, 1), (2, 1), (2, 2)]
 
 
+@pytest.mark.sampled
 def test_a_commit_leaves_its_marker_and_no_staging_table(db_lab: Lab, query):
     db_lab.table("ods.t", {"sql": QUERY, "target": TARGET})
     db_lab.run("ods.t", day(1), job_id=41)
@@ -250,6 +261,7 @@ def test_a_commit_leaves_its_marker_and_no_staging_table(db_lab: Lab, query):
     engine.dispose()
 
 
+@pytest.mark.sampled
 def test_a_runner_that_dies_after_the_commit_does_no_harm(db_lab: Lab, monkeypatch):
     db_lab.table("ods.t", {"sql": QUERY, "target": {**TARGET, "mode": "append"}})
     with db_lab.session("ods.t", day(1)) as session:
@@ -263,6 +275,7 @@ def test_a_runner_that_dies_after_the_commit_does_no_harm(db_lab: Lab, monkeypat
     assert db_lab.rows("ods.t") == [(1, 1), (1, 2)]
 
 
+@pytest.mark.sampled
 def test_a_source_in_a_database_is_filtered_there_and_counted(db_lab: Lab, query):
     query("CREATE TABLE s (id BIGINT, at TIMESTAMP NULL)")
     for n in (1, 2, 3):
