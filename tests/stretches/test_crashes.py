@@ -76,7 +76,7 @@ def crash(world: World, monkeypatch: pytest.MonkeyPatch, point: tuple[Any, str, 
 SERVERS = ("postgresql", "mariadb")
 
 
-@pytest.mark.sampled
+@pytest.mark.usefixtures("long")
 @pytest.mark.parametrize(
     ("point", "database_url"),
     [*((point, "sqlite") for point in POINTS), *((PUBLISHED, server) for server in SERVERS)],

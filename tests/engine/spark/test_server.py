@@ -235,6 +235,7 @@ def test_pages_that_forget_a_query_while_they_list_it_are_asked_again(
     assert (found.source, found.written) == (4, 4)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_server_may_forget_the_stages_that_it_did_not_have_to_run(counted, tmp_path, monkeypatch):
     """As it does with its first ones beyond `spark.ui.retainedStages`."""
     ask, forgotten = connect_metrics.StatusPages.ask, []

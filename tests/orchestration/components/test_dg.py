@@ -72,7 +72,7 @@ class Shell:
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory, spark_processes: None) -> Shell:
+def shell(tmp_path_factory: pytest.TempPathFactory, spark_processes: None, long: None) -> Shell:
     """All commands of the page but the last, which serves the UI."""
     made = Shell(tmp_path_factory.mktemp("dg"))
     *all_but_last, last = commands()
@@ -108,7 +108,6 @@ def test_readme_shows_some_of_them() -> None:
     assert {*shown} <= {" ".join(words) for words in commands()}
 
 
-@pytest.mark.usefixtures("long")
 def test_scaffold_writes_what_init_writes(shell: Shell, tmp_path: Path) -> None:
     scaffold(tmp_path / "shop", shell.first)
     own = {"defs.yaml", "tables/visits/defs.yaml"}
@@ -121,7 +120,6 @@ def test_check_finds_nothing_wrong(shell: Shell) -> None:
     assert "loaded successfully" in shell.printed["dg check defs"]
 
 
-@pytest.mark.usefixtures("long")
 def test_list_shows_tables_jobs_and_sensors(shell: Shell) -> None:
     listed = json.loads(shell.run("dg", "list", "defs", "--json"))
     assert {"ods/orders", "ods/visits"} <= {asset["asset_key"] for asset in listed["assets"]}
@@ -141,14 +139,12 @@ def test_what_was_launched_is_in_the_run_log(shell: Shell) -> None:
     assert visits["watermark"].startswith(str(shell.first + timedelta(days=1)))
 
 
-@pytest.mark.usefixtures("long")
 def test_a_later_window_is_refused(shell: Shell) -> None:
     later = str(shell.first + timedelta(days=2))
     told = shell.run("dg", "launch", "--assets", "ods/visits", "--partition", later, code=1)
     assert f"waits for [{shell.first + timedelta(days=1)}" in told
 
 
-@pytest.mark.usefixtures("long")
 def test_dev_shows_the_tables(shell: Shell) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -177,7 +173,6 @@ def _assets(port: int) -> set[str]:
         time.sleep(1)
 
 
-@pytest.mark.usefixtures("long")
 def test_a_mistake_in_a_table_is_told_with_file_and_line(shell: Shell) -> None:
     path = shell.shop / "tables" / "visits" / "defs.yaml"
     text = path.read_text()
@@ -191,7 +186,6 @@ def test_a_mistake_in_a_table_is_told_with_file_and_line(shell: Shell) -> None:
         path.write_text(text)
 
 
-@pytest.mark.usefixtures("long")
 def test_a_table_outside_of_a_project_is_not_written(shell: Shell) -> None:
     words = ("dg", "scaffold", "defs", "logdriven_dagster.TableComponent", "visits")
     told = shell.run(*words, code=1)
