@@ -238,7 +238,25 @@ def _sqlite(field: "StructField") -> Exact | None:
     if guessed == "decimal(38,18)" and kind not in _SEEMS_NUMBER:
         return Exact("STRING")
     scale = _lost_scale(field)
-    return None if scale is None else Exact(f"DECIMAL({_DIGITS},{scale})")
+    if scale is not None:
+        return Exact(f"DECIMAL({_DIGITS},{scale})")
+    return _decimal_of_sqlite(field)
+
+
+def _decimal_of_sqlite(field: "StructField") -> Exact | None:
+    """Read a decimal with all places that there is room for, since SQLite keeps any number.
+
+    Spark would round it to the places that the column declares.
+    """
+    from pyspark.sql.types import DecimalType
+
+    kind = field.dataType
+    if not isinstance(kind, DecimalType) or kind.precision >= _DIGITS:
+        return None
+    own = kind.simpleString()
+    kept = f"CAST({{v}} AS {own}) = {{v}}"
+    wide = f"DECIMAL({_DIGITS},{_DIGITS - kind.precision + kind.scale})"
+    return Exact(wide, checked(field, own, kept, f"a number that {own} cannot hold"))
 
 
 def _server(field: "StructField") -> Exact | None:

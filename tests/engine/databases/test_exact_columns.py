@@ -116,6 +116,7 @@ def test_dates_of_sqlite_are_days(lite: Table):
         ("DATETIME", "'2022-13-01'"),
         ("DATE", "'2022-01-02 03:00:00'"),
         ("BOOLEAN", "5"),
+        ("DECIMAL(10,2)", "1.255"),
     ],
 )
 def test_what_sqlite_lets_into_a_column_of_another_type_is_refused(
@@ -132,6 +133,7 @@ def test_what_sqlite_lets_into_a_column_of_another_type_is_refused(
         ("TIME", "'03:04:05.123456'", ("string", ["03:04:05.123456"])),
         ("BIGINT", "9223372036854775807", ("bigint", [2**63 - 1])),
         ("NUMERIC(40,2)", "1.25", ("decimal(38,2)", [Decimal("1.25")])),
+        ("DECIMAL(10,2)", "12345678.9", ("decimal(10,2)", [Decimal("12345678.9")])),
         ("BOOLEAN", "'true'", ("boolean", [True])),
         ("TEXT", "'a' || char(0) || 'ü😀'", ("string", ["a\0ü😀"])),
     ],
