@@ -425,3 +425,16 @@ def test_a_spark_that_hides_what_the_database_has_is_refused():
     refuse_undeclared([known])
     with pytest.raises(TerminalStepError, match=r"types the database has for b, .* Spark 4\.1"):
         refuse_undeclared([known, StructField("b", StringType())])
+
+
+def test_a_name_with_a_backtick_is_read_from_and_written_to_mariadb(
+    lab: Lab, maria: Table, mariadb_url: sa.URL
+):
+    with sa.create_engine(mariadb_url, poolclass=sa.NullPool).begin() as conn:
+        conn.exec_driver_sql("CREATE TABLE s (`a``b` INT)")
+        conn.exec_driver_sql("INSERT INTO s VALUES (1)")
+    assert [row.asDict() for row in maria.frame().collect()] == [{"a`b": 1}]
+    target = {"type": "jdbc", "connection": "db", "table": "w", "mode": "append"}
+    lab.table("ods.w", {"sql": "SELECT 2 AS `a``b`", "target": target})
+    lab.run("ods.w", day(2))
+    assert lab.rows("ods.w") == [(2,)]
