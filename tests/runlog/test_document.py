@@ -41,7 +41,7 @@ class Document:
             return 101
         if not self.taken:
             if not self.queue:
-                return 112
+                return 109 if self.pattern else 112
             numbers = sorted(self.queue)
             if self.pattern:
                 marked = [number for number in numbers if self.queue[number][1] == EOD]

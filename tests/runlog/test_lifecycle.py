@@ -249,6 +249,16 @@ def test_every_enqueuer_must_have_sent_a_batch_b06(log):
     assert [batch.source for batch in intake.batches] == [TRANSFER, "86"]
 
 
+def test_a_pattern_that_no_batch_has_comes_before_a_missing_batch_b05(log):
+    both = SubProcess("125", (Enqueuer("86"), Enqueuer(TRANSFER, cut_pattern="EOD")))
+    known = bdre.registry(bdre.transfer(), bdre.process(HIVE, both))
+    with refused(109):
+        bdre.init(log, known, max_batches=5)
+    bdre.fill(log, [1], {1: "EOD"})
+    with refused(112):
+        bdre.init(log, known, max_batches=5)
+
+
 def test_the_oldest_are_taken_up_to_the_number_given_b07(log):
     known = bdre.registry(bdre.transfer(), bdre.hive(None))
     bdre.fill(log, range(1, 34))

@@ -212,21 +212,24 @@ def _refuse_begun(attempt: Attempt, begun: Sequence[Batch], others: dict[int, Ro
 
 
 def _choose(process: Process, new: Sequence[Batch], max_batches: int | None) -> list[Batch]:
+    """Choose what a run takes of each route. Source: BDRE, InitJob, whose patterns come first."""
     chosen: list[Batch] = []
+    missing: Route | None = None
     oldest = {item.queue_id for item in _oldest(process, new, max_batches)}
     for route in process.routes:
         mine, pattern = _of(route, new), route.enqueuer.cut_pattern
+        if not mine and not route.enqueuer.required:
+            continue
         if pattern is None:
             part = tuple(item for item in mine if item.queue_id in oldest)
-        else:
-            part = cut(mine, pattern, max_batches)
-        if not mine and route.enqueuer.required:
-            raise LifeCycleError(112, f"{route} waits for a batch of {route.source}; run that")
-        if not part and mine and route.enqueuer.cut_pattern is not None:
-            marks = f"none of {len(mine)} batches of {route.source} is marked"
-            what = f"{route}: {marks} {route.enqueuer.cut_pattern!r}"
-            raise LifeCycleError(109, f"{what}; it waits for one that is")
+        elif not (part := cut(mine, pattern, max_batches)):
+            marks = f"none of {len(mine)} batches of {route.source} is marked {pattern!r}"
+            raise LifeCycleError(109, f"{route}: {marks}; it waits for one that is")
+        if not mine:
+            missing = missing or route
         chosen += part
+    if missing:
+        raise LifeCycleError(112, f"{missing} waits for a batch of {missing.source}; run that")
     return chosen
 
 
