@@ -107,7 +107,7 @@ test-foreign: $(VENV)/.installed-dev ## counts on a server of Spark Connect that
 
 test-long: $(VENV)/.installed-dev $(VENV)/.classes ## the tests of minutes, and the rare members of families
 	scripts/test_packages.sh
-	$(BIN)/python -m pytest $(TWO) -m long --report docs/long-tests.md
+	$(BIN)/python -m pytest $(TWO) -m long --report .reports/long-tests.md
 
 # By default the tests that need no Spark, no server and no browser.
 LANE ?= not spark and not database and not browser and not slow and not long

@@ -40,18 +40,19 @@ class Report:
 
     def pytest_sessionfinish(self) -> None:
         """Write the report, also of a run that was interrupted."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text("\n".join(self._lines()) + "\n", encoding="utf-8")
 
     def _lines(self) -> list[str]:
         took = (datetime.now(timezone.utc) - self.began).total_seconds() / 60
         packages = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "dagster"))
         return [
-            "# Tests of `make test-long`",
+            "# Long tests",
             "",
             (
                 f"{self.began:%Y-%m-%d}, {took:.0f} minutes on {cpu_count()} cores, "
                 f"Python {platform.python_version()}, {packages}. "
-                "`make test-long` writes this page; `make test` runs what is not on it."
+                "Written by `make test-long`; `make test` runs all other tests."
             ),
             "",
             "| Folder | Tests | Passed | Skipped | Failed | Seconds of a worker |",
