@@ -195,6 +195,8 @@ def play(history: History) -> None:
         case.run()
         for name, *values in acts:
             match name:
+                case "start" | "zone" if not case.model.windows.get("t.a"):
+                    pass  # before an upstream has a window, nothing says what was made without it
                 case "run":
                     case.now += values[0]
                     case.run()
@@ -204,8 +206,7 @@ def play(history: History) -> None:
                     case.periods[values[0]] = values[1]
                 case "zone":
                     case.zone = values[0]
-                case "start" if case.model.windows.get(values[0]):
-                    # Nothing says what was made before an upstream had any window.
+                case "start":
                     case.starts[values[0]] = values[1]
                 case "fail":
                     sandbox.engine.fail(values[0])
