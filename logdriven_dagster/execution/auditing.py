@@ -48,7 +48,7 @@ def audit(
         except StepError as error:
             raise type(error)(f"{table.table}: step {step.step}: {error}") from None
         if _is_comparable(table, step):
-            rows = replace(rows, read=_read(run_log, rows))
+            rows = replace(rows, read=_read(run_log, table, rows))
         _keep(run_log, rows)
         found.append(rows)
     return found
@@ -101,8 +101,11 @@ def _steps(table: TableConfig) -> list[StepConfig]:
     return steps
 
 
-def _read(run_log: RunLog, rows: SourceRows) -> int | None:
-    return run_log.ask(lambda conn: audits.rows_read(conn, rows.table, rows.step_id))
+def _read(run_log: RunLog, table: TableConfig, rows: SourceRows) -> int | None:
+    """Return what windows have read; None where files that were loaded are not there any more."""
+    read = run_log.ask(lambda conn: audits.rows_read(conn, rows.table, rows.step_id))
+    is_less = read is not None and rows.done is not None and rows.done < read
+    return None if is_less and table.incremental.registers_files else read
 
 
 def _keep(run_log: RunLog, rows: SourceRows) -> None:
