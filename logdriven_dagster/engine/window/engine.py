@@ -124,7 +124,7 @@ class Engine:
         return self._reading(self._spark, run)
 
     def count_source(
-        self, run: WindowRun, step: StepConfig, now: datetime, done: Sequence[TimeWindow] | int
+        self, run: WindowRun, step: StepConfig, now: datetime, done: Sequence[TimeWindow] | range
     ) -> SourceRows:
         """All rows of a step's source; `done` are the ranges, or the last key, that were read."""
         with (
