@@ -18,10 +18,11 @@ from logdriven_dagster.model.files import FoundFile, RegisteredFile
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.source_rows import SourceRows
-from logdriven_dagster.model.windows import Slice, TimeWindow
+from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.planning.slices import next_slice
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.batches import files
+from logdriven_dagster.runlog.history import slices
 from logdriven_dagster.runlog.observed import audits
 
 if TYPE_CHECKING:
@@ -44,11 +45,11 @@ def audit(
             if table.incremental.registers_files:
                 rows = _rows_of_files(project, run_log, engine, run, step)
             else:
-                rows = engine().count_source(run, step, now, _done(table, log))
+                rows = engine().count_source(run, step, now, _done(run_log, table, log))
         except StepError as error:
             raise type(error)(f"{table.table}: step {step.step}: {error}") from None
         if _is_comparable(table, step):
-            rows = replace(rows, read=_read(run_log, rows))
+            rows = replace(rows, read=_read(run_log, table, rows))
         _keep(run_log, rows)
         found.append(rows)
     return found
@@ -101,8 +102,11 @@ def _steps(table: TableConfig) -> list[StepConfig]:
     return steps
 
 
-def _read(run_log: RunLog, rows: SourceRows) -> int | None:
-    return run_log.ask(lambda conn: audits.rows_read(conn, rows.table, rows.step_id))
+def _read(run_log: RunLog, table: TableConfig, rows: SourceRows) -> int | None:
+    """Return what windows have read; None where files that were loaded are not there any more."""
+    read = run_log.ask(lambda conn: audits.rows_read(conn, rows.table, rows.step_id))
+    is_less = read is not None and rows.done is not None and rows.done < read
+    return None if is_less and table.incremental.registers_files else read
 
 
 def _keep(run_log: RunLog, rows: SourceRows) -> None:
@@ -116,13 +120,13 @@ def _any_window(table: TableConfig, log: TableLog) -> TimeWindow:
     return table.grid.window(0)
 
 
-def _done(table: TableConfig, log: TableLog) -> tuple[TimeWindow, ...] | int:
-    """The ranges that were read, or the last key."""
+def _done(run_log: RunLog, table: TableConfig, log: TableLog) -> tuple[TimeWindow, ...] | range:
+    """Return the ranges of time, or the keys, that were read."""
     if not table.is_sliced:
         return log.finished
     following = next_slice(table, log.last)
-    assert isinstance(following, Slice)
-    return int(following.low)
+    first, *_ = (*run_log.ask(lambda conn: slices.begun(conn, table)), following)
+    return range(int(first.low) + 1, int(following.low) + 1)
 
 
 def _is_comparable(table: TableConfig, step: StepConfig) -> bool:

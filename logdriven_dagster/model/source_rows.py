@@ -36,6 +36,13 @@ class SourceRows:
         return max(self.done - self.read, 0)
 
     @property
+    def gone(self) -> int:
+        """Rows that windows have read and that the source does not hold any more."""
+        if self.done is None or self.read is None:
+            return 0
+        return max(self.read - self.done, 0)
+
+    @property
     def pending(self) -> int | None:
         """Rows that windows to come will read, those in the future included."""
         return None if self.done is None else self.total - self.outside - self.done
@@ -52,7 +59,7 @@ class SourceRows:
 
     @property
     def message(self) -> str:
-        """`3 of 2,222 rows belong to no window: 2 with NULL, …`; empty if there are none."""
+        """`3 of 2,222 rows belong to no window: 2 with NULL, …`; empty if no row is amiss."""
         parts = []
         if self.outside:
             kinds = (
@@ -64,4 +71,8 @@ class SourceRows:
             parts.append(f"{self.outside:,} of {self.total:,} rows belong to no window: {which}")
         if self.late:
             parts.append(f"{self.late:,} rows came after their windows had run")
+        if self.gone:
+            parts.append(
+                f"{self.gone:,} rows that windows have read are not in the source any more"
+            )
         return "; ".join(parts)

@@ -312,3 +312,6 @@ def test_an_audit_counts_the_rows_of_loaded_files_and_of_those_to_come(inbox: In
     inbox.run(2)
     (rows,) = inbox.runner.audit("ods.lines", noon(3))
     assert (rows.total, rows.done, rows.pending, rows.lost) == (3, 3, 0, 0)
+    (inbox.root / "in/a.csv").unlink()  # the files that are there do not hold what was read
+    (rows,) = inbox.runner.audit("ods.lines", noon(3))
+    assert (rows.total, rows.done, rows.read, rows.gone) == (1, 1, None, 0)

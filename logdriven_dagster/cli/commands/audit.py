@@ -25,9 +25,10 @@ def audit(
     now: NowOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a table's sources as a whole, and tell which rows no window has or will read.
+    """Compare all rows of a table's sources with all of its windows.
 
-    Exit code 1 if there are such rows. `status` shows the last result.
+    Exit code 1 if there are rows that no window has or will read, or fewer rows than windows have
+    read. `status` shows the last result.
     """
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.execution.opening import open_runner
@@ -43,7 +44,7 @@ def audit(
     else:
         found = runner.audit(table, clock)
         _print(found)
-    if any(rows.lost for rows in found):
+    if any(rows.lost or rows.gone for rows in found):
         raise typer.Exit(1)
 
 
@@ -51,13 +52,25 @@ def rows_json(rows: "SourceRows") -> Mapping[str, object]:
     """A source in `audit --json` and `status --json`."""
     fields = asdict(rows)
     del fields["digest"]
-    return {**fields, "pending": rows.pending, "late": rows.late, "lost": rows.lost}
+    derived = {name: getattr(rows, name) for name in ("pending", "late", "gone", "lost")}
+    return {**fields, **derived}
 
 
 def _print(found: "Sequence[SourceRows]") -> None:
     from logdriven_dagster.cli.shown import rendering
 
-    columns = ("rows", "done", "read", "pending", "future", "null", "before", "after", "late")
+    columns = (
+        "rows",
+        "done",
+        "read",
+        "pending",
+        "future",
+        "null",
+        "before",
+        "after",
+        "late",
+        "gone",
+    )
     grid = rendering.table("table · step", *(f"#{name}" for name in columns))
     for rows in found:
         numbers = (
@@ -70,6 +83,7 @@ def _print(found: "Sequence[SourceRows]") -> None:
             rows.before,
             rows.after,
             rows.late,
+            rows.gone,
         )
         grid.add_row(f"{rows.table} · {rows.step_id}", *map(rendering.number, numbers))
     rendering.console().print(grid)
@@ -77,7 +91,7 @@ def _print(found: "Sequence[SourceRows]") -> None:
 
 
 def print_lost(found: "Sequence[SourceRows]") -> None:
-    """A line for each source that has rows which no window reads."""
+    """Print a line for each source that has rows which no window reads, or lacks rows."""
     from logdriven_dagster.cli.shown import rendering
 
     for rows in found:

@@ -164,6 +164,13 @@ class TableConfig(Settings):
         description="auto_inc_id: how many keys before the window are read once more",
         examples=[1000],
     )
+    on_restart: Literal["fail", "report"] = Field(
+        "fail",
+        description="auto_inc_id: what happens when the source ends below the keys that were "
+        "read, or is empty: nothing is read and the window fails; or the log says so, and only "
+        "greater keys are read",
+        examples=["report"],
+    )
     max_offsets_per_window: int | None = Field(
         None,
         ge=1,

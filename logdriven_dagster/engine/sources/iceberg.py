@@ -34,8 +34,9 @@ def _condition(table: "Table", reading: Reading, source: IcebergSource) -> Any:
     field, window = schema.find_field(column, case_sensitive=False), reading.slice
     if str(field.field_type) not in ("int", "long"):
         return None
-    low = int(window.low) - reading.table.overlap
-    return after(field.name, low, None if window.high is None else int(window.high))
+    if window.high is None:  # how far it goes is asked: the key at the low end should be there
+        return after(field.name, int(window.low) - 1, None)
+    return after(field.name, int(window.low) - reading.table.overlap, int(window.high))
 
 
 def _loaded(reading: Reading, source: IcebergSource) -> Any:

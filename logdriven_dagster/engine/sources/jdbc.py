@@ -40,14 +40,14 @@ class JdbcReader(Reader):
             return read.converted(read.near(source.window_column, reading.run.window))
         return read.converted()
 
-    def keys_after(
+    def find_keys(
         self,
         project: Project,
         run: WindowRun,
         source: JdbcSource,
         reading: Ask,
     ) -> tuple[int | None, int | None]:
-        """Ask the database, without Spark, for the least and the greatest key."""
+        """Ask the database, without Spark."""
         _ = reading
         assert isinstance(run.window, Slice)
         return keys_in_database(project, run, source, int(run.window.low))

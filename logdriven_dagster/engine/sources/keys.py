@@ -33,7 +33,9 @@ DIGITS = 38
 
 
 def cut(table: TableConfig, window: Slice, first: int | None, last: int | None) -> tuple[str, bool]:
-    """Find where a window ends, and whether there is more; `first` and `last`: the keys after it.
+    """Find where a window ends, and whether there is more.
+
+    `first` is the least key after its low end, `last` the greatest key of all.
 
     Without new keys it ends where it begins. `window_size` counts from the first key, so that no
     window is spent on a gap.
@@ -48,6 +50,27 @@ def cut(table: TableConfig, window: Slice, first: int | None, last: int | None) 
     return str(end), end < newest
 
 
+def restart_note(table: TableConfig, source: Source, window: Slice, greatest: int | None) -> str:
+    """Return a note about a source that ends below what was read of it; empty if it does not.
+
+    `greatest` is the greatest key that the source holds. TerminalStepError unless the table says
+    `on_restart: report`. Before the first window with keys nothing was read.
+    """
+    low = int(window.low)
+    if window.number == 0 or (greatest is not None and greatest >= low):
+        return ""
+    place = ", ".join(name for _, name in source.uses())
+    holds = "the source holds no keys" if greatest is None else f"the greatest key is {greatest}"
+    found = f"key_column {source.key_column} of {place}: {holds}, but keys up to {low} were read"
+    if table.on_restart == "report":
+        return f"{found} before; only keys above {low} are read from now on"
+    raise TerminalStepError(
+        f"{found} before. The source was emptied, restored or replaced, or its newest rows were "
+        f"deleted; nothing was read. Let its keys go on above {low}; or load it as a new table, "
+        f"under another name; or set on_restart: report in the table, to read only keys above {low}"
+    )
+
+
 def key_range(table: TableConfig, window: Slice) -> tuple[int, int]:
     """Return the keys to read: after the first of these numbers, up to and including the second."""
     return int(window.low) - table.overlap, int(window.high or window.low)
@@ -56,7 +79,7 @@ def key_range(table: TableConfig, window: Slice) -> tuple[int, int]:
 def keys_in_database(
     project: Project, run: WindowRun, source: JdbcSource, low: int
 ) -> tuple[int | None, int | None]:
-    """Return the least and the greatest key after `low`, by an index if there is one."""
+    """Return the least key after `low`, and the greatest of all, by an index if there is one."""
     from sqlalchemy import func, select
 
     connection = project.connection(source.connection)
@@ -64,21 +87,34 @@ def keys_in_database(
         origin = _origin(source, run, connection)
         column = _column(source)
         sample = c.scalar(select(column).select_from(origin).where(column.is_not(None)).limit(1))
-        _whole(sample, source)
+        if _whole(sample, source) is None:
+            return None, None
         key = _number(column) if isinstance(sample, str) else column
         query = select(func.min(key), func.max(key)).select_from(origin).where(key > _bound(low))
         first, last = c.execute(query).one()
+        if last is None:
+            last = c.scalar(select(func.max(key)).select_from(origin))
     return _whole(first, source), _whole(last, source)
 
 
 def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | None, int | None]":
-    """Return the least and the greatest key of any other source, which is read once for that."""
+    """Return the least key after `low`, and the greatest from `low` on, of any other source."""
     from logdriven_dagster.engine.spark import functions as sf
 
     key = numeric(frame, str(source.key_column))
-    row = frame.where(key > literal(low)).agg(sf.min(key), sf.max(key)).first()
+    least = sf.min(sf.when(key > literal(low), key))
+    row = frame.where(key >= literal(low)).agg(least, sf.max(key)).first()
     assert row is not None
     return _whole(row[0], source), _whole(row[1], source)
+
+
+def greatest_in_frame(frame: "DataFrame", source: Source) -> int | None:
+    """Return the greatest key of a source that is no database."""
+    from logdriven_dagster.engine.spark import functions as sf
+
+    row = frame.agg(sf.max(numeric(frame, str(source.key_column)))).first()
+    assert row is not None
+    return _whole(row[0], source)
 
 
 def numeric(frame: "DataFrame", name: str) -> "Column":

@@ -114,17 +114,25 @@ class Reader(ABC):
         """How far the slice of a run goes; by default after the newest key that there is."""
         table, window = project.table(run.table), run.window
         assert isinstance(window, Slice)
-        first, last = self.keys_after(project, run, source, reading)
+        first, last = self.find_keys(project, run, source, reading)
+        note = keys.restart_note(table, source, window, last)
         high, has_more = keys.cut(table, window, first, last)
-        return Frontier(window.up_to(high), has_more)
+        return Frontier(window.up_to(high), has_more, note)
 
-    def keys_after(
+    def find_keys(
         self, project: Project, run: WindowRun, source: Any, reading: Ask
     ) -> tuple[int | None, int | None]:
-        """Return the least and the greatest key after the low end of the run's slice."""
+        """Return the least key after the low end of the run's slice, and the greatest of all.
+
+        What lies below is only read where keys were read before, and none is left from the low
+        end on.
+        """
         _ = project, run
         asked = reading()
-        return keys.keys_in_frame(self.whole(asked, source), source, int(asked.slice.low))
+        first, last = keys.keys_in_frame(self.whole(asked, source), source, int(asked.slice.low))
+        if last is None and asked.slice.number:
+            last = keys.greatest_in_frame(self.whole(asked, source.whole()), source)
+        return first, last
 
 
 def reader_of(source: Source) -> Reader:

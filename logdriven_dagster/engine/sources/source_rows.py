@@ -5,7 +5,7 @@ rows. So one query reads the column that tells the window, and nothing else, whe
 since somebody looked.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
@@ -103,9 +103,13 @@ def count_rows(
     reading: Reading,
     step: StepConfig,
     now: datetime | None,
-    done: Iterable[TimeWindow] | int | None = None,
+    done: Iterable[TimeWindow] | range | None = None,
 ) -> SourceRows:
-    """Count all rows of a step's source; `done` are the ranges, or the last key, that were read."""
+    """Count all rows of a step's source.
+
+    `done` are the ranges of time, or the keys, that were read. Rows of those are nothing else, also
+    where the table begins later or ends earlier now.
+    """
     from logdriven_dagster.engine.spark import functions as sf
 
     table, source = reading.table, step.source
@@ -115,8 +119,7 @@ def count_rows(
     of_time = not table.is_sliced
     value = _moment(source) if of_time else _key(source)
     conditions = _of_times(value, table, now) if of_time else _of_keys(value, table)
-    inside = " AND ".join(f"NOT coalesce({condition}, true)" for condition in conditions.values())
-    conditions["done"] = f"{inside} AND ({_within(value, done)})"
+    conditions = _apart_from(conditions, _within(value, done))
     counts = [
         sf.expr(f"count_if({condition})").alias(name) for name, condition in conditions.items()
     ]
@@ -163,9 +166,18 @@ def _of_keys(value: str, table: TableConfig) -> dict[str, str]:
     return {"unplaced": f"{value} IS NULL", "before": before, "after": "false", "future": "false"}
 
 
-def _within(value: str, done: Iterable[TimeWindow] | int | None) -> str:
-    if isinstance(done, int):
-        return f"{value} <= {done}BD"
+def _apart_from(conditions: Mapping[str, str], done: str) -> dict[str, str]:
+    """Return the conditions of rows that were not read, and that of those that were."""
+    left = {
+        name: f"({condition}) AND NOT coalesce({done}, false)"
+        for name, condition in conditions.items()
+    }
+    return {**left, "done": done}
+
+
+def _within(value: str, done: Iterable[TimeWindow] | range | None) -> str:
+    if isinstance(done, range):
+        return f"{value} >= {done.start}BD AND {value} < {done.stop}BD"
     ranges = [
         f"{value} >= {instant_text(window.start)} AND {value} < {instant_text(window.end)}"
         for window in done or ()

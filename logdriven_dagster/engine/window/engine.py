@@ -124,9 +124,9 @@ class Engine:
         return self._reading(self._spark, run)
 
     def count_source(
-        self, run: WindowRun, step: StepConfig, now: datetime, done: Sequence[TimeWindow] | int
+        self, run: WindowRun, step: StepConfig, now: datetime, done: Sequence[TimeWindow] | range
     ) -> SourceRows:
-        """All rows of a step's source; `done` are the ranges, or the last key, that were read."""
+        """Count all rows of a step's source; `done` are the ranges or the keys that were read."""
         with (
             step_errors(),
             fresh_session(self._spark, self._project) as spark,

@@ -1,7 +1,8 @@
-"""Targets whose published rows were written in another way than the table writes now.
+"""Tables whose finished windows were read or written in another way than windows are now.
 
 Rows stay as they are when the mode, key, window column or place of a target changes. A window that
-runs again replaces rows by the new rule alone, which may miss those of the old one.
+runs again replaces rows by the new rule alone, which may miss those of the old one. Slices of keys
+go on above the last key, also where that is a key of another column or source.
 """
 
 import json
@@ -20,10 +21,11 @@ from logdriven_dagster.config.project_files import definitions_folder
 from logdriven_dagster.errors import InvalidProjectError
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, Version, code_of
-from logdriven_dagster.model.windows import TimeWindow, refresh_command
+from logdriven_dagster.model.windows import Along, TimeWindow, refresh_command
 from logdriven_dagster.runlog.definitions import history
 from logdriven_dagster.runlog.schema.attempts import job_log
 
+_OF_LOWER_KEYS = "the next window begins above the last key; rows with lower keys are not loaded"
 _OF_BOTH_TYPES = "a row may be loaded by windows of both types, or by none"
 
 
@@ -88,19 +90,37 @@ def _change(before: TableConfig, table: TableConfig) -> tuple[str, str, str] | N
     if before.incremental_type != table.incremental_type:
         was, now = (f"incremental_type {each.incremental_type}" for each in (before, table))
         return was, now, _OF_BOTH_TYPES
+    if differing := _difference(_keys(before), _keys(table)):
+        return *differing[1:], _OF_LOWER_KEYS
     earlier = {step.step: step.target for step in before.steps}
     for step in table.steps:
         old, new = earlier.get(step.step), step.target
         if old is None or new is None:
             continue
-        one, other = _way(before.table, old), _way(table.table, new)
-        changed = [field for field in other if one[field] != other[field]]
-        if changed:
-            was, now = (
-                ", ".join(f"{each} {way[each]}" for each in changed) for way in (one, other)
-            )
+        if differing := _difference(_way(before.table, old), _way(table.table, new)):
+            changed, was, now = differing
             return was, now, _effect(changed, new)
     return None
+
+
+def _difference(
+    one: Mapping[str, str], other: Mapping[str, str]
+) -> tuple[list[str], str, str] | None:
+    """The fields in which two ways differ, and both as texts; None if they are the same."""
+    changed = [field for field in other if one[field] != other[field]]
+    if not changed:
+        return None
+    was, now = (", ".join(f"{each} {way[each]}" for each in changed) for way in (one, other))
+    return changed, was, now
+
+
+def _keys(table: TableConfig) -> Mapping[str, str]:
+    """The source whose keys the slices of a table hold, as texts; empty for other tables."""
+    if table.incremental.along is not Along.KEYS:
+        return {}
+    source = table.sliced_step.source
+    assert source is not None
+    return {"key_column": str(source.key_column), "source": source.place}
 
 
 def _effect(changed: Collection[str], target: Target) -> str:
@@ -138,16 +158,19 @@ def _written(
             job_log.c.job_name == table.table,
             job_log.c.latest == 1,
             job_log.c.status == Status.SUCCESS.value,
-            job_log.c.table_version.in_(differing),
             job_log.c.window_start.is_not(None),
         )
         .group_by(job_log.c.table_version)
     ).all()
-    if not rows:
+    old = [row for row in rows if row.table_version in differing]
+    if not old:
         return
-    was, now, effect = differing[max(row.table_version for row in rows)]
+    was, now, effect = differing[max(row.table_version for row in old)]
+    newest = max(rows, key=lambda row: row.end)
+    if effect == _OF_LOWER_KEYS and newest.table_version not in differing:
+        return  # it has gone on with the new keys
     span = None
     if not table.is_sliced and effect != _OF_BOTH_TYPES:
-        start, end = min(row.start for row in rows), max(row.end for row in rows)
+        start, end = min(row.start for row in old), max(row.end for row in old)
         span = TimeWindow.from_seconds(start, end, table.grid.zone)
     yield ChangedTarget(table.table, was, now, effect, span)

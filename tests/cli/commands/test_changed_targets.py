@@ -1,5 +1,6 @@
 """A target that is changed over existing rows: `plan`, `status`, `run` and `refresh` report it."""
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,15 @@ steps:
   - step: load
     sql: SELECT 1 AS id
     target: {target}
+"""
+KEYS = """\
+table: ods.keys
+incremental_type: auto_inc_id
+period: 1 day
+steps:
+  - step: load
+    source: {type: jdbc, connection: lite, table: orders, key_column: id}
+    target: {type: iceberg}
 """
 UPSERT = "{type: iceberg, mode: upsert, key: [id]}"
 
@@ -82,3 +92,28 @@ def test_another_incremental_type_is_reported(folder: Path, logdriven):
     (folder / "tables/a.yaml").write_text(text)
     out = logdriven("plan", "--now", "2022-01-03").out
     assert "with incremental_type time_window, and it has incremental_type full now" in out
+
+
+def test_another_source_of_keys_is_reported_until_a_window_has_read_it(
+    tmp_path: Path, logdriven, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "logdriven.yaml").write_text(
+        "project: p\nconnections: {lite: {url: 'sqlite:///lite.db'}}\n"
+    )
+    with sqlite3.connect(tmp_path / "lite.db") as conn:
+        conn.execute("CREATE TABLE orders AS SELECT 5 AS id, 7 AS seq")
+    (tmp_path / "tables/keys.yaml").write_text(KEYS)
+    effect = "the next window begins above the last key; rows with lower keys are not loaded"
+    with null_engine(NullEngine()):
+        logdriven("run", "--now", "2022-01-01")
+        (tmp_path / "tables/keys.yaml").write_text(
+            KEYS.replace("key_column: id", "key_column: seq")
+        )
+        for command in ("plan", "status"):
+            out = logdriven(command, "--now", "2022-01-02").out
+            assert "were written with key_column id, and it has key_column seq now" in out
+            assert effect in out
+        assert effect in logdriven("run", "--now", "2022-01-02").err
+        assert effect not in logdriven("plan", "--now", "2022-01-03").out

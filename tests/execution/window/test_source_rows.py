@@ -108,6 +108,10 @@ def test_an_audit_has_a_place_for_every_row(spark: Any, shop: World):
     assert (rows.total, rows.done, rows.read, rows.pending, rows.future) == (6, 2, 2, 2, 1)
     assert (rows.unplaced, rows.before, rows.after, rows.late) == (1, 1, 0, 0)
     assert told(shop)[0].done == 2
+    later = TABLE.replace("2022-01-01", "2022-01-02").format(fields="end: 2022-01-02 12:00")
+    shop.write("tables/orders.yaml", later)  # what was read does not change
+    (rows,) = shop.runner.audit("ods.orders", NOW)
+    assert (rows.done, rows.read, rows.before, rows.after, rows.gone) == (2, 2, 1, 2, 0)
 
 
 @pytest.mark.usefixtures("long")
@@ -136,9 +140,7 @@ def test_an_audit_asks_databases(spark: Any, world: World):
 
 @pytest.mark.usefixtures("long")
 def test_an_audit_of_keys(spark: Any, world: World):
-    world.write(
-        "tables/orders.yaml",
-        """
+    text = """
         table: ods.orders
         incremental_type: auto_inc_id
         period: 1 day
@@ -150,12 +152,15 @@ def test_an_audit_of_keys(spark: Any, world: World):
               {type: csv, path: data/orders.csv, header: true, columns: "id INT, n INT",
                 key_column: id}
             target: {type: iceberg}
-        """,
-    )
+        """
+    world.write("tables/orders.yaml", text)
     world.write("data/orders.csv", "id,n\n1,0\n2,0\n3,0\n4,0\n,0\n")
     world.catch_up(tables=["ods.orders"], max_windows=1)
     (rows,) = world.runner.audit("ods.orders", NOW)
     assert (rows.total, rows.unplaced, rows.before, rows.done, rows.pending) == (5, 1, 1, 2, 1)
+    world.write("tables/orders.yaml", text.replace("default_start: 1", "default_start: 3"))
+    (rows,) = world.runner.audit("ods.orders", NOW)
+    assert (rows.before, rows.done, rows.pending, rows.gone) == (1, 2, 1, 0)
 
 
 def test_a_table_without_such_a_column_cannot_be_audited(world: World):
