@@ -9,18 +9,27 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.engine.queries.instants import instant_text
 from logdriven_dagster.engine.queries.quoting import reference
+from logdriven_dagster.engine.queries.window_values import WindowValues
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
-from logdriven_dagster.engine.sources.readers import Reading, columns_named_by, reader_of
+from logdriven_dagster.engine.sources.readers import (
+    Reading,
+    columns_named_by,
+    reader_of,
+    values_of,
+)
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 Recall = Callable[[str], Iterable[SourceRows]]
 """What is known of the sources of a table from earlier processes."""
@@ -112,11 +121,8 @@ def count_rows(
     assert source is not None
     whole = source.whole()
     frame = reader_of(whole).whole(reading, whole)
-    of_time = not table.is_sliced
-    value = _moment(source) if of_time else _key(source)
-    conditions = _of_times(value, table, now) if of_time else _of_keys(value, table)
-    inside = " AND ".join(f"NOT coalesce({condition}, true)" for condition in conditions.values())
-    conditions["done"] = f"{inside} AND ({_within(value, done)})"
+    with columns_named_by(source):
+        conditions = _conditions(reading, source, frame, now, done)
     counts = [
         sf.expr(f"count_if({condition})").alias(name) for name, condition in conditions.items()
     ]
@@ -129,6 +135,27 @@ def count_rows(
     return SourceRows(table.table, step.step, **row)
 
 
+def _conditions(
+    reading: Reading,
+    source: Source,
+    frame: "DataFrame",
+    now: datetime | None,
+    done: Iterable[TimeWindow] | int | None,
+) -> dict[str, str]:
+    """Return what is counted, each by its condition."""
+    table = reading.table
+    if table.is_sliced:
+        key = _key(source)
+        conditions, within = _of_keys(key, table), f"{key} <= {done}BD"
+    else:
+        values = values_of(reading, source, frame)
+        conditions = _of_times(values, table, now)
+        assert not isinstance(done, int)
+        within = " OR ".join(f"({values.lies_within(each)})" for each in done or ())
+    inside = " AND ".join(f"NOT coalesce({condition}, true)" for condition in conditions.values())
+    return {**conditions, "done": f"{inside} AND ({(done and within) or 'false'})"}
+
+
 def count_rows_of_files(reading: Reading, step: StepConfig) -> int:
     """Count the rows of a step's source in the files of the run."""
     assert step.source is not None
@@ -137,21 +164,18 @@ def count_rows_of_files(reading: Reading, step: StepConfig) -> int:
     return run_action(reading.spark, f"{reading.run.table} {step.step}: rows", frame.count)
 
 
-def _moment(source: Source) -> str:
-    return reference(str(source.window_column))
-
-
 def _key(source: Source) -> str:
     return f"try_cast({reference(str(source.key_column))} AS DECIMAL({_DIGITS}, 0))"
 
 
-def _of_times(value: str, table: TableConfig, now: datetime | None) -> dict[str, str]:
+def _of_times(values: WindowValues, table: TableConfig, now: datetime | None) -> dict[str, str]:
     assert isinstance(table.default_start, datetime)
-    ended = f"{value} >= {instant_text(table.end)}" if table.end else "false"
-    due = f"{value} >= {instant_text(now)} AND NOT ({ended})" if now else "false"
+    value = values.placed
+    ended = f"{value} >= {values.bound(table.end)}" if table.end else "false"
+    due = f"{value} >= {values.bound(now)} AND NOT ({ended})" if now else "false"
     return {
         "unplaced": f"{value} IS NULL",
-        "before": f"{value} < {instant_text(table.default_start)}",
+        "before": f"{value} < {values.bound(table.default_start)}",
         "after": ended,
         "future": due,
     }
@@ -161,16 +185,6 @@ def _of_keys(value: str, table: TableConfig) -> dict[str, str]:
     first = table.default_start
     before = f"{value} <= {first}BD" if first is not None else "false"
     return {"unplaced": f"{value} IS NULL", "before": before, "after": "false", "future": "false"}
-
-
-def _within(value: str, done: Iterable[TimeWindow] | int | None) -> str:
-    if isinstance(done, int):
-        return f"{value} <= {done}BD"
-    ranges = [
-        f"{value} >= {instant_text(window.start)} AND {value} < {instant_text(window.end)}"
-        for window in done or ()
-    ]
-    return " OR ".join(ranges) or "false"
 
 
 def _digest(table: TableConfig, source: Source, files: Fingerprint) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.steps import LoopOver, StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.time_columns import WindowColumn
 from logdriven_dagster.engine.databases.scripts import run_script
 from logdriven_dagster.engine.queries.loop_over import loop_rows, union
 from logdriven_dagster.engine.queries.rendering import render_for_database
@@ -54,7 +55,7 @@ class StepResults:
         views: Views,
         *,
         windows: tuple[TimeWindow, ...],
-        seen: "Callable[[str | None, DataFrame], DataFrame]",
+        seen: "Callable[[WindowColumn | None, DataFrame], DataFrame]",
     ) -> None:
         """`run` is of the range of all `windows`, which are mostly one.
 

@@ -55,7 +55,9 @@ def outputs(events: list[Any]) -> list[str]:
 @pytest.mark.usefixtures("long")
 def test_rows_of_no_window_are_told_by_the_first_window_that_finds_them(spark: Any, shop: World):
     first, *others = outputs(shop.catch_up(tables=["ods.orders"]))
-    sentence = "2 of 6 rows belong to no window: 1 with NULL, 1 before the first window"
+    sentence = (
+        "2 of 6 rows belong to no window: 1 with NULL or an invalid value, 1 before the first"
+    )
     assert first.startswith(sentence)
     assert not any("no window" in each for each in others)
     assert [(rows.total, rows.unplaced, rows.before, rows.after) for rows in told(shop)] == [
@@ -161,3 +163,28 @@ def test_an_audit_of_keys(spark: Any, world: World):
 def test_a_table_without_such_a_column_cannot_be_audited(world: World):
     with pytest.raises(UsageError, match="no source of it names a window_column"):
         world.runner.audit("ods.numbers", NOW)
+
+
+def test_values_that_mean_no_time_belong_to_no_window(spark: Any, world: World):
+    text = TABLE.format(fields="batch_size: all\n    end: 2022-01-04").replace(
+        "at TIMESTAMP", "day STRING"
+    )
+    text = text.replace("window_column: at}", "window_column: {name: day, format: yyyyMMdd}}", 1)
+    world.write("tables/orders.yaml", text.replace(", window_column: at}", "}"))
+    days = (
+        "20220101",
+        "20220103",
+        "",
+        "20220231",
+        "2022-01-02",
+        "20211231",
+        "20220104",
+        "202201021",
+    )
+    world.write(
+        "data/orders.csv", "\n".join(["day,id", *(f"{day},{n}" for n, day in enumerate(days))])
+    )
+    first, *_ = outputs(world.catch_up(tables=["ods.orders"]))
+    assert first.startswith("6 of 8 rows belong to no window: 4 with NULL or an invalid value, 1 b")
+    (found,) = world.runner.audit("ods.orders", NOW)
+    assert (found.unplaced, found.before, found.after, found.done, found.read) == (4, 1, 1, 2, 2)
