@@ -7,19 +7,21 @@ since somebody looked.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timezone
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW
 from logdriven_dagster.engine.queries.quoting import reference
 from logdriven_dagster.engine.queries.window_values import WindowValues
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
 from logdriven_dagster.engine.sources.readers import (
     Reading,
     columns_named_by,
+    read_source,
     reader_of,
     values_of,
 )
@@ -35,6 +37,8 @@ Recall = Callable[[str], Iterable[SourceRows]]
 """What is known of the sources of a table from earlier processes."""
 
 _DIGITS = 38
+_NEVER = datetime(9999, 12, 31, tzinfo=timezone.utc)
+"""Ends the windows of a table without an end."""
 
 
 class Looks:
@@ -44,6 +48,13 @@ class Looks:
         self._recall, self._recalled = recall, set[str]()
         self._known: dict[tuple[str, str], SourceRows] = {}
         self._files: dict[tuple[str, str], Fingerprint] = {}
+        self._asked = set[tuple[str, str]]()
+
+    def is_first(self, table: str, step: str) -> bool:
+        """Whether nobody has asked this of the source of a step before."""
+        is_first = (table, step) not in self._asked
+        self._asked.add((table, step))
+        return is_first
 
     def known(self, table: str, step: str, files: Fingerprint, digest: str) -> SourceRows | None:
         """What was found if the files are still these."""
@@ -79,7 +90,7 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
     if files is not None and digest is not None:
         found = looks.known(table.table, step.step, files, digest)
     if is_news := found is None:
-        found = _counted(reading, step, strict=strict)
+        found = _counted(lambda: count_rows(reading, step, None), strict=strict)
         if found is None:
             return None
         found = replace(found, digest=digest)
@@ -90,16 +101,48 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
     return found if is_news else None
 
 
+def look_for_any(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
+    """Count the rows of a source of which none belongs to any window; None if one does.
+
+    A source whose state is not known at little cost is asked once by each process, when a window
+    has read nothing of it: a database finds one row by the column's index.
+    """
+    table, source = reading.table, step.source
+    if source is None or table.rows_outside == "ignore" or table.is_sliced:
+        return None
+    if OF_A_WINDOW.search(str(source)):
+        return None  # it is another source for every window
+    if not can_tell(table, source) or not looks.is_first(table.table, step.step):
+        return None
+    if reader_of(source).fingerprint(reading, source) is not None:
+        return None  # `look` counts its rows
+    found = _counted(lambda: _rows_of_no_window(reading, step), strict=False)
+    return found if found is not None and found.total else None
+
+
+def _rows_of_no_window(reading: Reading, step: StepConfig) -> SourceRows | None:
+    table, source = reading.table, step.source
+    assert source is not None
+    assert isinstance(table.default_start, datetime)
+    horizon = TimeWindow(table.default_start, table.end or _NEVER, zone=table.grid.zone)
+    run = replace(reading.run, window=horizon)
+    frame = read_source(replace(reading, run=run, windows=(), malformed=[]), source)
+    label = f"{table.table} {step.step}: a row that belongs to a window"
+    if run_action(reading.spark, label, frame.selectExpr("1").limit(1).collect):
+        return None
+    return count_rows(reading, step, None)
+
+
 def can_tell(table: TableConfig, source: Source) -> bool:
     """Whether a column of the source tells which window a row belongs to."""
     field = table.incremental.tells_windows_by
     return field is not None and getattr(source, field) is not None
 
 
-def _counted(reading: Reading, step: StepConfig, *, strict: bool) -> SourceRows | None:
-    """Count the rows; the window that reads the files reports what is wrong with them."""
+def _counted(count: Callable[[], SourceRows | None], *, strict: bool) -> SourceRows | None:
+    """Count the rows; the window that reads the source reports what is wrong with it."""
     try:
-        return count_rows(reading, step, None)
+        return count()
     except AttemptLostError:
         raise
     except Exception:

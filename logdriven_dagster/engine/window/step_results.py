@@ -16,7 +16,7 @@ from logdriven_dagster.engine.queries.window_check import chosen_by_source
 from logdriven_dagster.engine.sources.files.json_keys import refuse_keys
 from logdriven_dagster.engine.sources.files.records import Malformed
 from logdriven_dagster.engine.sources.readers import Reading, read_source, reader_of
-from logdriven_dagster.engine.sources.source_rows import look
+from logdriven_dagster.engine.sources.source_rows import look, look_for_any
 from logdriven_dagster.engine.spark.actions import run_action, run_checks
 from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.model.runs import WindowRun
@@ -105,6 +105,12 @@ class StepResults:
         if step.loop_over is not None:
             return None
         return look(self._reading, step, self._context.looks)
+
+    def rows_of_no_window(self, step: StepConfig) -> SourceRows | None:
+        """Count the source's rows if none belongs to any window; see `look_for_any`."""
+        if step.loop_over is not None:
+            return None
+        return look_for_any(self._reading, step, self._context.looks)
 
     def malformed(self) -> list[int | None]:
         """Return the malformed records of each window that were read and not reported before.

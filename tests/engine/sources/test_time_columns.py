@@ -29,8 +29,8 @@ from tests.engine.laboratory import Lab
 
 ZONE = ZoneInfo("Europe/Berlin")
 STARTS = (
-    *(datetime(2022, 3, 26, 22, tzinfo=timezone.utc) + timedelta(hours=n) for n in range(6)),
-    *(datetime(2022, 10, 29, 22, tzinfo=timezone.utc) + timedelta(hours=n) for n in range(6)),
+    *(datetime(2022, 3, 26, 23, tzinfo=timezone.utc) + timedelta(hours=n) for n in range(4)),
+    *(datetime(2022, 10, 29, 23, tzinfo=timezone.utc) + timedelta(hours=n) for n in range(4)),
 )
 """Hours around both changes of Berlin's clocks; the gap between them is a window, too."""
 WINDOWS = [TimeWindow(start, end, zone=ZONE) for start, end in pairwise(STARTS)]
@@ -48,9 +48,12 @@ COLUMNS = {
     "hour_text": (pa.string(), {"format": "yyyyMMddHH"}),
     "minute": (pa.int64(), {"format": "yyyyMMddHHmm"}),
     "iso": (pa.string(), {"format": "yyyy-MM-dd'T'HH:mm:ss"}),
+    "day": (pa.int32(), {"format": "yyyyMMdd"}),
+    "fraction": (pa.string(), {"format": "yyyyMMddHHmmssSSSSSS"}),
     "float_hour": (pa.float64(), {"format": "yyyyMMddHH"}),
 }
 PATTERNS = {"yyyyMMddHH": "%Y%m%d%H", "yyyyMMddHHmm": "%Y%m%d%H%M"}
+PATTERNS |= {"yyyyMMdd": "%Y%m%d", "yyyyMMddHHmmssSSSSSS": "%Y%m%d%H%M%S%f"}
 PATTERNS["yyyy-MM-dd'T'HH:mm:ss"] = "%Y-%m-%dT%H:%M:%S"
 ODD_TEXTS = (
     *("2022102", "20221030021", "2022103002\n", " 2022103002", "2022-10-30", "2022133102", "abc"),

@@ -44,11 +44,11 @@ def column_mistakes(
 
 
 def declared_type(columns: str, name: str) -> str | None:
-    """Return the type that `columns` gives a column, with what stands in its brackets."""
+    """Return the name of the type that `columns` gives a column, in small letters."""
     for part in _parts(columns):
         column = _COLUMN.match(part)
         if column and (column[1] or column[2]).lower() == name.strip("`").lower():
-            return column.string[column.start(3) :].split(" ")[0].lower() or None
+            return column[3].lower() or None
     return None
 
 

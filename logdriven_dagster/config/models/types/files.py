@@ -133,6 +133,11 @@ class RecordsSource(FilesSource):
                 raise ValueError(f"options.{name}: write {field} beside options, not in it")
         return self
 
+    def _misfit(self, kind: str) -> str | None:
+        if isinstance(self.window_column, TimeColumn) and kind.startswith(("decimal", "numeric")):
+            return f"{kind} of a text is no number of times; write BIGINT or DOUBLE in columns"
+        return super()._misfit(kind)
+
     @property
     def is_strict(self) -> bool:
         """Whether a record that does not fit fails its window."""
