@@ -30,7 +30,15 @@ from logdriven_dagster.config.models.fields import WORDS
 from logdriven_dagster.config.models.incremental.freshness import FreshConfig
 from logdriven_dagster.config.models.rules import BUILT_IN
 from logdriven_dagster.config.models.settings import Settings
-from logdriven_dagster.config.models.types import delta, files, iceberg, jdbc, kafka, spark_table
+from logdriven_dagster.config.models.types import (
+    delta,
+    files,
+    iceberg,
+    jdbc,
+    kafka,
+    spark_table,
+    time_columns,
+)
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import TableTarget, Target
 
@@ -66,6 +74,7 @@ SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
     },
     "Sources": {
         "every source": Source,
+        "window_column of a source": time_columns.TimeColumn,
         "every source of files": files.FilesSource,
         "every source of text files": files.RecordsSource,
         "source: parquet, orc": files.FileSource,

@@ -12,7 +12,7 @@ class SourceRows:
     step_id: str
     total: int
     unplaced: int
-    """NULL in the column that tells their window."""
+    """NULL in the column that tells their window, or a value that it cannot tell it by."""
     before: int
     """Before `default_start`."""
     after: int
@@ -63,7 +63,7 @@ class SourceRows:
         parts = []
         if self.outside:
             kinds = (
-                (self.unplaced, "with NULL"),
+                (self.unplaced, "with NULL or an invalid value"),
                 (self.before, "before the first window"),
                 (self.after, "after the last window"),
             )

@@ -261,6 +261,21 @@ def comes_twice(clock: datetime) -> bool:
     return first is not None and second is not None and first > second
 
 
+def wall_bound(moment: datetime) -> datetime:
+    """Return the least wall time, without a zone, that means this moment or a later one."""
+    first = moment.replace(fold=0)
+    if moment.utcoffset() == first.utcoffset() or not comes_twice(moment):
+        return moment.replace(tzinfo=None, fold=0)
+    before, after = first.astimezone(timezone.utc), moment.astimezone(timezone.utc)
+    while after - before > timedelta(seconds=1):
+        middle = (before + (after - before) / 2).replace(microsecond=0)
+        is_before = middle.astimezone(moment.tzinfo).utcoffset() == first.utcoffset()
+        before, after = (middle, after) if is_before else (before, middle)
+    offset = first.utcoffset()
+    assert offset is not None
+    return (after + offset).replace(tzinfo=None)
+
+
 def in_zone(epoch_seconds: float, zone: ZoneInfo) -> datetime:
     """The instant on the wall clock of `zone`: for texts, and for what people wrote."""
     return instant(epoch_seconds).astimezone(zone)

@@ -91,6 +91,9 @@ def _line(result: WindowResult) -> "Text":
         line.append(f"  {read} read, {written} written{merged}, {time}", "dim")
         if result.rows_malformed:
             line.append(f", {rendering.number(result.rows_malformed)} malformed", "yellow")
+        if result.rows_of_no_window:
+            number = rendering.number(result.rows_of_no_window)
+            line.append(f", {number} rows of its sources belong to no window", "yellow")
         return line.append(f"; ran {result.definition}" if result.definition else "")
     step = f"step {result.step}: " if result.step else ""
     ran = f"ran {result.definition}; " if result.definition else ""

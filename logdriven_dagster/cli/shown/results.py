@@ -40,6 +40,8 @@ class WindowResult:
     """How many of the rows written replaced others, by upserts."""
     rows_malformed: int | None = None
     """Records that a source let through although they do not fit, or left out."""
+    rows_of_no_window: int | None = None
+    """Rows of its sources that belong to no window; None where nothing new was counted."""
     seconds: float | None = None
     step: str | None = None
     """The step that failed."""
@@ -73,6 +75,9 @@ def window_result(event: WindowEvent) -> WindowResult | None:
                 rows_inserted=_sum(count.inserted for count in counts),
                 rows_updated=_sum(count.updated for count in counts),
                 rows_malformed=_sum(count.malformed for count in counts),
+                rows_of_no_window=_sum(
+                    step.source_rows.outside for step in steps if step.source_rows
+                ),
                 seconds=round(seconds, 3),
             )
         case WindowFailed(attempt=attempt, step_id=step, error=error, stands=stands):

@@ -18,6 +18,7 @@ from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.files import CsvSource
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import TableTarget, Target
+from logdriven_dagster.config.models.types.time_columns import TimeColumn, WindowColumn
 from logdriven_dagster.config.properties import query_of
 from logdriven_dagster.config.sql.proven import COMPARED, STORED
 from logdriven_dagster.config.sql.proven_casts import UnprovenError, type_named
@@ -266,9 +267,11 @@ def with_moments(sql: str) -> str:
     return _BOUND.sub("TIMESTAMP '2024-01-01 00:00:00Z'", sql)
 
 
-def _refuse_window_column(name: str | None, columns: Columns, kind: str) -> None:
+def _refuse_window_column(name: WindowColumn | None, columns: Columns, kind: str) -> None:
     if name is None:
         return
+    if isinstance(name, TimeColumn):
+        raise UnprovenError(f"a window_column with {name.shown}")
     found = columns.get(name)
     if found is None:
         raise UnprovenError(f"a window_column {name} that no column has in these letters")

@@ -25,8 +25,7 @@ from logdriven_dagster.engine.databases.exact_values import (
     matches,
     refusal,
 )
-from logdriven_dagster.engine.databases.wall_clocks import wall_bound
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import TimeWindow, wall_bound
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField

@@ -4,7 +4,6 @@ Where clocks go back, an hour exists twice: its times mean the first one, and a 
 has no wall time of its own. Where they go forward, times of the skipped hour mean no moment.
 """
 
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.quoting import plain, quoted
@@ -16,28 +15,6 @@ if TYPE_CHECKING:
 
 MOMENT, WALL = "timestamp", "timestamp_ntz"
 """Spark's types of a moment and of a wall time."""
-
-_SECOND = timedelta(seconds=1)
-
-
-def wall_bound(moment: datetime) -> datetime:
-    """Return the least wall time, without a zone, that means this moment or a later one."""
-    first = moment.replace(fold=0)
-    if moment.utcoffset() == first.utcoffset() or not _is_doubled(moment):
-        return moment.replace(tzinfo=None, fold=0)
-    before, after = first.astimezone(timezone.utc), moment.astimezone(timezone.utc)
-    while after - before > _SECOND:
-        middle = (before + (after - before) / 2).replace(microsecond=0)
-        is_before = middle.astimezone(moment.tzinfo).utcoffset() == first.utcoffset()
-        before, after = (middle, after) if is_before else (before, middle)
-    offset = first.utcoffset()
-    assert offset is not None
-    return (after + offset).replace(tzinfo=None)
-
-
-def _is_doubled(moment: datetime) -> bool:
-    first, second = (moment.replace(fold=fold).utcoffset() for fold in (0, 1))
-    return first is not None and second is not None and first > second
 
 
 def fit_clocks(

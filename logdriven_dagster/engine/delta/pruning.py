@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from logdriven_dagster.config.models.types.time_columns import TimeColumn
 from logdriven_dagster.engine.delta.tables import DataFile, Snapshot
 from logdriven_dagster.engine.queries.instants import lies_within
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 
+_WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 _OF_TIME = ("timestamp", "timestamp_ntz", "date")
 
 
@@ -30,16 +32,7 @@ class Selection:
 
     def possible(self) -> list[DataFile]:
         """Return the files that may hold such a row."""
-        bounds, nulls = self._snapshot.bounds(self.column), self._snapshot.nulls(self.column)
-        return [
-            file
-            for file, (least, most), count in zip(self._snapshot.files, bounds, nulls, strict=True)
-            if (file.rows is None or count != file.rows)
-            and any(
-                (most is None or most >= low) and (least is None or least < end)
-                for low, end in self._ranges
-            )
-        ]
+        return files_within(self._snapshot, self.column, self._ranges)
 
     def unknown(self, files: Sequence[DataFile]) -> list[DataFile]:
         """Return those of the files of which the log does not say what they hold."""
@@ -63,6 +56,21 @@ class Selection:
         return any(low <= least and most < end for low, end in self._ranges)
 
 
+def files_within(
+    snapshot: Snapshot, column: str, ranges: Sequence[tuple[Any, Any]]
+) -> list[DataFile]:
+    """Return the files that may hold a value of the column in one of the ranges `[low, end)`."""
+    bounds, nulls = snapshot.bounds(column), snapshot.nulls(column)
+    return [
+        file
+        for file, (least, most), count in zip(snapshot.files, bounds, nulls, strict=True)
+        if (file.rows is None or count != file.rows)
+        and any(
+            (most is None or most >= low) and (least is None or least < end) for low, end in ranges
+        )
+    ]
+
+
 def within_keys(snapshot: Snapshot, column: str, low: Any, high: Any) -> set[int]:
     """Return the numbers of the files that may hold a value in `[low, high]`."""
     bounds = enumerate(snapshot.bounds(column))
@@ -77,6 +85,19 @@ def within_keys(snapshot: Snapshot, column: str, low: Any, high: Any) -> set[int
 def tells_time(snapshot: Snapshot, column: str) -> bool:
     """Whether the values of a column can be compared with the bounds of windows."""
     return _kind(snapshot, column) in _OF_TIME
+
+
+def range_of_values(
+    snapshot: Snapshot, column: str, values: TimeColumn, window: TimeWindow
+) -> tuple[Any, Any] | None:
+    """A window's bounds as values of a column of whole numbers or texts; None for other types.
+
+    Statistics of other numbers are not what a bound can be compared with.
+    """
+    kind = _kind(snapshot, column)
+    if kind not in (*_WHOLE_NUMBERS, "string"):
+        return None
+    return values.range_of(window, as_text=kind == "string")
 
 
 def _range(snapshot: Snapshot, column: str, window: TimeWindow) -> tuple[Any, Any]:

@@ -42,11 +42,16 @@ def all_within(table: "Table", condition: "BooleanExpression", files: "list[Data
 
 def within(schema: "Schema", column: str, window: TimeWindow) -> "BooleanExpression":
     """Select rows whose column lies in `[start, end)`."""
-    terms = _terms()
     column = schema.find_field(column, case_sensitive=False).name
+    bounds = (bound_text(schema, column, each) for each in (window.start_clock, window.end_clock))
+    return from_to(column, *bounds)
+
+
+def from_to(column: str, low: int | str, end: int | str) -> "BooleanExpression":
+    """Select rows whose column lies in `[low, end)`."""
+    terms = _terms()
     return terms.And(  # type: ignore[no-any-return]
-        terms.GreaterThanOrEqual(column, bound_text(schema, column, window.start_clock)),
-        terms.LessThan(column, bound_text(schema, column, window.end_clock)),
+        terms.GreaterThanOrEqual(column, low), terms.LessThan(column, end)
     )
 
 

@@ -26,10 +26,15 @@ def instant_text(moment: datetime) -> str:
 
 
 def literal(number: int) -> "Column":
-    """Return a whole number of any length as a literal in Spark's SQL."""
+    """Return a whole number of any length as a literal."""
     from logdriven_dagster.engine.spark import functions as sf
 
-    return sf.expr(f"{number}BD" if abs(number) >= 2**63 else f"{number}L")
+    return sf.expr(number_text(number))
+
+
+def number_text(number: int) -> str:
+    """Return a whole number of any length as a literal for the text of a query."""
+    return f"{number}BD" if abs(number) >= 2**63 else f"{number}L"
 
 
 def lies_within(value: str, window: TimeWindow) -> str:

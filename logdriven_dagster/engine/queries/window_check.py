@@ -32,7 +32,7 @@ def chosen_by_source(
 
     `sql` is the step's query; what it makes the target's `window_column` of is known by its text.
     """
-    asked = step.source.window_column if step.source else None
+    asked = step.source.window_name if step.source else None
     name = step.target.window_column if step.target else None
     if source is None or asked is None or name is None or step.python:
         return False

@@ -10,7 +10,9 @@ from datetime import date, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.config.models.types.time_columns import TimeColumn, WindowColumn
 from logdriven_dagster.engine.queries.instants import instant
+from logdriven_dagster.engine.queries.window_values import window_values
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -81,7 +83,7 @@ def _search(moment: "Column", windows: Sequence[TimeWindow], low: int, high: int
 
 
 def count_by_window(
-    frame: "DataFrame", column: str, windows: Sequence[TimeWindow]
+    frame: "DataFrame", column: WindowColumn, windows: Sequence[TimeWindow]
 ) -> "tuple[DataFrame, Callable[[], list[int] | None]]":
     """Return the frame and a count of the rows of each window, known once a query has read them.
 
@@ -100,7 +102,10 @@ def count_by_window(
 
 
 def bins_by_window(
-    frame: "DataFrame", column: str, windows: Sequence[TimeWindow], where: "Column | None" = None
+    frame: "DataFrame",
+    column: WindowColumn,
+    windows: Sequence[TimeWindow],
+    where: "Column | None" = None,
 ) -> "Column":
     """An aggregate from which `counts_of_bins` tells the rows of each window, of those `where`."""
     from logdriven_dagster.engine.spark import functions as sf
@@ -109,10 +114,12 @@ def bins_by_window(
     return bins_of(index if where is None else sf.when(where, index), len(windows))
 
 
-def index_by(frame: "DataFrame", column: str, windows: Sequence[TimeWindow]) -> "Column":
+def index_by(frame: "DataFrame", column: WindowColumn, windows: Sequence[TimeWindow]) -> "Column":
     """Return the number of the window that each row belongs to, by a column of the frame."""
     from logdriven_dagster.engine.spark import functions as sf
 
+    if isinstance(column, TimeColumn):
+        return window_values(column, frame, windows[0].zone).index(windows)
     value = sf.col(f"`{column}`")
     return window_index(value, frame.select(value).dtypes[0][1], windows)
 

@@ -4,9 +4,15 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import location_of
 from logdriven_dagster.config.models.types.delta import DeltaSource
+from logdriven_dagster.config.models.types.time_columns import TimeColumn
 from logdriven_dagster.engine.delta.features import refuse_unreadable
 from logdriven_dagster.engine.delta.frames import frame_of
-from logdriven_dagster.engine.delta.pruning import Selection, tells_time
+from logdriven_dagster.engine.delta.pruning import (
+    Selection,
+    files_within,
+    range_of_values,
+    tells_time,
+)
 from logdriven_dagster.engine.delta.tables import Snapshot, open_table
 from logdriven_dagster.engine.queries.rendering import render_path
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
@@ -23,10 +29,13 @@ class DeltaReader(Reader):
 
     def whole(self, reading: Reading, source: DeltaSource) -> "DataFrame":
         snapshot = _opened(reading, source)
-        files = snapshot.files
-        column = snapshot.column_name(source.window_column or "")
-        if column is not None and tells_time(snapshot, column):
-            files = tuple(Selection(snapshot, column, [reading.run.window]).possible())
+        files, window = snapshot.files, reading.run.window
+        column = snapshot.column_name(source.window_name or "")
+        if column is not None and isinstance(source.window_column, TimeColumn):
+            if found := range_of_values(snapshot, column, source.window_column, window):
+                files = tuple(files_within(snapshot, column, [found]))
+        elif column is not None and tells_time(snapshot, column):
+            files = tuple(Selection(snapshot, column, [window]).possible())
         return frame_of(reading.spark, snapshot, files, option_texts(source.options))
 
     def fingerprint(self, reading: Reading, source: DeltaSource) -> Fingerprint:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.types.iceberg import IcebergSource
-from logdriven_dagster.engine.iceberg.files import after, within
+from logdriven_dagster.engine.iceberg.files import after, from_to, within
 from logdriven_dagster.engine.iceberg.names import identifier
 from logdriven_dagster.engine.iceberg.opening import load_table
 from logdriven_dagster.engine.iceberg.rows import rows_of
@@ -26,14 +26,21 @@ class IcebergReader(Reader):
 
 def _condition(table: "Table", reading: Reading, source: IcebergSource) -> Any:
     """What the rows of the window meet, as far as files can tell; None: anything."""
-    schema, column = table.schema(), source.window_column or source.key_column
+    schema, column = table.schema(), source.window_name or source.key_column
     if column is None or column.lower() not in map(str.lower, schema.column_names):
         return None
-    if source.window_column:
+    if isinstance(source.window_column, str):
         return within(schema, column, reading.run.window)
-    field, window = schema.find_field(column, case_sensitive=False), reading.slice
-    if str(field.field_type) not in ("int", "long"):
+    field = schema.find_field(column, case_sensitive=False)
+    kind = str(field.field_type)
+    if source.window_column is not None:
+        if kind not in ("int", "long", "string"):
+            return None
+        bounds = source.window_column.range_of(reading.run.window, as_text=kind == "string")
+        return from_to(field.name, *bounds)
+    if kind not in ("int", "long"):
         return None
+    window = reading.slice
     if window.high is None:  # how far it goes is asked: the key at the low end should be there
         return after(field.name, int(window.low) - 1, None)
     return after(field.name, int(window.low) - reading.table.overlap, int(window.high))

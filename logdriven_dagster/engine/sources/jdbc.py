@@ -36,7 +36,7 @@ class JdbcReader(Reader):
         if source.key_column:
             rows = read_keys(reading, source, read.options, read.converted())
             return read.converted(rows)
-        if source.window_column:
+        if isinstance(source.window_column, str):
             return read.converted(read.near(source.window_column, reading.run.window))
         return read.converted()
 

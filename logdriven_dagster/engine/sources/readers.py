@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.config.models.types.time_columns import not_a_time
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.queries.instants import lies_within
-from logdriven_dagster.engine.queries.quoting import reference
+from logdriven_dagster.engine.queries.window_values import WindowValues, window_values
 from logdriven_dagster.engine.sources import keys
 from logdriven_dagster.engine.sources.known_sources import Fingerprint, KnownSources
 from logdriven_dagster.errors import TerminalStepError
@@ -108,6 +108,7 @@ class Reader(ABC):
 
     def without_rows(self, reading: Reading, source: Any) -> "DataFrame":
         """Return an empty frame of the source's columns, for `logdriven validate --deep`."""
+        source = source.model_copy(update={"window_column": None})
         return reading.spark.createDataFrame([], read_source(reading, source).schema)
 
     def frontier(self, project: Project, run: WindowRun, source: Any, reading: Ask) -> Frontier:
@@ -155,26 +156,46 @@ def read_source(reading: Reading, source: Source) -> "DataFrame":
         frame = frame.where(keys.lies_in_keys(frame, source, within))
     if source.window_column:
         with columns_named_by(source):
-            frame = frame.where(lies_within(reference(source.window_column), reading.run.window))
+            values = values_of(reading, source, frame)
+            frame = frame.where(values.lies_within(reading.run.window))
     return reader.settled(reading, source, frame)
+
+
+def values_of(
+    reading: Reading, source: Source, frame: "DataFrame", name: str | None = None
+) -> WindowValues:
+    """Describe how the rows of a frame say to which windows they belong.
+
+    `name` is that of the window column in the frame, where it has another one there.
+    """
+    assert source.window_column is not None
+    return window_values(source.window_column, frame, reading.table.grid.zone, name)
 
 
 @contextmanager
 def columns_named_by(source: Source) -> Iterator[None]:
     """Report a column that the source lacks by the field that names it, not as one of a query.
 
-    Spark Connect asks for columns later, and tells it as of a query.
+    So is one whose type cannot be compared with times. Spark Connect asks for columns later, and
+    reports them as of a query.
     """
     from pyspark.errors import AnalysisException
 
     try:
         yield
     except AnalysisException as error:
-        if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+        condition = error.getCondition() or ""
+        if condition.startswith("DATATYPE_MISMATCH") and source.window_name:
+            kind = (error.getMessageParameters() or {}).get("left", "").strip('"').lower()
+            if problem := not_a_time(source.window_name, kind):
+                raise TerminalStepError(problem) from None
+        if not condition.startswith("UNRESOLVED_COLUMN"):
             raise
-        field = "window_column" if source.window_column else "key_column"
+        field, name = "key_column", source.key_column
+        if source.window_name:
+            field, name = "window_column", source.window_name
         proposal = (error.getMessageParameters() or {}).get("proposal", "").replace("`", "")
         near = [name for name in proposal.split(", ") if name and not name.startswith("_")]
         columns = f"; it has {', '.join(near)}" if near else ""
-        problem = f"the source has no column {getattr(source, field)}, its {field}{columns}"
+        problem = f"the source has no column {name}, its {field}{columns}"
         raise TerminalStepError(problem) from None

@@ -7,25 +7,38 @@ since somebody looked.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timezone
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.engine.queries.instants import instant_text
+from logdriven_dagster.config.sql.window_keys import OF_A_WINDOW
 from logdriven_dagster.engine.queries.quoting import reference
+from logdriven_dagster.engine.queries.window_values import WindowValues
 from logdriven_dagster.engine.sources.known_sources import Fingerprint
-from logdriven_dagster.engine.sources.readers import Reading, columns_named_by, reader_of
+from logdriven_dagster.engine.sources.readers import (
+    Reading,
+    columns_named_by,
+    read_source,
+    reader_of,
+    values_of,
+)
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
 from logdriven_dagster.model.source_rows import SourceRows
 from logdriven_dagster.model.windows import TimeWindow
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 Recall = Callable[[str], Iterable[SourceRows]]
 """What is known of the sources of a table from earlier processes."""
 
 _DIGITS = 38
+_NEVER = datetime(9999, 12, 31, tzinfo=timezone.utc)
+"""Ends the windows of a table without an end."""
 
 
 class Looks:
@@ -35,6 +48,13 @@ class Looks:
         self._recall, self._recalled = recall, set[str]()
         self._known: dict[tuple[str, str], SourceRows] = {}
         self._files: dict[tuple[str, str], Fingerprint] = {}
+        self._asked = set[tuple[str, str]]()
+
+    def is_first(self, table: str, step: str) -> bool:
+        """Whether nobody has asked this of the source of a step before."""
+        is_first = (table, step) not in self._asked
+        self._asked.add((table, step))
+        return is_first
 
     def known(self, table: str, step: str, files: Fingerprint, digest: str) -> SourceRows | None:
         """What was found if the files are still these."""
@@ -70,7 +90,7 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
     if files is not None and digest is not None:
         found = looks.known(table.table, step.step, files, digest)
     if is_news := found is None:
-        found = _counted(reading, step, strict=strict)
+        found = _counted(lambda: count_rows(reading, step, None), strict=strict)
         if found is None:
             return None
         found = replace(found, digest=digest)
@@ -81,16 +101,48 @@ def look(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
     return found if is_news else None
 
 
+def look_for_any(reading: Reading, step: StepConfig, looks: Looks) -> SourceRows | None:
+    """Count the rows of a source of which none belongs to any window; None if one does.
+
+    A source whose state is not known at little cost is asked once by each process, when a window
+    has read nothing of it: a database finds one row by the column's index.
+    """
+    table, source = reading.table, step.source
+    if source is None or table.rows_outside == "ignore" or table.is_sliced:
+        return None
+    if OF_A_WINDOW.search(str(source)):
+        return None  # it is another source for every window
+    if not can_tell(table, source) or not looks.is_first(table.table, step.step):
+        return None
+    if reader_of(source).fingerprint(reading, source) is not None:
+        return None  # `look` counts its rows
+    found = _counted(lambda: _rows_of_no_window(reading, step), strict=False)
+    return found if found is not None and found.total else None
+
+
+def _rows_of_no_window(reading: Reading, step: StepConfig) -> SourceRows | None:
+    table, source = reading.table, step.source
+    assert source is not None
+    assert isinstance(table.default_start, datetime)
+    horizon = TimeWindow(table.default_start, table.end or _NEVER, zone=table.grid.zone)
+    run = replace(reading.run, window=horizon)
+    frame = read_source(replace(reading, run=run, windows=(), malformed=[]), source)
+    label = f"{table.table} {step.step}: a row that belongs to a window"
+    if run_action(reading.spark, label, frame.selectExpr("1").limit(1).collect):
+        return None
+    return count_rows(reading, step, None)
+
+
 def can_tell(table: TableConfig, source: Source) -> bool:
     """Whether a column of the source tells which window a row belongs to."""
     field = table.incremental.tells_windows_by
     return field is not None and getattr(source, field) is not None
 
 
-def _counted(reading: Reading, step: StepConfig, *, strict: bool) -> SourceRows | None:
-    """Count the rows; the window that reads the files reports what is wrong with them."""
+def _counted(count: Callable[[], SourceRows | None], *, strict: bool) -> SourceRows | None:
+    """Count the rows; the window that reads the source reports what is wrong with it."""
     try:
-        return count_rows(reading, step, None)
+        return count()
     except AttemptLostError:
         raise
     except Exception:
@@ -116,10 +168,8 @@ def count_rows(
     assert source is not None
     whole = source.whole()
     frame = reader_of(whole).whole(reading, whole)
-    of_time = not table.is_sliced
-    value = _moment(source) if of_time else _key(source)
-    conditions = _of_times(value, table, now) if of_time else _of_keys(value, table)
-    conditions = _apart_from(conditions, _within(value, done))
+    with columns_named_by(source):
+        conditions = _conditions(reading, source, frame, now, done)
     counts = [
         sf.expr(f"count_if({condition})").alias(name) for name, condition in conditions.items()
     ]
@@ -132,6 +182,26 @@ def count_rows(
     return SourceRows(table.table, step.step, **row)
 
 
+def _conditions(
+    reading: Reading,
+    source: Source,
+    frame: "DataFrame",
+    now: datetime | None,
+    done: Iterable[TimeWindow] | range | None,
+) -> dict[str, str]:
+    """Return what is counted, each by its condition."""
+    table = reading.table
+    if table.is_sliced:
+        key = _key(source)
+        assert done is None or isinstance(done, range)
+        within = f"{key} >= {done.start}BD AND {key} < {done.stop}BD" if done else "false"
+        return _apart_from(_of_keys(key, table), within)
+    values = values_of(reading, source, frame)
+    assert not isinstance(done, range)
+    within = " OR ".join(f"({values.lies_within(each)})" for each in done or ()) or "false"
+    return _apart_from(_of_times(values, table, now), within)
+
+
 def count_rows_of_files(reading: Reading, step: StepConfig) -> int:
     """Count the rows of a step's source in the files of the run."""
     assert step.source is not None
@@ -140,21 +210,18 @@ def count_rows_of_files(reading: Reading, step: StepConfig) -> int:
     return run_action(reading.spark, f"{reading.run.table} {step.step}: rows", frame.count)
 
 
-def _moment(source: Source) -> str:
-    return reference(str(source.window_column))
-
-
 def _key(source: Source) -> str:
     return f"try_cast({reference(str(source.key_column))} AS DECIMAL({_DIGITS}, 0))"
 
 
-def _of_times(value: str, table: TableConfig, now: datetime | None) -> dict[str, str]:
+def _of_times(values: WindowValues, table: TableConfig, now: datetime | None) -> dict[str, str]:
     assert isinstance(table.default_start, datetime)
-    ended = f"{value} >= {instant_text(table.end)}" if table.end else "false"
-    due = f"{value} >= {instant_text(now)} AND NOT ({ended})" if now else "false"
+    value = values.placed
+    ended = f"{value} >= {values.bound(table.end)}" if table.end else "false"
+    due = f"{value} >= {values.bound(now)} AND NOT ({ended})" if now else "false"
     return {
         "unplaced": f"{value} IS NULL",
-        "before": f"{value} < {instant_text(table.default_start)}",
+        "before": f"{value} < {values.bound(table.default_start)}",
         "after": ended,
         "future": due,
     }
@@ -173,16 +240,6 @@ def _apart_from(conditions: Mapping[str, str], done: str) -> dict[str, str]:
         for name, condition in conditions.items()
     }
     return {**left, "done": done}
-
-
-def _within(value: str, done: Iterable[TimeWindow] | range | None) -> str:
-    if isinstance(done, range):
-        return f"{value} >= {done.start}BD AND {value} < {done.stop}BD"
-    ranges = [
-        f"{value} >= {instant_text(window.start)} AND {value} < {instant_text(window.end)}"
-        for window in done or ()
-    ]
-    return " OR ".join(ranges) or "false"
 
 
 def _digest(table: TableConfig, source: Source, files: Fingerprint) -> str:

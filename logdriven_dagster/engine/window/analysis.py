@@ -22,7 +22,8 @@ from logdriven_dagster.config.sql.references import UnreadableSqlError, table_re
 from logdriven_dagster.config.yaml.documents import Location
 from logdriven_dagster.engine.failures import step_errors
 from logdriven_dagster.engine.queries.views import Views
-from logdriven_dagster.engine.sources.readers import Reading, reader_of
+from logdriven_dagster.engine.queries.window_values import refuse_type
+from logdriven_dagster.engine.sources.readers import Reading, columns_named_by, reader_of
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.session import fresh_session
 from logdriven_dagster.engine.targets.iceberg.catalog import open_catalog
@@ -115,6 +116,7 @@ class _TableAnalysis:
         if step.source is not None:
             frame, found = self._source(("steps", n, "source"), step.source)
             yield from found
+            yield from self._window_column(("steps", n, "source", "window_column"), step, frame)
         query = self._project.step_sql(self._table, step)
         if step.loop_over is not None or step.python is not None:
             what = "a Python function" if step.python is not None else "a loop"
@@ -131,6 +133,25 @@ class _TableAnalysis:
         frame, found = self._tried(location, lambda: self._frame(source), is_source=True)
         self._name("source", frame)
         return frame, found
+
+    def _window_column(
+        self, location: Location, step: StepConfig, frame: "DataFrame | None"
+    ) -> tuple[Analysed, ...]:
+        """Look at the type of the column that says to which window a row belongs."""
+        source = step.source
+        if source is None or source.window_column is None or frame is None:
+            return ()
+        names = map(str.lower, frame.columns)
+        if getattr(source, "columns", None) and str(source.window_name).lower() not in names:
+            return ()  # `columns` need not name those of folders
+        column = source.window_column
+
+        def looked() -> "DataFrame":
+            with columns_named_by(source):
+                refuse_type(column, frame)
+            return frame
+
+        return self._tried(location, looked)[1]
 
     def _frame(self, source: Source) -> "DataFrame":
         catalog = partial(open_catalog, self._project)

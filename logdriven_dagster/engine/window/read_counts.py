@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.time_columns import WindowColumn
 from logdriven_dagster.config.project import Project
 from logdriven_dagster.config.sql.stretching import Counting, counting
 from logdriven_dagster.engine.queries.window_index import (
@@ -43,7 +44,7 @@ class ReadCounts:
         self._counted: list[Callable[[], list[int] | None]] = []
         self._counter = mode_of(spark).counted_reads(spark)
 
-    def seen(self, column: str | None, frame: "DataFrame") -> "DataFrame":
+    def seen(self, column: WindowColumn | None, frame: "DataFrame") -> "DataFrame":
         """Count on the way what a query reads window by window; `column` tells the windows."""
         if self._counter is not None:
             index = None
@@ -84,7 +85,7 @@ class ReadCounts:
         # What all windows share was read once here, and is read for each that runs by itself.
         return _each(staged, by_window, total - sum(by_window))
 
-    def _metric(self, rows: "DataFrame", column: str | None) -> "Column":
+    def _metric(self, rows: "DataFrame", column: WindowColumn | None) -> "Column":
         from logdriven_dagster.engine.spark import functions as sf
 
         if column is None or not self._several:

@@ -102,6 +102,8 @@ class WindowSession:
             staged = (viewed(step, made, source_type),) * len(self._runs)
         else:
             staged = self._write(step, step.target, made, source_type)
+        if rows is None and not any(each.counts.source for each in staged):
+            rows = self._results.rows_of_no_window(step)
         first, *others = staged
         if rows is not None:
             first = replace(first.noted(rows.message), source_rows=rows)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.config.models.steps import LoopOver, StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.types.time_columns import WindowColumn
 from logdriven_dagster.engine.databases.scripts import run_script
 from logdriven_dagster.engine.queries.loop_over import loop_rows, union
 from logdriven_dagster.engine.queries.rendering import render_for_database
@@ -15,7 +16,7 @@ from logdriven_dagster.engine.queries.window_check import chosen_by_source
 from logdriven_dagster.engine.sources.files.json_keys import refuse_keys
 from logdriven_dagster.engine.sources.files.records import Malformed
 from logdriven_dagster.engine.sources.readers import Reading, read_source, reader_of
-from logdriven_dagster.engine.sources.source_rows import look
+from logdriven_dagster.engine.sources.source_rows import look, look_for_any
 from logdriven_dagster.engine.spark.actions import run_action, run_checks
 from logdriven_dagster.engine.targets.store import StoreContext
 from logdriven_dagster.model.runs import WindowRun
@@ -54,7 +55,7 @@ class StepResults:
         views: Views,
         *,
         windows: tuple[TimeWindow, ...],
-        seen: "Callable[[str | None, DataFrame], DataFrame]",
+        seen: "Callable[[WindowColumn | None, DataFrame], DataFrame]",
     ) -> None:
         """`run` is of the range of all `windows`, which are mostly one.
 
@@ -104,6 +105,12 @@ class StepResults:
         if step.loop_over is not None:
             return None
         return look(self._reading, step, self._context.looks)
+
+    def rows_of_no_window(self, step: StepConfig) -> SourceRows | None:
+        """Count the source's rows if none belongs to any window; see `look_for_any`."""
+        if step.loop_over is not None:
+            return None
+        return look_for_any(self._reading, step, self._context.looks)
 
     def malformed(self) -> list[int | None]:
         """Return the malformed records of each window that were read and not reported before.

@@ -15,7 +15,10 @@ from logdriven_dagster.testing import NullEngine
 from logdriven_dagster.testing.null_engine import null_engine
 
 ROWS = SourceRows("ods.orders", "load", total=2222, unplaced=2, before=1, after=0, future=0)
-SENTENCE = "3 of 2,222 rows belong to no window: 2 with NULL, 1 before the first window"
+SENTENCE = (
+    "3 of 2,222 rows belong to no window: 2 with NULL or an invalid value, "
+    "1 before the first window"
+)
 
 
 def test_status_tells_of_rows_of_no_window(shop, logdriven):

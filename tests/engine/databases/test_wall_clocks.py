@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 import pytest
 import sqlalchemy as sa
 
-from logdriven_dagster.engine.databases.wall_clocks import wall_bound
 from logdriven_dagster.engine.sources.readers import Reading, read_source
 from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.windows import wall_bound
 from tests.engine.laboratory import Lab
 
 BERLIN = "Europe/Berlin"

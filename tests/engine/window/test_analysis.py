@@ -1,6 +1,8 @@
 """`validate --deep`: what Spark's parser and analyser say of queries over tables without rows."""
 # ruff: noqa: E501 - whole messages, each in a line
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from logdriven_dagster.engine.window import analysis
@@ -48,6 +50,19 @@ def test_columns_go_on_from_step_to_step_and_table_to_table(lab: Lab):
     second, check = found(lab)
     assert second.startswith("dws.t ('steps', 1, 'sql'): there is no column f.id")
     assert check.startswith("dws.t ('checks', 0, 'sql'): there is no column name")
+
+
+def test_a_window_column_that_does_not_say_when_is_a_mistake(lab: Lab):
+    pq.write_table(pa.table({"ts": [1], "day": ["20220101"]}), lab.root / "f.parquet")
+    columns = ("ts", {"name": "day", "unit": "epoch_s"}, {"name": "ts", "unit": "epoch_s"}, "no")
+    for n, column in enumerate(columns):
+        source = {"type": "parquet", "path": "f.parquet", "window_column": column}
+        lab.table(f"ods.t{n}", {"source": source, "target": TARGET})
+    number, text, missing = found(lab)
+    place = "('steps', 0, 'source', 'window_column')"
+    assert number.startswith(f"ods.t0 {place}: window_column ts is bigint, which does not say when")
+    assert text.startswith(f"ods.t1 {place}: window_column day is string; unit: epoch_s is for num")
+    assert missing.startswith(f"ods.t3 {place}: the source has no column no, its window_column")
 
 
 def test_what_is_made_of_unknown_columns_is_left_out_with_a_note(lab: Lab):

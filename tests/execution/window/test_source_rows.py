@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from logdriven_dagster.cli.shown.results import window_result
 from logdriven_dagster.errors import UsageError
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.source_rows import SourceRows
@@ -55,7 +56,9 @@ def outputs(events: list[Any]) -> list[str]:
 @pytest.mark.usefixtures("long")
 def test_rows_of_no_window_are_told_by_the_first_window_that_finds_them(spark: Any, shop: World):
     first, *others = outputs(shop.catch_up(tables=["ods.orders"]))
-    sentence = "2 of 6 rows belong to no window: 1 with NULL, 1 before the first window"
+    sentence = (
+        "2 of 6 rows belong to no window: 1 with NULL or an invalid value, 1 before the first"
+    )
     assert first.startswith(sentence)
     assert not any("no window" in each for each in others)
     assert [(rows.total, rows.unplaced, rows.before, rows.after) for rows in told(shop)] == [
@@ -166,3 +169,76 @@ def test_an_audit_of_keys(spark: Any, world: World):
 def test_a_table_without_such_a_column_cannot_be_audited(world: World):
     with pytest.raises(UsageError, match="no source of it names a window_column"):
         world.runner.audit("ods.numbers", NOW)
+
+
+def test_values_that_mean_no_time_belong_to_no_window(spark: Any, world: World):
+    text = TABLE.format(fields="batch_size: all\n    end: 2022-01-04").replace(
+        "at TIMESTAMP", "day STRING"
+    )
+    text = text.replace("window_column: at}", "window_column: {name: day, format: yyyyMMdd}}", 1)
+    world.write("tables/orders.yaml", text.replace(", window_column: at}", "}"))
+    days = (
+        "20220101",
+        "20220103",
+        "",
+        "20220231",
+        "2022-01-02",
+        "20211231",
+        "20220104",
+        "202201021",
+    )
+    world.write(
+        "data/orders.csv", "\n".join(["day,id", *(f"{day},{n}" for n, day in enumerate(days))])
+    )
+    first, *_ = outputs(world.catch_up(tables=["ods.orders"]))
+    assert first.startswith("6 of 8 rows belong to no window: 4 with NULL or an invalid value, 1 b")
+    (found,) = world.runner.audit("ods.orders", NOW)
+    assert (found.unplaced, found.before, found.after, found.done, found.read) == (4, 1, 1, 2, 2)
+
+
+DATABASE = """
+    table: ods.{name}
+    period: 1 day
+    default_start: 2022-01-01
+    steps:
+      - step: load
+        source: {{type: jdbc, connection: lite, table: {name}, window_column: {column}}}
+        target: {{type: parquet}}
+"""
+SECONDS = 1641168000  # 2022-01-03
+
+
+def test_a_database_of_which_no_row_belongs_to_a_window_is_no_quiet_success(
+    spark: Any, world: World
+):
+    world.write("logdriven.yaml", "project: world\nconnections: {lite: {url: 'sqlite:///lite.db'}}")
+    numbers = {"nulls": [None, None], "before": [1, 2], "unit": [SECONDS * 1000], "empty": []}
+    numbers |= {"later": [None, 1, SECONDS]}
+    with sqlite3.connect(world.root / "lite.db") as conn:
+        for name, values in numbers.items():
+            conn.execute(f"CREATE TABLE {name} (ts BIGINT)")
+            conn.executemany(f"INSERT INTO {name} VALUES (?)", [(each,) for each in values])
+            column = "{name: ts, unit: epoch_s}"
+            world.write(f"tables/{name}.yaml", DATABASE.format(name=name, column=column))
+    found = {}
+    for name in numbers:
+        windows = 2 if name == "nulls" else 1
+        succeeded = [
+            event
+            for event in world.catch_up(tables=[f"ods.{name}"], max_windows=windows)
+            if isinstance(event, WindowSucceeded)
+        ]
+        first, *others = (event.steps[0].output.partition("; ")[0] for event in succeeded)
+        assert not any("no window" in each for each in others)  # each process says it once
+        result = window_result(succeeded[0])
+        assert result is not None
+        found[name] = (first if "no window" in first else "", result.rows_of_no_window)
+    assert found == {
+        "nulls": ("2 of 2 rows belong to no window: 2 with NULL or an invalid value", 2),
+        "before": ("2 of 2 rows belong to no window: 2 before the first window", 2),
+        "unit": ("1 of 1 rows belong to no window: 1 with NULL or an invalid value", 1),
+        "empty": ("", None),
+        "later": ("", None),
+    }
+    (rows,) = world.runner.run_log.ask(lambda conn: audits.found(conn, ["ods.nulls"]))
+    assert rows.outside == 2

@@ -11,6 +11,7 @@ from pydantic import ValidationInfo
 
 from logdriven_dagster.config.models.fields import as_written, refuse_ambiguous, zone_of
 from logdriven_dagster.config.models.types.sources import Source
+from logdriven_dagster.config.models.types.time_columns import TimeColumn
 from logdriven_dagster.model.windows import Along
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ class IncrementalType:
         for step in table.steps:
             for problem in step.source.only_of_slices() if step.source else ():
                 yield f"step {step.step}: {problem}"
+            column = step.source.window_column if step.source else None
+            if isinstance(column, TimeColumn) and (reason := column.too_fine(table.grid)):
+                yield f"step {step.step}: source.window_column: {reason}"
 
 
 class SlicedType(IncrementalType):

@@ -43,6 +43,15 @@ def column_mistakes(
             yield field, f"columns has no {top}", hint
 
 
+def declared_type(columns: str, name: str) -> str | None:
+    """Return the name of the type that `columns` gives a column, in small letters."""
+    for part in _parts(columns):
+        column = _COLUMN.match(part)
+        if column and (column[1] or column[2]).lower() == name.strip("`").lower():
+            return column[3].lower() or None
+    return None
+
+
 def _of_type(column: re.Match[str]) -> tuple[str, str | None] | None:
     name, kind = column[1] or column[2], column[3]
     if not kind:

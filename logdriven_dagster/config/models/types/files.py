@@ -7,9 +7,10 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from logdriven_dagster.config.models.fields import LocationText
-from logdriven_dagster.config.models.types.declared_columns import column_mistakes
+from logdriven_dagster.config.models.types.declared_columns import column_mistakes, declared_type
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.targets import REJECTED, Target
+from logdriven_dagster.config.models.types.time_columns import TimeColumn, not_a_time
 
 _OF_REGISTERED_FILES = frozenset({"version", "on_empty", "after_success", "move_to"})
 _ONE_FILE = re.compile(r"(?:\$\{|[^*?\[{])+\.\w+")
@@ -79,8 +80,18 @@ class FilesSource(Source):
             return
         # Spark makes columns of folders such as day=2022-01-01.
         is_whole = _ONE_FILE.fullmatch(self.path) and "basePath" not in self.options
-        named = {"window_column": self.window_column, "key_column": self.key_column}
+        named = {"window_column": self.window_name, "key_column": self.key_column}
         yield from column_mistakes(self.columns, named if is_whole else {})
+        kind = declared_type(self.columns, self.window_name or "")
+        if kind is not None and (problem := self._misfit(kind)):
+            yield "window_column", problem, None
+
+    def _misfit(self, kind: str) -> str | None:
+        """Say why a window column of this type cannot tell windows; None: it can."""
+        column = self.window_column
+        if isinstance(column, TimeColumn):
+            return column.refusal(kind)
+        return not_a_time(str(column), kind)
 
 
 class FileSource(FilesSource):
@@ -121,6 +132,11 @@ class RecordsSource(FilesSource):
             if field in type(self).model_fields:
                 raise ValueError(f"options.{name}: write {field} beside options, not in it")
         return self
+
+    def _misfit(self, kind: str) -> str | None:
+        if isinstance(self.window_column, TimeColumn) and kind.startswith(("decimal", "numeric")):
+            return f"{kind} of a text is no number of times; write BIGINT or DOUBLE in columns"
+        return super()._misfit(kind)
 
     @property
     def is_strict(self) -> bool:

@@ -1,7 +1,7 @@
 """What sources and targets have in common: they may name a connection, statements and folders."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from logdriven_dagster.config.models.fields import Model, Option
 
@@ -33,7 +33,7 @@ class Part(Model):
     if TYPE_CHECKING:
         type: str
         """A Literal in each type: what the YAML names it by."""
-        window_column: str | None
+        window_column: Any
         options: dict[str, Option]
 
     @property

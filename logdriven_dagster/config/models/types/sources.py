@@ -8,6 +8,7 @@ from pydantic import Field
 
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.types.parts import Part
+from logdriven_dagster.config.models.types.time_columns import WindowColumn, column_name
 
 
 class Source(Part):
@@ -23,10 +24,11 @@ class Source(Part):
     knows_other_tables: ClassVar[bool] = False
     """Whether a project that has such a source can query tables which no file declares."""
 
-    window_column: str | None = Field(
+    window_column: WindowColumn | None = Field(
         None,
-        description="read only rows whose value of this column lies in the window",
-        examples=["ordered_at"],
+        description="read only rows whose value of this column lies in the window: a column of "
+        "timestamps or dates, or of numbers or texts whose unit or format is given",
+        examples=["ordered_at", {"name": "ts", "unit": "epoch_ms"}],
     )
     key_column: str | None = Field(
         None,
@@ -38,6 +40,11 @@ class Source(Part):
         description="any option of Spark's reader",
         examples=[{"encoding": "latin1"}],
     )
+
+    @property
+    def window_name(self) -> str | None:
+        """The name of the `window_column`."""
+        return column_name(self.window_column)
 
     @property
     @abstractmethod

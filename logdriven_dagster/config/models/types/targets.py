@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
 from logdriven_dagster.config.models.fields import Option
@@ -40,6 +40,17 @@ class Target(Part):
         description="any option of Spark's writer",
         examples=[{"compression": "zstd"}],
     )
+
+    @field_validator("window_column", mode="before")
+    @classmethod
+    def _is_a_time(cls, value: object) -> object:
+        if isinstance(value, dict):
+            raise ValueError(
+                "a target takes the name of a column of timestamps or dates; compute one in sql, "
+                "as in SELECT *, timestamp_millis(ts) AS at FROM source"
+            )
+        return value
+
     if TYPE_CHECKING:
         mode: str
         """A Literal in each type: those of append, overwrite_window, overwrite and upsert."""

@@ -12,12 +12,11 @@ from urllib.parse import unquote
 
 from logdriven_dagster.config.models.types.files import JsonSource, TextSource
 from logdriven_dagster.config.models.types.sources import Source
-from logdriven_dagster.engine.queries.instants import lies_within
-from logdriven_dagster.engine.queries.quoting import quoted, reference, text_literal
+from logdriven_dagster.engine.queries.quoting import quoted, text_literal
 from logdriven_dagster.engine.sources.files.readers import known_as, load_files
 from logdriven_dagster.engine.sources.files.records import declared, read_as, record_options
 from logdriven_dagster.engine.sources.files.texts import encoding_of, placed, shown
-from logdriven_dagster.engine.sources.readers import Reading
+from logdriven_dagster.engine.sources.readers import Reading, values_of
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.errors import TerminalStepError
 
@@ -57,7 +56,7 @@ def refuse_keys(reading: Reading, source: Source) -> None:
     if not rows:
         reading.sources.trust(what, key.path, reading.run.files)
         return
-    if name := source.window_column:
+    if name := source.window_name:
         found = _within(reading, source, found, name if name in found.columns else f"parsed.{name}")
         rows = run_action(reading.spark, label, found.limit(1).collect)
     if rows:
@@ -102,9 +101,10 @@ def _within(reading: Reading, source: JsonSource, found: "DataFrame", moment: st
     assert columns is not None
     lenient = source.model_copy(update={"mode": "PERMISSIVE"})
     parsed = sf.from_json("value", read_as(lenient, columns), record_options(lenient))
-    within = lies_within(reference(moment), reading.run.window)
+    found = found.withColumn("parsed", parsed)
+    within = values_of(reading, source, found, moment).lies_within(reading.run.window)
     several = "ltrim(value) LIKE '[%'"
-    return found.withColumn("parsed", parsed).where(f"coalesce({within}, true) OR {several}")
+    return found.where(f"coalesce({within}, true) OR {several}")
 
 
 def _texts(reading: Reading, source: JsonSource) -> "DataFrame":

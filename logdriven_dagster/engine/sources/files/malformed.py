@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from logdriven_dagster.config.models.types.files import CsvSource, JsonSource, RecordsSource
-from logdriven_dagster.engine.queries.instants import lies_within
-from logdriven_dagster.engine.queries.quoting import quoted, reference
+from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.window_values import window_values
 from logdriven_dagster.engine.sources.files.records import (
     CORRUPT,
     MISFIT,
@@ -141,8 +141,9 @@ class Suspect:
         lenient = self.source.model_copy(update={"mode": "PERMISSIVE"})
         frame = self._reader().schema(read_as(lenient, columns)).load(literal_path(file))
         frame = frame.where(f"{quoted(CORRUPT)} IS NOT NULL")
-        if name := self.source.window_column:
-            frame = frame.where(f"coalesce({lies_within(reference(name), self.window)}, true)")
+        if column := self.source.window_column:
+            values = window_values(column, frame, self.window.zone)
+            frame = frame.where(f"coalesce({values.lies_within(self.window)}, true)")
         label = f"{shown(file)}: what is malformed"
         for row in run_action(self.spark, label, frame.limit(_MOST_RECORDS).collect):
             values = row.asDict()

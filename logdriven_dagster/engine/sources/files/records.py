@@ -214,7 +214,7 @@ def _is_judged_as_text(source: RecordsSource, field: "StructField") -> bool:
     The column of the window stays as it is, so that Spark's reader passes over other windows' rows.
     """
     given = {name.lower() for name in source.options}
-    is_window = field.name.lower() == (source.window_column or "").lower()
+    is_window = field.name.lower() == (source.window_name or "").lower()
     is_time = field.dataType.simpleString() == "timestamp" and not isinstance(source, TextSource)
     return is_time and not is_window and "timestampformat" not in given
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.config.models.types.jdbc import JdbcTarget
 from logdriven_dagster.engine.databases.connections import holds_moments
 from logdriven_dagster.engine.databases.tables import column_of, utc_text
-from logdriven_dagster.engine.databases.wall_clocks import wall_bound
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
-from logdriven_dagster.model.windows import TimeWindow
+from logdriven_dagster.model.windows import TimeWindow, wall_bound
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, FromClause, Table

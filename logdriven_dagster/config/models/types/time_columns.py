@@ -1,0 +1,228 @@
+"""Columns of sources that keep times as numbers or as bare texts."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal, TypeAlias
+from zoneinfo import ZoneInfo
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from logdriven_dagster.config.models.fields import Model
+from logdriven_dagster.model.periods import Grid, Unit
+from logdriven_dagster.model.windows import TimeWindow, wall_bound
+
+PER_SECOND: Final[Mapping[str, int]] = {
+    "epoch_s": 1,
+    "epoch_ms": 1_000,
+    "epoch_us": 1_000_000,
+    "epoch_ns": 1_000_000_000,
+}
+"""Unit → how many of it a second has."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_SECOND = timedelta(seconds=1)
+_FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
+"""The years 1 to 9999 in seconds of the epoch."""
+
+_SEPARATOR = "[-/._: ]|'T'|"
+_PARTS = (
+    ("yyyy", 4, "%Y"),
+    ("MM", 2, "%m"),
+    ("dd", 2, "%d"),
+    ("HH", 2, "%H"),
+    ("mm", 2, "%M"),
+    ("ss", 2, "%S"),
+    ("S{1,6}", 0, "%f"),
+)
+"""Pattern of a part, from the year on; its digits; and `strftime`'s name for it."""
+_YEAR, _MONTH, _DAY, _HOUR, _MINUTE = range(1, 6)
+_WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint", "byte", "short", "integer", "long")
+_NUMBERS = (*_WHOLE_NUMBERS, "double", "decimal")
+
+
+class TimeColumn(Model):
+    """The `window_column` of a source whose values are numbers or texts that mean times."""
+
+    name: str = Field(description="the column", examples=["ts"])
+    unit: Literal["epoch_s", "epoch_ms", "epoch_us", "epoch_ns"] | None = Field(
+        None,
+        description="for numbers: seconds, milli-, micro- or nanoseconds since 1970 in UTC",
+        examples=["epoch_ms"],
+    )
+    format: str | None = Field(
+        None,
+        description="for texts, and for numbers such as 20220131: the times of the project's zone "
+        "from the year on, each part with its zeros: `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss` and "
+        "fractions `S`, with or without one of `-/._: ` or `'T'` between them",
+        examples=["yyyyMMdd"],
+    )
+
+    @model_validator(mode="after")
+    def _one_meaning(self) -> "TimeColumn":
+        if (self.unit is None) == (self.format is None):
+            raise ValueError(
+                "give either unit or format; for timestamps and dates write the name alone"
+            )
+        if self.format is not None and not _parts(self.format):
+            raise ValueError(
+                f"format: {self.format} does not sort as time passes, or has parts of other widths "
+                "than yyyy, MM, dd, HH, mm, ss and S, in this order from the year on; make it a "
+                "timestamp first, in a view of the database or a table before this one"
+            )
+        return self
+
+    @property
+    def shown(self) -> str:
+        """How messages call it."""
+        return f"unit: {self.unit}" if self.unit else f"format: {self.format}"
+
+    @cached_property
+    def parts(self) -> "Parts":
+        """The parts of the format, each with what stands before it; none with a unit."""
+        return _parts(self.format) if self.format else ()
+
+    @property
+    def width(self) -> int:
+        """The number of characters of each value of the format."""
+        return sum(len(between) + digits for between, digits in self.parts)
+
+    def bound(self, moment: datetime, zone: ZoneInfo, *, as_text: bool) -> int | str:
+        """Return the least value that means this moment or a later one.
+
+        `zone` is that of the wall clock that a format shows. The values of a column that lie in
+        `[bound(start), bound(end))` are those of the window, so adjoining windows leave none out.
+        """
+        if self.unit is not None:
+            passed, one = moment - _EPOCH, timedelta(microseconds=1)
+            return -((-(passed // one) * PER_SECOND[self.unit]) // (_SECOND // one))
+        clock = _ceiling(wall_bound(moment.astimezone(zone)), len(self.parts))
+        texts = [clock.strftime(name).zfill(digits) for _, digits, name in _PARTS]
+        found = "".join(
+            f"{between}{text[:digits]}"
+            for (between, digits), text in zip(self.parts, texts, strict=False)
+        )
+        return found if as_text else int(found)
+
+    def range_of(self, window: TimeWindow, *, as_text: bool) -> tuple[Any, Any]:
+        """Return `[first, end)` of a window in values of the column."""
+        bounds = (window.start, window.end)
+        first, end = (self.bound(each, window.zone, as_text=as_text) for each in bounds)
+        return first, end
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The numbers of a unit that lie in the years 1 to 9999, as `[first, end)`."""
+        per_second = PER_SECOND[str(self.unit)]
+        return _FIRST_SECOND * per_second, _END_SECOND * per_second
+
+    @property
+    def tells_hours(self) -> bool:
+        """Whether values of the format name a time of day."""
+        return len(self.parts) >= _HOUR
+
+    def refusal(self, kind: str) -> str | None:
+        """Say why a column of this type, in Spark's words, cannot be this one; None: it can."""
+        head = kind.partition("(")[0].lower()
+        has_separators = any(between for between, _ in self.parts)
+        if head in _NUMBERS and not has_separators:
+            return None
+        if self.format is not None and head in ("string", "varchar", "char"):
+            return None
+        wanted = "numbers" if self.unit else "texts" if has_separators else "numbers and texts"
+        how = f"{self.shown} is for {wanted}"
+        if head in ("timestamp", "timestamp_ntz", "timestamp_ltz", "timestamptz", "date"):
+            return f"window_column {self.name} is {kind}; {how}: write window_column: {self.name}"
+        if head in ("string", "varchar", "char"):
+            how += ": read the column as BIGINT, or give the format of its texts"
+        return f"window_column {self.name} is {kind}; {how}"
+
+    def too_fine(self, grid: Grid) -> str | None:
+        """Say why the format cannot tell the windows of a grid apart; None: it can."""
+        if self.unit is not None:
+            return None
+        unit, count, clock = grid.period.unit, grid.period.count, grid.clock
+        depth, smallest = len(self.parts), _MINUTE
+        if unit is Unit.MONTH:
+            smallest = _YEAR if count % 12 == 0 and clock.month == 1 else _MONTH
+            smallest = smallest if clock.day == 1 else _DAY
+        elif unit is Unit.DAY:
+            smallest = _DAY
+        elif count % 60 == 0:
+            smallest = _HOUR
+        needed = [clock.hour, clock.minute]
+        if any(needed):
+            smallest = max(smallest, _MINUTE if clock.minute else _HOUR)
+        if clock.second:
+            smallest = _MINUTE + 1
+        if depth >= smallest:
+            return None
+        last = ("years", "months", "days", "hours", "minutes", "seconds")
+        return (
+            f"values of {self.format} tell {last[depth - 1]}, but windows begin at "
+            f"{last[smallest - 1]}: period {grid.period} from {clock}; make the period longer, or "
+            "name a column that tells more"
+        )
+
+
+Parts: TypeAlias = tuple[tuple[str, int], ...]
+"""What stands before each part of a format, and how many digits it has."""
+
+
+def _form(value: object) -> str:
+    """Say which form a value has, so that mistakes in it are reported as mistakes of this form."""
+    return "TimeColumn" if isinstance(value, (dict, TimeColumn)) else "str"
+
+
+WindowColumn: TypeAlias = Annotated[
+    Annotated[str, Tag("str")] | Annotated[TimeColumn, Tag("TimeColumn")], Discriminator(_form)
+]
+"""The column by which rows belong to windows; by its name alone, one of timestamps or dates."""
+
+
+def column_name(column: WindowColumn | None) -> str | None:
+    """Return the name of a window column."""
+    return column.name if isinstance(column, TimeColumn) else column
+
+
+def not_a_time(name: str, kind: str) -> str | None:
+    """Say what to write for a column whose type, in Spark's words, does not say when; else None."""
+    head = kind.partition("(")[0].partition("<")[0].lower()
+    if head.startswith(("timestamp", "date", "string", "varchar", "char", "void", "datetime")):
+        return None
+    problem = f"window_column {name} is {kind}, which does not say when"
+    if head not in _NUMBERS:
+        return f"{problem}; it must be a timestamp, a date, or a number or text that means a time"
+    return (
+        f"{problem}; write window_column: {{name: {name}, unit: epoch_s}} (or epoch_ms, epoch_us, "
+        f"epoch_ns), or {{name: {name}, format: yyyyMMdd}} for numbers such as 20220131"
+    )
+
+
+def _parts(text: str) -> Parts:
+    """Take a format apart; nothing if it is none whose values sort as time passes."""
+    found: list[tuple[str, int]] = []
+    for pattern, _, _ in _PARTS:
+        between = _SEPARATOR if found else ""
+        match: re.Match[str] | Any = re.match(f"({between})({pattern})", text)
+        if match is None:
+            break
+        found.append((match[1].strip("'"), len(match[2])))
+        text = text[match.end() :]
+    return () if text else tuple(found)
+
+
+def _ceiling(clock: datetime, parts: int) -> datetime:
+    """Return the first time from this one on that so many parts can show."""
+    cut = {_YEAR: ("month", "day"), _MONTH: ("day",)}.get(parts, ())
+    small = ("hour", "minute", "second", "microsecond")[max(parts - _DAY, 0) :]
+    floor = clock.replace(**dict.fromkeys(cut, 1), **dict.fromkeys(small, 0))  # type: ignore[arg-type]
+    if floor == clock:
+        return clock
+    if parts == _YEAR:
+        return floor.replace(year=floor.year + 1)
+    if parts == _MONTH:
+        return (floor + timedelta(days=31)).replace(day=1)
+    step = {_DAY: "days", _HOUR: "hours", _MINUTE: "minutes"}.get(parts, "seconds")
+    return floor + timedelta(**{step: 1})

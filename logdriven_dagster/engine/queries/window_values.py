@@ -1,0 +1,148 @@
+"""The values of a source's window column: which window each of them belongs to.
+
+Bounds of windows become values of the column's own type, so that statistics of files, indexes of
+databases and folders of partitions narrow what is read; no value is converted to be compared.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from logdriven_dagster.config.models.types.time_columns import (
+    TimeColumn,
+    WindowColumn,
+    column_name,
+    not_a_time,
+)
+from logdriven_dagster.engine.queries.instants import instant_text, number_text
+from logdriven_dagster.engine.queries.quoting import reference, text_literal
+from logdriven_dagster.errors import TerminalStepError
+from logdriven_dagster.model.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_TEXTS = ("string", "varchar", "char")
+_CLOCK = ("-", "-", " ", ":", ":", ".")
+"""What stands between the parts of a time in Spark's SQL."""
+_HOUR_PARTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WindowValues:
+    """The values of one column, in Spark's SQL."""
+
+    value: str
+    """The column as it is read."""
+    zone: ZoneInfo
+    """The zone whose wall clock values without a zone show."""
+    column: TimeColumn | None = None
+    """None: the values are timestamps, dates or texts that Spark reads as such."""
+    kind: str = ""
+    """Spark's type of a TimeColumn."""
+
+    @property
+    def placed(self) -> str:
+        """SQL of the value, which is NULL if it means no time."""
+        return (
+            self.value
+            if self.column is None
+            else f"CASE WHEN {self._is_time} THEN {self.value} END"
+        )
+
+    def bound(self, moment: datetime) -> str:
+        """Return the least value from this moment on as a literal."""
+        if self.column is None:
+            return instant_text(moment)
+        found = self.column.bound(moment, self.zone, as_text=self._is_text)
+        return number_text(found) if isinstance(found, int) else text_literal(found)
+
+    def lies_within(self, window: TimeWindow) -> str:
+        """SQL that says whether the value lies in `[start, end)` and means a time.
+
+        The comparisons stand by themselves, so that they reach the source.
+        """
+        start, end = self.bound(window.start), self.bound(window.end)
+        within = f"{self.value} >= {start} AND {self.value} < {end}"
+        is_exact = self.column is None or self.column.unit is not None
+        return within if is_exact else f"{within} AND {self._is_time}"
+
+    def index(self, windows: Sequence[TimeWindow]) -> "Column":
+        """Return the number, among adjoining windows, of the one that holds the value."""
+        from logdriven_dagster.engine.spark import functions as sf
+
+        return sf.expr(self._search(windows, 0, len(windows)))
+
+    def _search(self, windows: Sequence[TimeWindow], low: int, high: int) -> str:
+        if high - low == 1:
+            return str(low)
+        middle = (low + high) // 2
+        earlier = f"{self.value} < {self.bound(windows[middle].start)}"
+        left, right = self._search(windows, low, middle), self._search(windows, middle, high)
+        return f"CASE WHEN {earlier} THEN {left} ELSE {right} END"
+
+    @property
+    def _is_text(self) -> bool:
+        return self.kind.startswith(_TEXTS)
+
+    @property
+    def _is_time(self) -> str:
+        """The condition that values of a TimeColumn which mean a time meet."""
+        assert self.column is not None
+        if self.column.unit is not None:
+            first, end = map(number_text, self.column.span)
+            return f"({self.value} >= {first} AND {self.value} < {end})"
+        return self._is_shown(self.column)
+
+    def _is_shown(self, column: TimeColumn) -> str:
+        """The condition that a value has the form of the format, and that clocks show its time."""
+        text, conditions = self.value, []
+        if not self._is_text:
+            whole = f"try_cast({self.value} AS BIGINT)"
+            conditions.append(f"{whole} = {self.value}")
+            text = f"CAST({whole} AS STRING)"
+        pattern, clock, at = "", [], 1
+        for number, (between, digits) in enumerate(column.parts):
+            pattern += f"{between.replace('.', '[.]')}[0-9]{{{digits}}}"
+            at += len(between)
+            clock += [f"'{_CLOCK[number - 1]}'"] if number else []
+            clock.append(f"substring({text}, {at}, {digits})")
+            at += digits
+        missing = ("-01", "-01")[len(column.parts) - 1 :]
+        clock += [f"'{''.join(missing)}'"] if missing else []
+        clock += ["':00'"] if column.tells_hours and len(column.parts) == _HOUR_PARTS else []
+        shown = f"try_cast(concat({', '.join(clock)}) AS TIMESTAMP_NTZ)"
+        # A pattern's end lets a line break pass.
+        conditions += [f"length({text}) = {column.width}", f"{text} RLIKE '^{pattern}$'"]
+        if column.tells_hours:
+            conditions.append(f"CAST(CAST({shown} AS TIMESTAMP) AS TIMESTAMP_NTZ) = {shown}")
+        else:
+            conditions.append(f"{shown} IS NOT NULL")
+        return f"coalesce({' AND '.join(conditions)}, false)"
+
+
+def window_values(
+    column: WindowColumn, frame: "DataFrame", zone: ZoneInfo, name: str | None = None
+) -> WindowValues:
+    """Describe the values of a window column of a frame, of which a TimeColumn's type is asked.
+
+    `name` is that of the column in the frame, where it has another one there. TerminalStepError if
+    a column of its type cannot be such a TimeColumn.
+    """
+    value = reference(name or str(column_name(column)))
+    if not isinstance(column, TimeColumn):
+        return WindowValues(value, zone)
+    if problem := column.refusal(kind := frame.selectExpr(value).dtypes[0][1]):
+        raise TerminalStepError(problem)
+    return WindowValues(value, zone, column, kind)
+
+
+def refuse_type(column: WindowColumn, frame: "DataFrame") -> None:
+    """TerminalStepError if values of the column's type cannot say to which window they belong."""
+    name = str(column_name(column))
+    kind = frame.selectExpr(reference(name)).dtypes[0][1]
+    problem = not_a_time(name, kind) if isinstance(column, str) else column.refusal(kind)
+    if problem:
+        raise TerminalStepError(problem)
