@@ -50,6 +50,16 @@ def sql_type(kind: "DataType") -> str:
     return kind.simpleString()
 
 
+def of_each(v: str, sql: Callable[[str], str], depth: int) -> str:
+    """Return SQL of an array with `sql` of each element of `v`.
+
+    By the numbers of the elements: with `transform(v, x -> …)` Spark 4.3 looks up elements that are
+    NULL in the dictionary of a Parquet column, and fails where that is empty.
+    """
+    element = sql(f"get({v}, i{depth})")
+    return f"transform(array_repeat(0, array_size({v})), (x{depth}, i{depth}) -> {element})"
+
+
 def as_type(v: str, given: "DataType", goal: "DataType", depth: int = 0) -> str:
     """Return SQL that makes another type of a value; fields that it lacks are NULL.
 
@@ -63,8 +73,8 @@ def as_type(v: str, given: "DataType", goal: "DataType", depth: int = 0) -> str:
         return f"CAST({v} AS {sql_type(goal)})"
     each = f"x{depth}"
     if isinstance(given, ty.ArrayType) and isinstance(goal, ty.ArrayType):
-        inner = as_type(each, given.elementType, goal.elementType, depth + 1)
-        return f"transform({v}, {each} -> {inner})"
+        kinds = given.elementType, goal.elementType, depth + 1
+        return of_each(v, lambda element: as_type(element, *kinds), depth)
     if isinstance(given, ty.MapType) and isinstance(goal, ty.MapType):
         inner = as_type(each, given.valueType, goal.valueType, depth + 1)
         return f"transform_values({v}, (k{depth}, {each}) -> {inner})"

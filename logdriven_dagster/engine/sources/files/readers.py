@@ -1,5 +1,6 @@
 """Readers of files: of formats that carry their types, and of text."""
 
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from logdriven_dagster.config.models.types.files import (
     RecordsSource,
     TextSource,
 )
+from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.rendering import render_path
 from logdriven_dagster.engine.sources.files.folders import (
     faithful,
@@ -17,7 +19,6 @@ from logdriven_dagster.engine.sources.files.folders import (
     refuse_hidden_columns,
     values_in_folders,
 )
-from logdriven_dagster.engine.sources.files.footers import column_names, footers
 from logdriven_dagster.engine.sources.files.listing import local_files, without_hidden
 from logdriven_dagster.engine.sources.files.malformed import Suspect
 from logdriven_dagster.engine.sources.files.old_days import without_old_days
@@ -33,7 +34,8 @@ from logdriven_dagster.engine.sources.files.records import (
     record_options,
     tolerated,
 )
-from logdriven_dagster.engine.sources.files.typed_reading import typed_reading
+from logdriven_dagster.engine.sources.files.typed.footers import column_names, footers
+from logdriven_dagster.engine.sources.files.typed.reading import Part, typed_reading
 from logdriven_dagster.engine.sources.known_sources import Fingerprint, Key, fingerprint
 from logdriven_dagster.engine.sources.readers import Reader, Reading
 from logdriven_dagster.engine.spark.modes import mode_of
@@ -82,11 +84,15 @@ class TypedFilesReader(FilesReader):
         read = footers(files, source.type)
         refuse_hidden_columns(files, _base(key), column_names(read), source.type)
         folders = values_in_folders((path for path, _, _ in files), _base(key))
-        found = typed_reading(read, declared, missing=missing, folders=folders)
+        found = typed_reading(read, declared, missing=missing, folders=folders, place=source.path)
         if found.merges:
             options = {"mergeSchema": True, **source.options}
             source = source.model_copy(update={"options": options})
-        return found.converted(load_files(reading, source, found.schema), source.path)
+        if len(found.parts) != 1:
+            frame = load_files(reading, source, found.columns)
+            return _union_of_parts(reading, source, found.parts, frame)
+        (part,) = found.parts
+        return part.converted(load_files(reading, source, part.schema))
 
     def settled(self, reading: Reading, source: FileSource, frame: "DataFrame") -> "DataFrame":
         if source.type != "orc" or not mode_of(reading.spark).converts_files:
@@ -138,6 +144,26 @@ class RecordsReader(FilesReader):
 
     def _files(self, reading: Reading, source: RecordsSource) -> list[str]:
         return mode_of(reading.spark).input_files(self.whole(reading, source))
+
+
+def _union_of_parts(
+    reading: Reading, source: FileSource, parts: Sequence[Part], whole: "DataFrame"
+) -> "DataFrame":
+    """Return the rows of files that are not all read alike; `whole` has the columns in the end."""
+    from pyspark.sql.types import StructType
+
+    frame = None
+    for part in parts:
+        names = {name.lower() for name in part.schema.names}
+        folders = [field for field in whole.schema.fields if field.name.lower() not in names]
+        reader = reading.spark.read.format(source.type).options(**_options(source))
+        reader = reader.schema(StructType([*part.schema.fields, *folders]))
+        if not reading.table.incremental.registers_files:
+            reader = reader.option("basePath", _base(known_as(reading, source)))
+        rows = part.converted(reader.load([literal_path(path) for path in part.paths]))
+        rows = rows.select([quoted(name) for name in whole.columns])
+        frame = rows if frame is None else frame.union(rows)
+    return whole if frame is None else frame
 
 
 def _unconverted(reading: Reading, source: FileSource) -> "DataFrame":

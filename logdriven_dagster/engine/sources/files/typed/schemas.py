@@ -6,12 +6,14 @@ another type where their sizes fit: an unsigned number as a negative one, a time
 one of UTC.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.sources.files.footers import Footer
-from logdriven_dagster.engine.sources.files.held_types import (
+from logdriven_dagster.engine.sources.files.typed.footers import Footer, empty_leaves
+from logdriven_dagster.engine.sources.files.typed.held_types import (
+    ALL_NULL,
     UNION,
     Array,
     Held,
@@ -21,13 +23,15 @@ from logdriven_dagster.engine.sources.files.held_types import (
     declared_type,
     have_one_meaning,
     is_exact,
+    is_null,
     leaves,
     natural_type,
     quoted_name,
     readable_type,
     wider,
+    with_kinds,
 )
-from logdriven_dagster.engine.sources.files.held_types import Path as Names
+from logdriven_dagster.engine.sources.files.typed.held_types import Path as Names
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -42,7 +46,12 @@ def refuse_lost_columns(found: Iterable[Footer]) -> None:
     known: frozenset[Names] = frozenset()
     for footer in found:
         names = _names(footer.columns)
-        if lost := [name for name in seen if name not in names and name[:-1] in names]:
+        nulls = _nulls([footer])
+        if lost := [
+            name
+            for name in seen
+            if name not in names and name[:-1] in names and name[:-1] not in nulls
+        ]:
             older = seen[lost[0]]
             raise TerminalStepError(
                 f"{footer.path}: the file has no column {_listed(lost)}, which {older} has; mend "
@@ -70,7 +79,48 @@ def kinds_in_files(found: Iterable[Footer]) -> Mapping[Names, Mapping[str, str]]
     return kinds
 
 
-def refuse_mixed_types(kinds: Mapping[Names, Mapping[str, str]], columns: Struct) -> None:
+def with_columns_of_null(found: Sequence[Footer], columns: "StructType | None") -> Sequence[Footer]:
+    """Return the footers, with columns of NULL as such where others have another type.
+
+    `columns` are those that are declared. Only Parquet files are looked into, and only those of
+    columns that have no type in common.
+    """
+    kinds = kinds_in_files(found)
+    declared = dict(leaves(declared_type(columns))) if columns is not None else {}
+    nested = {path[:end] for path in (*kinds, *declared) for end in range(1, len(path))}
+    paths = {
+        path
+        for path, files in kinds.items()
+        if (path in declared and not all(is_exact(kind, declared[path]) for kind in files))
+        or (columns is None and wider(files) is None)
+        or path in nested
+    }
+    if not paths:
+        return found
+    return [
+        replace(footer, path=path, paths=(path,), columns=_with_nulls(footer, path, paths))
+        for footer in found
+        for path in footer.paths
+    ]
+
+
+def _with_nulls(footer: Footer, file: str, paths: Collection[Names]) -> Struct:
+    """Return the columns of a file; those at `paths` that hold nothing but NULL are so marked."""
+    held = list(leaves(footer.columns))
+    if footer.form != "parquet" or any(kind == "variant" for _, kind in held):
+        return footer.columns  # a VARIANT has several leaves
+    empty = {held[number][0] for number in empty_leaves(file)} & set(paths)
+    found = with_kinds(
+        footer.columns,
+        lambda path, kind: ALL_NULL + kind if path in empty and not is_null(kind) else kind,
+    )
+    assert isinstance(found, Struct)
+    return found
+
+
+def refuse_mixed_types(
+    found: Iterable[Footer], kinds: Mapping[Names, Mapping[str, str]], columns: Struct
+) -> None:
     """TerminalStepError for a column that no type reads exactly from each file.
 
     For files whose columns are not declared; `columns` are those of all files.
@@ -78,32 +128,69 @@ def refuse_mixed_types(kinds: Mapping[Names, Mapping[str, str]], columns: Struct
     for path, files in kinds.items():
         for kind, file in files.items():
             if natural_type(kind) is None:
+                fix = _line(columns, kinds) + ", which "
+                fix += "leaves it out" if kind == UNION else f"reads it as {readable_type(kind)}"
                 raise TerminalStepError(
                     f"{file}: the column {_shown(path)} is a {kind}, which Spark cannot read; "
-                    f"write {_fix(kind, columns)}"
+                    f"write {fix}"
                 )
-        if len(files) > 1 and wider(files) is None:
-            (one, file), (other, another), *_ = files.items()
-            raise TerminalStepError(
-                f"the column {_shown(path)} is {one} in {file} and {other} in {another}, which no "
-                "type reads exactly; read the files by a step for each of the two, and CAST in the "
-                "query"
-            )
+        if wider(files) is None:
+            held = {kind: file for kind, file in files.items() if not is_null(kind)}
+            fix = _BY_TWO
+            if all(is_exact(kind, "string") for kind in held):
+                line = _line(columns, {**kinds, path: {"string": ""}})
+                fix = f"write {line}, and CAST in the query"
+            raise TerminalStepError(_two_types(path, held, fix))
+    shapes: dict[Names, dict[str, str]] = {}
+    for footer in found:
+        for path, shape in _shapes(footer.columns):
+            shapes.setdefault(path, {}).setdefault(shape, footer.path)
+    for path, files in shapes.items():
+        if len(files) > 1:
+            raise TerminalStepError(_two_types(path, files, _BY_TWO))
 
 
-def _fix(kind: str, columns: Struct) -> str:
+_BY_TWO = "read the files by a step for each of the two, and CAST in the query"
+
+
+def _two_types(path: Names, files: Mapping[str, str], fix: str) -> str:
+    (one, file), (other, another), *_ = files.items()
+    return (
+        f"the column {_shown(path)} is {one} in {file} and {other} in {another}, which no type "
+        f"reads exactly; {fix}"
+    )
+
+
+def _line(columns: Struct, kinds: Mapping[Names, Mapping[str, str]]) -> str:
     """Return the line that reads the columns of files, but for those that nothing reads."""
+    widest = with_kinds(columns, lambda path, kind: wider(kinds[path]) or kind)
+    assert isinstance(widest, Struct)
     known = [
         f"{quoted_name(name)} {ddl_of(part)}"
-        for name, part in columns.fields
+        for name, part in widest.fields
         if all(leaf != UNION for _, leaf in leaves(part))
     ]
-    how = "leaves it out" if kind == UNION else f"reads it as {readable_type(kind)}"
-    return f'columns: "{", ".join(known)}", which {how}'
+    return f'columns: "{", ".join(known)}"'
+
+
+@lru_cache(maxsize=10_000)
+def _shapes(held: Held, path: Names = ()) -> Sequence[tuple[Names, str]]:
+    """Return the shape of each part of a type that holds more than NULL."""
+    inner: list[Sequence[tuple[Names, str]]] = []
+    match held:
+        case str():
+            return [] if is_null(held) else [(path, "a single value")]
+        case Struct():
+            inner = [_shapes(part, (*path, name.lower())) for name, part in held.fields]
+        case Array():
+            inner = [_shapes(held.element, (*path, "element"))]
+        case Map():
+            inner = [_shapes(held.key, (*path, "key")), _shapes(held.value, (*path, "value"))]
+    return [(path, _SHAPES[type(held)]), *(each for part in inner for each in part)]
 
 
 def refuse_inexact(
-    found: Iterable[Footer], kinds: Mapping[Names, Mapping[str, str]], columns: "StructType"
+    found: Sequence[Footer], kinds: Mapping[Names, Mapping[str, str]], columns: "StructType"
 ) -> None:
     """TerminalStepError for a file whose values would be others in the types of `columns`.
 
@@ -112,7 +199,12 @@ def refuse_inexact(
     declared = declared_type(columns)
     assert isinstance(declared, Struct)
     known = frozenset().union(*(_names(footer.columns) for footer in found))
-    if missing := [name for name in _names(declared) if name not in known and name[:-1] in known]:
+    nulls = _nulls(found)
+    if missing := [
+        name
+        for name in _names(declared)
+        if name not in known and name[:-1] in known and name[:-1] not in nulls
+    ]:
         named = [_cased(name, columns) for name in missing]
         raise TerminalStepError(f"columns names {', '.join(sorted(named))}, which no file has")
     for columns_of_file, file in {footer.columns: footer.path for footer in found}.items():
@@ -132,6 +224,8 @@ def _problems(held: Held, declared: Held, path: Names = ()) -> Iterator[str]:
     """Yield what is wrong with the types of a file, of which those of `declared` are read."""
     name = _shown(path)
     match held, declared:
+        case str(), _ if is_null(held):
+            return
         case str(), str():
             if not is_exact(held, declared):
                 yield (
@@ -166,6 +260,11 @@ def _problems_of_shapes(name: str, held: Held, declared: Held) -> Iterator[str]:
 
 
 _KNOWN = {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date"}
+
+
+def _nulls(found: Iterable[Footer]) -> set[Names]:
+    """Return the paths of the leaves that hold nothing but NULL in a file."""
+    return {path for each in found for path, kind in leaves(each.columns) if is_null(kind)}
 
 
 @lru_cache(maxsize=10_000)

@@ -5,7 +5,7 @@ lacks. What a leaf can be read as without a change of its values is decided here
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 NANOS, NANOS_NTZ = "timestamp of nanoseconds", "timestamp_ntz of nanoseconds"
 _MILLIS, _MILLIS_NTZ = "timestamp of milliseconds", "timestamp_ntz of milliseconds"
 OF_ORC, UNION = "timestamp of ORC", "union"
+UUID, HALF, INT128 = "uuid", "float of 16 bits", "128-bit integer"
+NULL = "null"
+"""A column that holds nothing but NULL, which writers without a type for it call INT32."""
+ALL_NULL = "null in a column of "
+"""What stands before the kind of a leaf that holds no value in one of several files."""
 Path: TypeAlias = tuple[str, ...]
 """Names from the column down to a leaf, in small letters."""
 
@@ -45,23 +50,34 @@ class Map:
 
 Held: TypeAlias = "str | Struct | Array | Map"
 
-_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_DIGITS = {
+    "tinyint": 3,
+    "smallint": 5,
+    "int": 10,
+    "bigint": 19,
+    "unsigned tinyint": 3,
+    "unsigned smallint": 5,
+    "unsigned int": 10,
+    "unsigned bigint": 20,
+}
+_TIMES = {"time": 10**6, "time of nanoseconds": 10**9, "time of milliseconds": 10**3}
+"""Kinds of a time of day → how many units a second has."""
+_DURATIONS = [f"duration[{unit}]" for unit in ("s", "ms", "us", "ns")]
 _EXACT = {
     "boolean": {"boolean"},
     "tinyint": {"tinyint", "smallint", "int", "bigint", "double"},
     "smallint": {"smallint", "int", "bigint", "double"},
     "int": {"int", "bigint", "double"},
     "bigint": {"bigint"},
-    "unsigned tinyint": {"smallint", "int", "bigint"},
-    "unsigned smallint": {"int", "bigint"},
-    "unsigned int": {"bigint"},
+    "unsigned tinyint": {"smallint", "int", "bigint", "double"},
+    "unsigned smallint": {"int", "bigint", "double"},
+    "unsigned int": {"bigint", "double"},
     "unsigned bigint": {"decimal(20,0)"},
     "float": {"float", "double"},
     "double": {"double"},
     "string": {"string", "binary"},
     "binary": {"binary", "string"},
     "date": {"date"},
-    "null": {"int", "tinyint", "smallint", "bigint", "double", "date"},  # a column of INT32
     "timestamp": {"timestamp", "bigint"},
     "timestamp_ntz": {"timestamp_ntz", "bigint"},
     _MILLIS: {"timestamp", "bigint"},
@@ -70,18 +86,19 @@ _EXACT = {
     "timestamp of 96 bits": {"timestamp", "timestamp_ntz"},
     NANOS: {"timestamp", "bigint"},
     NANOS_NTZ: {"timestamp_ntz", "bigint"},
-    "time": {"bigint"},
-    "time of nanoseconds": {"bigint"},
-    "time of milliseconds": {"int", "bigint"},
-    **{f"duration[{unit}]": {"bigint"} for unit in ("s", "ms", "us", "ns")},
-    "uuid": {"binary"},
-    "float of 16 bits": {"binary"},
-    "interval of 12 bytes": {"binary"},
+    "time": {"string", "bigint"},
+    "time of nanoseconds": {"string", "bigint"},
+    "time of milliseconds": {"string", "int", "bigint"},
+    **{duration: {"bigint"} for duration in _DURATIONS},
+    UUID: {"string", "binary"},
+    HALF: {"float", "double", "binary"},
+    "12-byte interval": {"binary"},
+    INT128: {"binary"},
 }
-"""Kind of a leaf → Spark's types that hold each of its values as it is; natural ones come first."""
+"""Kind of a leaf → types that hold each of its values as it is, read so or converted."""
 
 _NATURAL = {
-    "null": "int",
+    NULL: "int",
     "unsigned tinyint": "smallint",
     "unsigned smallint": "int",
     "unsigned int": "bigint",
@@ -92,23 +109,34 @@ _NATURAL = {
     _MILLIS_NTZ: "timestamp_ntz",
     NANOS: "timestamp",
     NANOS_NTZ: "timestamp_ntz",
+    **dict.fromkeys(_TIMES, "string"),
+    UUID: "string",
+    HALF: "float",
 }
 _UNREADABLE = {
-    **{f"duration[{unit}]": "BIGINT" for unit in ("s", "ms", "us", "ns")},
-    "time": "BIGINT",
-    "time of nanoseconds": "BIGINT",
-    "time of milliseconds": "INT",
-    "uuid": "BINARY",
-    "float of 16 bits": "BINARY",
-    "interval of 12 bytes": "BINARY",
+    **dict.fromkeys(_DURATIONS, "BIGINT"),
+    "12-byte interval": "BINARY",
+    INT128: "BINARY",
 }
-"""Kinds that Spark finds no type for by itself → the type that reads their bytes or numbers."""
+"""Kinds without a type that holds their values → the type that reads their bytes or numbers."""
+_CARRIERS = {
+    NANOS: "bigint",
+    NANOS_NTZ: "bigint",
+    "time": "bigint",
+    "time of nanoseconds": "bigint",
+    "time of milliseconds": "int",
+    UUID: "binary",
+    HALF: "binary",
+}
+"""Kinds that Spark has no reader for → the type that reads their bytes or numbers."""
+_NARROW = {"tinyint", "smallint", *(kind for kind in _DIGITS if kind.startswith("unsigned"))}
+"""Kinds that Spark's vectorized reader does not read as a DECIMAL."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def merged(columns: "Collection[Held]") -> Held:
     """Return a type with the fields of all; of a leaf that differs, the first one's kind."""
-    first = next(iter(columns))
+    first = next((each for each in columns if not is_null(each)), next(iter(columns)))
     match first:
         case Struct():
             names: dict[str, str] = {}
@@ -142,6 +170,24 @@ def leaves(held: Held, path: Path = ()) -> Iterator[tuple[Path, str]]:
             yield from leaves(held.value, (*path, "value"))
 
 
+def with_kinds(held: Held, kind_at: Callable[[Path, str], str], path: Path = ()) -> Held:
+    """Return a type with other kinds of leaves: `kind_at` takes the path and kind of each."""
+    match held:
+        case str():
+            return kind_at(path, held)
+        case Struct():
+            fields = [
+                (name, with_kinds(part, kind_at, (*path, name.lower())))
+                for name, part in held.fields
+            ]
+            return Struct(tuple(fields))
+        case Array():
+            return Array(with_kinds(held.element, kind_at, (*path, "element")))
+        case Map():
+            key = with_kinds(held.key, kind_at, (*path, "key"))
+            return Map(key, with_kinds(held.value, kind_at, (*path, "value")))
+
+
 def declared_type(kind: "DataType") -> Held:
     """Return a type of Spark as a tree of the same form."""
     from pyspark.sql import types as ty
@@ -156,8 +202,14 @@ def declared_type(kind: "DataType") -> Held:
     return "string" if re.match(r"(var)?char\(", name) else name
 
 
+def is_null(held: Held) -> bool:
+    """Whether a leaf holds nothing but NULL."""
+    return isinstance(held, str) and (held == NULL or held.startswith(ALL_NULL))
+
+
 def natural_type(kind: str) -> str | None:
-    """Return the type of Spark that a kind is read as; None for kinds that Spark refuses."""
+    """Return the type of Spark that a kind is read as; None for kinds that nothing holds."""
+    kind = kind.removeprefix(ALL_NULL)
     if found := _DECIMAL.fullmatch(kind):
         return kind if int(found[1]) <= 38 else None
     if kind in _UNREADABLE or kind == UNION:
@@ -190,11 +242,35 @@ def quoted_name(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)
 
 
+def carrier(kind: str, declared: str) -> str:
+    """Return the type to read a kind as where `declared` is wanted: the same, or one to convert."""
+    own = _CARRIERS.get(kind.removeprefix(ALL_NULL)) or readable_type(kind).lower()
+    if is_null(kind):
+        return declared if kind == NULL and declared in _EXACT["int"] else own
+    if kind in _CARRIERS:
+        return declared if declared in (own, "bigint") else own
+    is_decimal = _DECIMAL.fullmatch(declared) is not None
+    if kind in _NARROW and (is_decimal or declared == "double"):
+        return own
+    return (
+        own if declared == "string" and (kind in _TEXTS or _DECIMAL.fullmatch(kind)) else declared
+    )
+
+
+def units_of_a_second(kind: str) -> int | None:
+    """Return how many units of a time of day make a second; None for other kinds."""
+    return _TIMES.get(kind)
+
+
 def is_exact(kind: str, declared: str) -> bool:
     """Whether each value of a kind is the same in a type of Spark that `columns` names.
 
     Types that no kind is known to be, as intervals, are left to Spark.
     """
+    if is_null(kind):
+        return True
+    if declared == "string" and (kind in _TEXTS or _DECIMAL.fullmatch(kind)):
+        return natural_type(kind) is not None
     if kind not in _EXACT and not _DECIMAL.fullmatch(kind):
         return True
     wide = _DECIMAL.fullmatch(declared)
@@ -213,29 +289,35 @@ def is_exact(kind: str, declared: str) -> bool:
     return not held and declared in _EXACT.get(kind, {declared})
 
 
+_TEXTS = {"boolean", "date", *_DIGITS}
+"""Kinds whose values have one text each."""
 _SAFE = frozenset().union(*_EXACT.values())
 
 
 def have_one_meaning(kinds: Collection[str], declared: str) -> bool:
     """Whether the kinds of a column in several files may be read by one type of Spark.
 
-    A BIGINT is the bare number of a time, whose unit must be the same in all files; nanoseconds are
-    read as such a number and converted.
+    A number may be the bare one of a time, whose unit must be the same in all files.
     """
-    bare = declared == "bigint" or {NANOS, NANOS_NTZ} & set(kinds)
+    held = {kind for kind in kinds if not is_null(kind)}
     return (
-        len(set(kinds)) < 2
-        or not bare
-        or not any(kind.startswith(("time", "duration")) for kind in kinds)
+        len(held) < 2
+        or declared not in ("int", "bigint")
+        or not any(kind.startswith(("time", "duration")) for kind in held)
     )
 
 
 def wider(kinds: Collection[str]) -> str | None:
-    """Return the type that kinds of several files are read as exactly; None if there is none."""
-    naturals = [natural_type(kind) for kind in kinds]
-    for declared in (*naturals, _wider_decimal(kinds)):
+    """Return the type that kinds of several files are read as exactly; None if there is none.
+
+    Numbers become no texts by themselves.
+    """
+    held = [kind for kind in kinds if not is_null(kind)] or list(kinds)
+    naturals = [natural_type(kind) for kind in held]
+    for declared in (*naturals, _wider_decimal(held), "double"):
         if (
             declared
+            and (declared != "string" or set(naturals) == {"string"})
             and all(is_exact(kind, declared) for kind in kinds)
             and have_one_meaning(kinds, declared)
         ):

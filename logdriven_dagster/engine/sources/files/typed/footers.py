@@ -1,15 +1,19 @@
 """Footers of local Parquet and ORC files, read once for each version of a file."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logdriven_dagster.engine.sources.files.held_types import (
+from logdriven_dagster.engine.sources.files.typed.held_types import (
+    HALF,
+    INT128,
+    NULL,
     OF_ORC,
     UNION,
+    UUID,
     Array,
     Held,
     Map,
@@ -39,10 +43,10 @@ _LOGICAL = {
     "JSON": "string",
     "BSON": "binary",
     "Date": "date",
-    "UUID": "uuid",
-    "Float16": "float of 16 bits",
-    "Interval": "interval of 12 bytes",
-    "Null": "null",
+    "UUID": UUID,
+    "Float16": HALF,
+    "Interval": "12-byte interval",
+    "Null": NULL,
 }
 _VARIANT = [{"metadata", "value"}, {"metadata", "value", "typed_value"}]
 _OF_ORC = {
@@ -64,6 +68,9 @@ class Footer:
     columns: Struct
     is_of_java: bool = True
     """Whether a Java library wrote an ORC file, which counts old days by another calendar."""
+    paths: tuple[str, ...] = ()
+    """All files that say the same, where it stands for several."""
+    form: str = "parquet"
 
     def says_the_same(self, other: "Footer") -> bool:
         """Whether another file has the same columns, which are one object then."""
@@ -73,17 +80,24 @@ class Footer:
 def footers(files: Fingerprint, form: str) -> Sequence[Footer]:
     """Return the footers of files, the oldest first; of adjoining ones that say the same, one.
 
-    Those of files that Spark will refuse are left out. TerminalStepError for a type that only other
-    programs read.
+    Files that Spark will refuse count as the first of the others. TerminalStepError for a type that
+    only other programs read.
     """
-    found: list[Footer] = []
+    found: list[tuple[Footer, list[str]]] = []
+    unreadable = []
     for path, size, changed in sorted(files, key=lambda file: (file[2], file[0])):
         # Spark's rule: writers keep their own files under such names.
         if size and not Path(path).name.startswith(("_", ".")):
             footer = _footer(path, size, changed, form)
-            if footer is not None and not (found and found[-1].says_the_same(footer)):
-                found.append(footer)
-    return found
+            if footer is None:
+                unreadable.append(path)
+            elif found and found[-1][0].says_the_same(footer):
+                found[-1][1].append(path)
+            else:
+                found.append((footer, [path]))
+    if found:
+        found[0][1].extend(unreadable)
+    return [replace(footer, paths=tuple(paths)) for footer, paths in found]
 
 
 def column_names(found: Sequence[Footer]) -> frozenset[str]:
@@ -94,16 +108,14 @@ def column_names(found: Sequence[Footer]) -> frozenset[str]:
 @lru_cache(maxsize=100_000)
 def _footer(path: str, _size: int, _changed: int, form: str) -> Footer | None:
     import pyarrow as pa
-    from pyarrow import orc, parquet
+    from pyarrow import orc
 
     try:
         if form == "parquet":
-            schema = parquet.read_metadata(path).schema
-            columns = map(schema.column, range(len(schema)))
-            return Footer(path, _shared(_of_parquet(schema.to_arrow_schema(), columns)))
+            return Footer(path, _shared(_columns_of_parquet(path)))
         file = orc.ORCFile(path)
         held = Struct(tuple((field.name, _of_orc(field)) for field in file.schema))
-        return Footer(path, _shared(held), file.writer == "ORC_JAVA")
+        return Footer(path, _shared(held), file.writer == "ORC_JAVA", form="orc")
     except pa.ArrowNotImplementedError as error:
         fix = "write the column as a text, or leave it out"
         raise TerminalStepError(
@@ -113,33 +125,85 @@ def _footer(path: str, _size: int, _changed: int, form: str) -> Footer | None:
         return None
 
 
+def _columns_of_parquet(path: str) -> Struct:
+    found, kind_of_bytes = _metadata(path)
+    schema = found.schema
+    columns = map(schema.column, range(len(schema)))
+    physical = _PHYSICAL | {"FIXED_LEN_BYTE_ARRAY": kind_of_bytes}
+    return _of_parquet(schema.to_arrow_schema(), columns, physical)
+
+
+def _metadata(path: str) -> tuple[Any, str]:
+    """Return the metadata of a Parquet file, and the kind of its bytes of a fixed length."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return parquet.read_metadata(path), "binary"
+    except pa.ArrowNotImplementedError:
+        # PyArrow opens no file whose Arrow schema has integers of 128 bits, as polars writes them.
+        return parquet.read_metadata(_without_arrow_schema(path)), INT128
+
+
+def _without_arrow_schema(path: str) -> "pa.BufferReader":
+    """Return the footer of a file as a file that says nothing of Arrow."""
+    import pyarrow as pa
+
+    with Path(path).open("rb") as file:
+        file.seek(-8, 2)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(-8 - length, 2)
+        footer = file.read(length + 8)
+    return pa.BufferReader(b"PAR1" + footer.replace(b"ARROW:schema", b"OTHER:schema"))
+
+
+def empty_leaves(path: str) -> Collection[int]:
+    """Return the numbers of the leaves of a Parquet file that hold nothing but NULL."""
+    found, _ = _metadata(path)
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    return {
+        number for number in range(found.num_columns) if all(_is_empty(g, number) for g in groups)
+    }
+
+
+def _is_empty(group: Any, number: int) -> bool:
+    column = group.column(number)
+    known = column.statistics
+    return known is not None and known.has_null_count and known.null_count == column.num_values
+
+
 @lru_cache(maxsize=10_000)
 def _shared(columns: Struct) -> Struct:
     """Return one object for equal types, of which many files have the same."""
     return columns
 
 
-def _of_parquet(fields: Any, columns: Iterator[Any]) -> Struct:
-    """Return the fields of a schema or struct; `columns` are the leaves that come next."""
-    return Struct(tuple((field.name, _held(field.type, columns)) for field in fields))
+def _of_parquet(fields: Any, columns: Iterator[Any], physical: Mapping[str, str]) -> Struct:
+    """Return the fields of a schema or struct.
+
+    `columns` are the leaves that come next; `physical` are the kinds of those without a logical
+    type.
+    """
+    return Struct(tuple((field.name, _held(field.type, columns, physical)) for field in fields))
 
 
-def _held(kind: "pa.DataType", columns: Iterator[Any]) -> Held:
+def _held(kind: "pa.DataType", columns: Iterator[Any], physical: Mapping[str, str]) -> Held:
     import pyarrow as pa
 
     kind = getattr(kind, "storage_type", kind)
     if pa.types.is_struct(kind):
-        found = _of_parquet(kind, columns)
+        found = _of_parquet(kind, columns, physical)
         names = {name for name, _ in found.fields}
         is_variant = names in _VARIANT and dict(found.fields)["metadata"] == "binary"
         return "variant" if is_variant else found
     if pa.types.is_map(kind):
-        return Map(_held(kind.key_type, columns), _held(kind.item_type, columns))
+        key = _held(kind.key_type, columns, physical)
+        return Map(key, _held(kind.item_type, columns, physical))
     if _is_list(kind):
-        return Array(_held(kind.value_type, columns))
+        return Array(_held(kind.value_type, columns, physical))
     column = next(columns)
     # Parquet has no such type: Arrow's writers put down bare numbers, and the unit apart.
-    return str(kind) if pa.types.is_duration(kind) else _kind(column)
+    return str(kind) if pa.types.is_duration(kind) else _kind(column, physical)
 
 
 def _is_list(kind: "pa.DataType") -> bool:
@@ -149,7 +213,7 @@ def _is_list(kind: "pa.DataType") -> bool:
     return isinstance(kind, lists)
 
 
-def _kind(column: Any) -> str:
+def _kind(column: Any, physical: Mapping[str, str]) -> str:
     """Return the kind of a leaf: pyarrow's `ColumnSchema`."""
     said = json.loads(column.logical_type.to_json())
     logical = said["Type"]
@@ -164,7 +228,7 @@ def _kind(column: Any) -> str:
     if logical == "Time":
         return f"time{_UNITS[said['timeUnit']]}"
     if logical == "None":
-        return _PHYSICAL[column.physical_type]
+        return physical[column.physical_type]
     return _LOGICAL.get(logical, str(logical).lower())
 
 

@@ -1,0 +1,170 @@
+"""How Parquet and ORC files are read: with which schemas, and which values are converted after."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.queries.schemas import ddl_type
+from logdriven_dagster.engine.sources.files.typed.conversions import converted, read_as
+from logdriven_dagster.engine.sources.files.typed.footers import Footer
+from logdriven_dagster.engine.sources.files.typed.held_types import (
+    Array,
+    Held,
+    Map,
+    Path,
+    Struct,
+    carrier,
+    leaves,
+    merged,
+    natural_type,
+    wider,
+)
+from logdriven_dagster.engine.sources.files.typed.schemas import (
+    columns_differ,
+    kinds_in_files,
+    refuse_inexact,
+    refuse_lost_columns,
+    refuse_mixed_types,
+    with_columns_of_null,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+Kinds = Mapping[Path, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Files that are read alike."""
+
+    schema: "StructType"
+    """What Spark reads them with."""
+    changes: Mapping[str, str]
+    """Column → SQL of its value, where it is not the one that is read."""
+    paths: list[str] = field(default_factory=list)
+
+    def converted(self, frame: "DataFrame") -> "DataFrame":
+        """Return the rows with the values that are wanted."""
+        from logdriven_dagster.engine.spark import functions as sf
+
+        changes = {name: sf.expr(value) for name, value in self.changes.items()}
+        return frame.withColumns(changes) if changes else frame
+
+
+@dataclass(frozen=True, slots=True)
+class TypedReading:
+    """The schemas to read files with, and what to make of the rows."""
+
+    merges: bool = False
+    """Whether Spark has to look at each file for its columns."""
+    columns: "StructType | None" = None
+    """The columns in the end, where Spark is not to find them out."""
+    parts: Sequence[Part] = ()
+    """The files, by how they are read, where Spark is not to find that out."""
+
+
+def typed_reading(
+    found: Sequence[Footer],
+    columns: "StructType | None",
+    *,
+    missing: str,
+    folders: Collection[str] = (),
+    place: str = "",
+) -> TypedReading:
+    """Decide how to read files; TerminalStepError for those that would be read inexactly.
+
+    `columns` are those that the source declares; `missing` says whether a file may lack a column
+    that an older one has; `folders` are the columns in names of folders; `place` is the source's
+    path, for errors of rows.
+    """
+    if not found:
+        return TypedReading(columns=columns)
+    found = with_columns_of_null(found, columns)
+    if missing != "allow":
+        refuse_lost_columns(found)
+    kinds = kinds_in_files(found)
+    if columns is not None:
+        refuse_inexact(found, kinds, _without(columns, folders))
+        return TypedReading(columns=columns, parts=_parts(found, columns, place))
+    one = merged([footer.columns for footer in found])
+    assert isinstance(one, Struct)
+    refuse_mixed_types(found, kinds, one)
+    merges = missing == "allow" or columns_differ(found)
+    has_other_shapes = len(kinds) > sum(1 for _ in leaves(one))  # columns of NULL for nested ones
+    if not has_other_shapes and not any(_is_of_ours(files) for files in kinds.values()):
+        return TypedReading(merges)
+    columns = _schema(one, kinds)
+    return TypedReading(merges, columns, _parts(found, columns, place))
+
+
+def _is_of_ours(files: Mapping[str, str]) -> bool:
+    """Whether Spark would not find out by itself how to read a leaf of these kinds."""
+    natural = {kind: str(natural_type(kind)) for kind in files}
+    return len(files) > 1 or any(carrier(*each) != each[1] for each in natural.items())
+
+
+def _parts(found: Sequence[Footer], columns: "StructType", place: str) -> Sequence[Part]:
+    from pyspark.sql.types import StructType
+
+    parts: dict[str, Part] = {}
+    known: dict[Struct, Part] = {}
+    for footer in found:
+        held = footer.columns
+        if held not in known:
+            schema = read_as(held, columns)
+            assert isinstance(schema, StructType)
+            changes = _changes(held, columns, place)
+            part = Part(schema, changes)
+            known[held] = parts.setdefault(f"{schema.json()} {changes}", part)
+        known[held].paths.extend(footer.paths)
+    return list(parts.values())
+
+
+def _changes(held: Struct, columns: "StructType", place: str) -> Mapping[str, str]:
+    kinds = {name.lower(): kind for name, kind in held.fields}
+    changes = {}
+    for each in columns.fields:
+        own, key = quoted(each.name), each.name.lower()
+        if key in kinds:
+            value = converted(own, kinds[key], each.dataType, place, (key,))
+            if value != own:
+                changes[each.name] = value
+    return changes
+
+
+def _without(columns: "StructType", names: Collection[str]) -> "StructType":
+    from pyspark.sql.types import StructType
+
+    return StructType([each for each in columns.fields if each.name.lower() not in names])
+
+
+def _schema(columns: Struct, kinds: Kinds) -> "StructType":
+    from pyspark.sql.types import StructField, StructType
+
+    fields = [
+        StructField(name, _spark_type(part, kinds, (name.lower(),)))
+        for name, part in columns.fields
+    ]
+    return StructType(fields)
+
+
+def _spark_type(held: Held, kinds: Kinds, path: Path) -> "DataType":
+    from pyspark.sql import types as ty
+
+    match held:
+        case Struct():
+            parts = [
+                ty.StructField(name, _spark_type(part, kinds, (*path, name.lower())))
+                for name, part in held.fields
+            ]
+            return ty.StructType(parts)
+        case Array():
+            return ty.ArrayType(_spark_type(held.element, kinds, (*path, "element")))
+        case Map():
+            key = _spark_type(held.key, kinds, (*path, "key"))
+            return ty.MapType(key, _spark_type(held.value, kinds, (*path, "value")))
+        case str():
+            return ddl_type(str(wider(kinds[path])))
