@@ -12,7 +12,7 @@ class SourceRows:
     step_id: str
     total: int
     unplaced: int
-    """NULL in the column that tells their window, or a value that it cannot tell it by."""
+    """NULL, or a value that means no time, in the column that decides their window."""
     before: int
     """Before `default_start`."""
     after: int

@@ -112,11 +112,11 @@ class WindowValues:
             at += digits
         missing = ("-01", "-01")[len(column.parts) - 1 :]
         clock += [f"'{''.join(missing)}'"] if missing else []
-        clock += ["':00'"] if column.tells_hours and len(column.parts) == _HOUR_PARTS else []
+        clock += ["':00'"] if column.has_hours and len(column.parts) == _HOUR_PARTS else []
         shown = f"try_cast(concat({', '.join(clock)}) AS TIMESTAMP_NTZ)"
         # A pattern's end lets a line break pass.
         conditions += [f"length({text}) = {column.width}", f"{text} RLIKE '^{pattern}$'"]
-        if column.tells_hours:
+        if column.has_hours:
             conditions.append(f"CAST(CAST({shown} AS TIMESTAMP) AS TIMESTAMP_NTZ) = {shown}")
         else:
             conditions.append(f"{shown} IS NOT NULL")

@@ -51,7 +51,7 @@ class Looks:
         self._asked = set[tuple[str, str]]()
 
     def is_first(self, table: str, step: str) -> bool:
-        """Whether nobody has asked this of the source of a step before."""
+        """Whether the source of a step has not been asked for any row of a window before."""
         is_first = (table, step) not in self._asked
         self._asked.add((table, step))
         return is_first

@@ -32,7 +32,7 @@ UNITS = {"epoch_s": 1, "epoch_ms": 10**3, "epoch_us": 10**6, "epoch_ns": 10**9}
 
 
 def shown(clock: datetime, pattern: str) -> datetime:
-    """The time that a value of a pattern shows: the clock without what it does not tell."""
+    """The time that a value of a pattern shows: the clock without what it does not show."""
     return datetime.strptime(clock.strftime(pattern), pattern)
 
 
@@ -55,7 +55,7 @@ def test_each_time_of_the_clocks_lies_in_the_window_that_holds_its_first_instant
     column = TimeColumn(name="at", format=pattern)
     origin = (change - timedelta(days=2)).astimezone(zone).replace(hour=0, minute=0, tzinfo=zone)
     grid = Grid(origin, Period.parse(f"{hours} h"))
-    if column.too_fine(grid):
+    if column.coarseness(grid):
         return
     windows = [grid.window(n) for n in range(4 * 24 // hours)]
     ranges = [column.range_of(each, as_text=True) for each in windows]
@@ -147,24 +147,24 @@ def test_forms_that_do_not_sort_as_time_passes_are_refused(fields: dict[str, Any
         ("yyyyMMdd", "1 day", "2022-01-01", None),
         ("yyyyMMdd", "1 week", "2022-01-01", None),
         ("yyyyMMdd", "1 month", "2022-01-15", None),
-        ("yyyyMMdd", "1 hour", "2022-01-01", "tell days, but windows begin at hours"),
-        ("yyyyMMdd", "1 day", "2022-01-01T06:00", "tell days, but windows begin at hours"),
-        ("yyyyMMddHH", "15 min", "2022-01-01", "tell hours, but windows begin at minutes"),
-        ("yyyyMMddHH", "1 day", "2022-01-01T06:30", "tell hours, but windows begin at minutes"),
+        ("yyyyMMdd", "1 hour", "2022-01-01", "show days, but windows begin at hours"),
+        ("yyyyMMdd", "1 day", "2022-01-01T06:00", "show days, but windows begin at hours"),
+        ("yyyyMMddHH", "15 min", "2022-01-01", "show hours, but windows begin at minutes"),
+        ("yyyyMMddHH", "1 day", "2022-01-01T06:30", "show hours, but windows begin at minutes"),
         ("yyyyMMddHH", "6 hours", "2022-01-01T06:00", None),
-        ("yyyyMM", "1 day", "2022-01-01", "tell months, but windows begin at days"),
-        ("yyyyMM", "1 month", "2022-01-15", "tell months, but windows begin at days"),
+        ("yyyyMM", "1 day", "2022-01-01", "show months, but windows begin at days"),
+        ("yyyyMM", "1 month", "2022-01-15", "show months, but windows begin at days"),
         ("yyyyMM", "1 quarter", "2022-02-01", None),
         ("yyyy", "1 year", "2022-01-01", None),
-        ("yyyy", "1 year", "2022-02-01", "tell years, but windows begin at months"),
-        ("yyyyMMddHHmm", "1 min", "2022-01-01T06:00:30", "tell minutes, but windows begin at sec"),
+        ("yyyy", "1 year", "2022-02-01", "show years, but windows begin at months"),
+        ("yyyyMMddHHmm", "1 min", "2022-01-01T06:00:30", "show minutes, but windows begin at sec"),
     ],
 )
-def test_a_format_tells_at_least_what_windows_begin_at(
+def test_a_format_shows_at_least_what_windows_begin_at(
     pattern: str, period: str, start: str, problem: str | None
 ):
     origin = datetime.fromisoformat(start).replace(tzinfo=ZoneInfo("Europe/Berlin"))
-    found = TimeColumn(name="at", format=pattern).too_fine(Grid(origin, Period.parse(period)))
+    found = TimeColumn(name="at", format=pattern).coarseness(Grid(origin, Period.parse(period)))
     assert (found is None) if problem is None else (problem in str(found))
 
 

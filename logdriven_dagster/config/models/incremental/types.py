@@ -81,7 +81,7 @@ class IncrementalType:
             for problem in step.source.only_of_slices() if step.source else ():
                 yield f"step {step.step}: {problem}"
             column = step.source.window_column if step.source else None
-            if isinstance(column, TimeColumn) and (reason := column.too_fine(table.grid)):
+            if isinstance(column, TimeColumn) and (reason := column.coarseness(table.grid)):
                 yield f"step {step.step}: source.window_column: {reason}"
 
 

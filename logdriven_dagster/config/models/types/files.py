@@ -87,7 +87,7 @@ class FilesSource(Source):
             yield "window_column", problem, None
 
     def _misfit(self, kind: str) -> str | None:
-        """Say why a window column of this type cannot tell windows; None: it can."""
+        """Say why a column of this type cannot be the window column; None: it can."""
         column = self.window_column
         if isinstance(column, TimeColumn):
             return column.refusal(kind)

@@ -118,7 +118,7 @@ class TimeColumn(Model):
         return _FIRST_SECOND * per_second, _END_SECOND * per_second
 
     @property
-    def tells_hours(self) -> bool:
+    def has_hours(self) -> bool:
         """Whether values of the format name a time of day."""
         return len(self.parts) >= _HOUR
 
@@ -138,8 +138,8 @@ class TimeColumn(Model):
             how += ": read the column as BIGINT, or give the format of its texts"
         return f"window_column {self.name} is {kind}; {how}"
 
-    def too_fine(self, grid: Grid) -> str | None:
-        """Say why the format cannot tell the windows of a grid apart; None: it can."""
+    def coarseness(self, grid: Grid) -> str | None:
+        """Say why the format is too coarse for the windows of a grid; None: it is not."""
         if self.unit is not None:
             return None
         unit, count, clock = grid.period.unit, grid.period.count, grid.clock
@@ -160,9 +160,9 @@ class TimeColumn(Model):
             return None
         last = ("years", "months", "days", "hours", "minutes", "seconds")
         return (
-            f"values of {self.format} tell {last[depth - 1]}, but windows begin at "
+            f"values of {self.format} show {last[depth - 1]}, but windows begin at "
             f"{last[smallest - 1]}: period {grid.period} from {clock}; make the period longer, or "
-            "name a column that tells more"
+            "name a column with finer times"
         )
 
 
