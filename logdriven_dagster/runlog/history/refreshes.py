@@ -1,8 +1,9 @@
 """Upstreams that ran again after what was made from them: which windows are stale by that.
 
-Only attempts after the first one at a window can make another table's window stale. They are found
-by an index, and for each table a bookmark says up to which of them nothing is stale any more, so
-that the cost follows what ran again lately, not the length of the history.
+Only attempts after the first one at a window can make another table's window stale, and first ones
+that replace windows of another grid or fill a gap before finished windows. They are found by an
+index, and for each table a bookmark says up to which of them nothing is stale any more, so that the
+cost follows what ran again lately, not the length of the history.
 
 A window of a table with `lookback` that reads all of an upstream (`read: all`) is made from the
 windows within its reach as well, not only from those over it.
