@@ -271,7 +271,14 @@ def _claim(order: Order, owner: Owner, logs: Mapping[str, TableLog]) -> Claim:
         other_version=order.other_version,
         reads=reads(project, table, order.window),
         seen_until=last_seen(table, order.window, order.tables, logs, order.now),
+        fills_gap=_fills_gap(table, order.window, logs[table.table]),
     )
+
+
+def _fills_gap(table: TableConfig, window: TimeWindow, log: TableLog) -> bool:
+    if table.is_sliced or not table.ordered:
+        return False
+    return any(done.start >= window.end for done in log.finished[-1:])
 
 
 def reads(project: Project, table: TableConfig, window: TimeWindow) -> dict[str, Reads]:

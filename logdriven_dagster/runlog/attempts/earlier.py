@@ -17,7 +17,7 @@ from logdriven_dagster.runlog.attempts.leases import ATTEMPTS
 from logdriven_dagster.runlog.attempts.names import EVERY_STATUS, choose_names, with_name
 from logdriven_dagster.runlog.attempts.rows import schedule_id
 from logdriven_dagster.runlog.leases import is_expired
-from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive, log_range
+from logdriven_dagster.runlog.schema.attempts import job_log, job_log_archive
 from logdriven_dagster.runlog.sql.chunks import chunks
 from logdriven_dagster.runlog.sql.clock import utc_now
 
@@ -82,15 +82,10 @@ _EARLIER = union_all(
     )
     .where(job_log_archive.c.job_schedule_id.in_(bindparam("windows", expanding=True)))
     .group_by(job_log_archive.c.job_schedule_id),
-    _others(
-        window_end=select(func.max(log_range.c.window_end))
-        .where(log_range.c.job_name == bindparam("name"))
-        .scalar_subquery()
-    ),
+    _others(),
 )
 """The latest attempts at windows of a table, those that run at others within their range, what is
-archived of the windows, without a job, and in any case the present moment and the end of what is
-finished, without a window.
+archived of the windows, without a job, and the present moment in any case, without a window.
 
 And the names of windows that begin at the same instants by another name (`choose_names`)."""
 
@@ -108,12 +103,6 @@ class EarlierAttempts:
     """Those that run at other windows of the table, which overlap these."""
     archived: Mapping[str, tuple[int, int]]
     """The greatest attempt numbers and tokens of archived attempts."""
-    finished_until: int | None
-    """The end of the last finished window of the table, in seconds; of slices, that of the last."""
-
-    def precedes_finished(self, request: Claim) -> bool:
-        """Whether later windows of the table are finished, and others may be made from them."""
-        return self.finished_until is not None and request.window.span[0] < self.finished_until
 
     def of(self, request: Claim) -> Row[Any] | None:
         return self.latest.get(schedule_id(request))
@@ -138,7 +127,6 @@ def earlier_attempts(conn: Connection, requests: Sequence[Claim]) -> EarlierAtte
         {name: row for name, row in found.items() if name in mine},
         [row for name, row in found.items() if name not in mine],
         {row.job_schedule_id: (row.attempt_number, row.fencing_token or 0) for row in archived},
-        rows[-1].window_end,
     )
 
 

@@ -1,9 +1,9 @@
 """Upstreams that ran again after what was made from them: which windows are stale by that.
 
 Only attempts after the first one at a window can make another table's window stale, and first ones
-before finished windows, as an earlier `default_start` brings them. They are found by an index, and
-for each table a bookmark says up to which of them nothing is stale any more, so that the cost
-follows what ran again lately, not the length of the history.
+that replace windows of another grid or fill a gap before finished windows. They are found by an
+index, and for each table a bookmark says up to which of them nothing is stale any more, so that the
+cost follows what ran again lately, not the length of the history.
 
 A window of a table with `lookback` that reads all of an upstream (`read: all`) is made from the
 windows within its reach as well, not only from those over it.
@@ -59,7 +59,7 @@ _AGAIN = select(
     unindexed(job_log.c.latest) == 1,
     job_log.c.window_start.is_not(None),
 )
-"""The latest attempts at windows that ran before, or that precede finished ones."""
+"""The latest attempts after the first at windows."""
 _NOT_PASSED = _AGAIN.add_columns(refresh_bookmark.c.job_name.label("made")).where(
     among(refresh_bookmark.c.job_name),
     job_log.c.job_name == refresh_bookmark.c.upstream,

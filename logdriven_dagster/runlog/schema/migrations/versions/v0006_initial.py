@@ -101,11 +101,7 @@ Table(
     Column("table_version", Integer, comment="of table_definition, as the attempt ran it"),
     Column("parameters", _LONG_TEXT, comment="JSON: the values that it ran with, secrets as names"),
     Column("job_run_id", BigInteger, comment="the run of a job that it belongs to"),
-    Column(
-        "again",
-        SmallInteger,
-        comment="1: not the first attempt, or before finished windows",
-    ),
+    Column("again", SmallInteger, comment="1 for an attempt after the first one, else NULL"),
     Column("seen_until", BigInteger, comment="lookback: all was there up to here; NULL: for good"),
     Column("failed_refresh", SmallInteger, comment="1: it failed, what was before stands; 0: past"),
     Column("standing", BigInteger, comment="what counts if a refresh ends that changed nothing"),
