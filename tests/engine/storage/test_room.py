@@ -18,7 +18,7 @@ ON_THIS_MACHINE = {
     "engine/queries/transforms.py",  # the folder of a table's code
     "engine/sources/files/arrivals.py",  # names of source files, told from their paths
     "engine/sources/files/plain_files.py",  # source files
-    "engine/sources/files/footers.py",  # names of source files
+    "engine/sources/files/typed/footers.py",  # names of source files
     "engine/sources/files/listing.py",  # source files
     "engine/sources/files/plain_columns.py",  # source files
     "engine/sources/known_sources.py",  # source files
