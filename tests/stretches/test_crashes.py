@@ -120,7 +120,7 @@ def crash_into_database(
     assert sql_of_shop("SELECT count(*) FROM logdriven_commit") == [(6,)]
 
 
-@pytest.mark.sampled
+@pytest.mark.usefixtures("long")
 def test_a_window_that_a_database_refuses_leaves_those_before_it_there_once(
     database: World, sql_of_shop: Callable[[str], list[Any]]
 ):

@@ -66,7 +66,9 @@ def environment() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory, spark_processes: None) -> Iterator[Project]:
+def project(
+    tmp_path_factory: pytest.TempPathFactory, spark_processes: None, long: None
+) -> Iterator[Project]:
     project = write(tmp_path_factory.mktemp("warm"))
     yield project
     connect_server.stop(project, lambda _: None)
