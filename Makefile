@@ -105,7 +105,7 @@ test-connect: $(VENV)/.installed-dev ## every test of Spark Connect; `make test`
 test-foreign: $(VENV)/.installed-dev ## counts on a server of Spark Connect that does not know the project
 	LOGDRIVEN_TEST_SPARK=foreign $(BIN)/python -m pytest tests/engine/spark/test_counts.py
 
-test-long: $(VENV)/.installed-dev $(VENV)/.classes ## the tests of minutes, and the rare members of families
+test-long: $(VENV)/.installed-dev $(VENV)/.classes ## the tests of several seconds, and the other members of families
 	scripts/test_packages.sh
 	$(BIN)/python -m pytest $(TWO) -m long --report .reports/long-tests.md
 

@@ -134,8 +134,8 @@ class Claim:
     """With `lookback`: up to which moment of data time all that is read is there; None: no row
     can come later than that."""
     fills_gap: bool = False
-    """Whether later windows of an ordered table are finished, as where it begins earlier now: what
-    is made from it may have run without this window."""
+    """Whether later windows of an ordered table are finished, as after an earlier
+    `default_start`: tables downstream may have run without this window."""
     replaces: tuple[int, ...] = ()
     """The jobs of finished windows of an earlier grid that lie within this one."""
     name: str = ""

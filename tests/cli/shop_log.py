@@ -17,6 +17,17 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.runlog import RunLog
 from tests.builders import at, claimed, end_step, finish
 
+KEYS = """\
+table: ods.keys
+incremental_type: auto_inc_id
+period: 1 day
+steps:
+  - step: load
+    source: {type: jdbc, connection: lite, table: orders, key_column: id}
+    target: {type: iceberg}
+"""
+"""A table that reads the keys of a table of the connection `lite`."""
+
 
 class ShopLog:
     """The run log of the project in a folder."""

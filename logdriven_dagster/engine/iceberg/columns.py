@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
+from logdriven_dagster.engine.queries.nested_values import GROUPS_OF_A_UUID
 from logdriven_dagster.engine.queries.quoting import quoted, text_literal
 from logdriven_dagster.errors import TerminalStepError
 
@@ -29,8 +30,6 @@ _STAGED_HERE = re.compile(r"/data/\d+-[^/]+/([^/=]+=[^/]+/)*part-[^/]+$")
 """The names of files that windows staged: Spark wrote them, without ids."""
 
 _FOOTERS_AT_ONCE = 16
-
-_GROUPS_OF_A_UUID = "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5"
 
 
 @dataclass(frozen=True)
@@ -246,7 +245,7 @@ def _renamed(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence
         keys = sf.transform_keys(column, lambda key, _: _renamed(key, kind.key_type, names))
         return sf.transform_values(keys, lambda _, value: _renamed(value, kind.value_type, names))
     if str(kind) == "uuid":
-        return sf.regexp_replace(sf.lower(sf.hex(column)), *_GROUPS_OF_A_UUID)
+        return sf.regexp_replace(sf.lower(sf.hex(column)), *GROUPS_OF_A_UUID)
     return column
 
 

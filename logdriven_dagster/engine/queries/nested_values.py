@@ -8,6 +8,9 @@ from logdriven_dagster.engine.queries.quoting import quoted, text_literal
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
+GROUPS_OF_A_UUID = "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5"
+"""Pattern and replacement that make a UUID's text from its hexadecimal digits."""
+
 
 def any_leaf(
     v: str, kind: "DataType", condition: "Callable[[str, DataType], str | None]", depth: int = 0

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _TEXTS = ("string", "varchar", "char")
 _CLOCK = ("-", "-", " ", ":", ":", ".")
-"""What stands between the parts of a time in Spark's SQL."""
+"""The separators between the parts of a time in Spark's SQL."""
 _HOUR_PARTS = 4
 
 

@@ -109,7 +109,7 @@ def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | 
 
 
 def greatest_in_frame(frame: "DataFrame", source: Source) -> int | None:
-    """Return the greatest key of a source that is no database."""
+    """Return the greatest key of a source other than a database."""
     from logdriven_dagster.engine.spark import functions as sf
 
     row = frame.agg(sf.max(numeric(frame, str(source.key_column)))).first()

@@ -13,6 +13,7 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed import audits
 from logdriven_dagster.testing import NullEngine
 from logdriven_dagster.testing.null_engine import null_engine
+from tests.cli.shop_log import KEYS
 
 ROWS = SourceRows("ods.orders", "load", total=2222, unplaced=2, before=1, after=0, future=0)
 SENTENCE = (
@@ -53,15 +54,6 @@ PROJECT = """\
 project: shop
 connections: {lite: {url: 'sqlite:///lite.db'}}
 """
-ORDERS = """\
-table: ods.keys
-incremental_type: auto_inc_id
-period: 1 day
-steps:
-  - step: load
-    source: {type: jdbc, connection: lite, table: orders, key_column: id}
-    target: {type: iceberg}
-"""
 
 
 @dataclass
@@ -83,7 +75,7 @@ def test_an_audit_fails_where_fewer_rows_are_there_than_were_read(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tables").mkdir()
-    (tmp_path / "tables/keys.yaml").write_text(ORDERS)
+    (tmp_path / "tables/keys.yaml").write_text(KEYS)
     (tmp_path / "logdriven.yaml").write_text(PROJECT)
     with sqlite3.connect(tmp_path / "lite.db") as conn:
         conn.execute("CREATE TABLE orders AS SELECT 5 AS id")

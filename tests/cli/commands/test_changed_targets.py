@@ -8,6 +8,7 @@ import pytest
 
 from logdriven_dagster.testing import NullEngine
 from logdriven_dagster.testing.null_engine import null_engine
+from tests.cli.shop_log import KEYS
 
 TABLE = """\
 table: ods.a
@@ -17,15 +18,6 @@ steps:
   - step: load
     sql: SELECT 1 AS id
     target: {target}
-"""
-KEYS = """\
-table: ods.keys
-incremental_type: auto_inc_id
-period: 1 day
-steps:
-  - step: load
-    source: {type: jdbc, connection: lite, table: orders, key_column: id}
-    target: {type: iceberg}
 """
 UPSERT = "{type: iceberg, mode: upsert, key: [id]}"
 

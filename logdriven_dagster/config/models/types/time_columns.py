@@ -75,7 +75,7 @@ class TimeColumn(Model):
 
     @property
     def shown(self) -> str:
-        """How messages call it."""
+        """The unit or the format, for messages."""
         return f"unit: {self.unit}" if self.unit else f"format: {self.format}"
 
     @cached_property
@@ -119,7 +119,7 @@ class TimeColumn(Model):
 
     @property
     def has_hours(self) -> bool:
-        """Whether values of the format name a time of day."""
+        """Whether values of the format contain a time of day."""
         return len(self.parts) >= _HOUR
 
     def refusal(self, kind: str) -> str | None:
@@ -167,7 +167,7 @@ class TimeColumn(Model):
 
 
 Parts: TypeAlias = tuple[tuple[str, int], ...]
-"""What stands before each part of a format, and how many digits it has."""
+"""The separator before each part of a format, and the number of its digits."""
 
 
 def _form(value: object) -> str:

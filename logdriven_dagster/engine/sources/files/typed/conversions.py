@@ -6,7 +6,7 @@ as its carrier, the type of its numbers or bytes, and converted where nothing is
 
 from typing import TYPE_CHECKING
 
-from logdriven_dagster.engine.queries.nested_values import of_each, sql_type
+from logdriven_dagster.engine.queries.nested_values import GROUPS_OF_A_UUID, of_each, sql_type
 from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.engine.queries.schemas import ddl_type
 from logdriven_dagster.engine.sources.files.typed.held_types import (
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _LOST = "which nanoseconds a TIMESTAMP cannot hold; name it BIGINT in `columns`"
 _NO_TIME = "which is no time of a day; name it BIGINT in `columns`"
 _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
-GROUPS_OF_A_UUID = "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5"
 
 
 def read_as(held: Held, wanted: "DataType") -> "DataType":

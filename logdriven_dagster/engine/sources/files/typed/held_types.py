@@ -21,7 +21,7 @@ UUID, HALF, INT128 = "uuid", "float of 16 bits", "128-bit integer"
 NULL = "null"
 """A column that holds nothing but NULL, which writers without a type for it call INT32."""
 ALL_NULL = "null in a column of "
-"""What stands before the kind of a leaf that holds no value in one of several files."""
+"""The prefix of the kind of a leaf that is NULL throughout one of several files."""
 Path: TypeAlias = tuple[str, ...]
 """Names from the column down to a leaf, in small letters."""
 
@@ -203,7 +203,7 @@ def declared_type(kind: "DataType") -> Held:
 
 
 def is_null(held: Held) -> bool:
-    """Whether a leaf holds nothing but NULL."""
+    """Whether all values of a leaf are NULL."""
     return isinstance(held, str) and (held == NULL or held.startswith(ALL_NULL))
 
 

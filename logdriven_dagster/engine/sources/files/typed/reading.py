@@ -1,4 +1,4 @@
-"""How Parquet and ORC files are read: with which schemas, and which values are converted after."""
+"""The schemas that Parquet and ORC files are read with, and the conversions of their values."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class Part:
     """Files that are read alike."""
 
     schema: "StructType"
-    """What Spark reads them with."""
+    """The schema that Spark reads them with."""
     changes: Mapping[str, str]
     """Column → SQL of its value, where it is not the one that is read."""
     paths: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class TypedReading:
     """The schemas to read files with, and what to make of the rows."""
 
     merges: bool = False
-    """Whether Spark has to look at each file for its columns."""
+    """Whether Spark must merge the schemas of all files."""
     columns: "StructType | None" = None
     """The columns in the end, where Spark is not to find them out."""
     parts: Sequence[Part] = ()
@@ -101,7 +101,7 @@ def typed_reading(
 
 
 def _is_of_ours(files: Mapping[str, str]) -> bool:
-    """Whether Spark would not find out by itself how to read a leaf of these kinds."""
+    """Whether Spark cannot infer a type that reads a leaf of these kinds."""
     natural = {kind: str(natural_type(kind)) for kind in files}
     return len(files) > 1 or any(carrier(*each) != each[1] for each in natural.items())
 
