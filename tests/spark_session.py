@@ -56,3 +56,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory, lake: Lake) -> Iterator[Any]
         yield session
         session.stop()
     connect_server.stop(project, lambda _: None)
+
+
+@pytest.fixture(autouse=True)
+def session_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves its time zone in the session that all tests share."""
+    yield
+    if "spark" in request.fixturenames:
+        session = request.getfixturevalue("spark")
+        assert session.conf.get("spark.sql.session.timeZone") == "UTC"

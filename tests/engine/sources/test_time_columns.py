@@ -21,6 +21,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from logdriven_dagster.config.models.types.time_columns import TimeColumn
 from logdriven_dagster.engine.queries.window_values import window_values
 from logdriven_dagster.engine.sources.readers import Reading, read_source
+from logdriven_dagster.engine.spark.session import fresh_session
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 from tests.builders import day
@@ -122,13 +123,19 @@ def held(seconds: Fraction | None) -> int | None:
     return next((n for n, (low, end) in ranges if known and low <= seconds < end), None)  # type: ignore[operator]
 
 
-def test_each_value_is_placed_as_the_instant_that_it_means(spark: Any, tmp_path: Path):
+def test_each_value_is_placed_as_the_instant_that_it_means(lab: Lab):
+    lab.settings["timezone"] = str(ZONE)
+    with fresh_session(lab.spark, lab.project) as spark:
+        place_and_compare(spark, lab.root)
+
+
+def place_and_compare(spark: Any, folder: Path) -> None:
+    """Place random values of every column in one query; each is where its instant lies."""
     chance = random.Random(41)
-    spark.conf.set("spark.sql.session.timeZone", str(ZONE))
     queries, expected = [], []
     for name, (kind, meaning) in COLUMNS.items():
         made = values(name, chance)
-        path = tmp_path / f"{name}.parquet"
+        path = folder / f"{name}.parquet"
         pq.write_table(pa.table({"v": pa.array(made, kind), "n": range(len(made))}), path)
         frame = spark.read.parquet(str(path))
         placed = window_values(TimeColumn(name="v", **meaning), frame, ZONE)
