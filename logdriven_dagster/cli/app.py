@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -143,11 +144,17 @@ def logdriven(
     """Log-driven ETL on Dagster and Spark: the run log decides what runs next."""
 
 
+@cache
+def _command_line() -> Any:
+    """Build the commands, their options and their help, which takes longer than most commands."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line; every error is one message on stderr, without secrets."""
     guard_umask()
     try:
-        app()
+        _command_line()()
     except Exception as error:  # noqa: BLE001 - a traceback may hold secrets
         sys.exit(_report(error))
 

@@ -1,15 +1,18 @@
 """The command line in this process, and a small project whose three days end on 2022-01-04."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
 from logdriven_dagster.cli import main
+from logdriven_dagster.config.scaffolding.new_project import scaffold
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,18 @@ def logdriven(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return command
 
 
+@pytest.fixture(scope="session")
+def new_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project that `init` makes on 2022-01-04, for copies of it."""
+    folder = tmp_path_factory.mktemp("new") / "shop"
+    scaffold(folder, date(2022, 1, 4))
+    return folder
+
+
 @pytest.fixture
-def shop(logdriven: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shop(new_shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The project that `init` makes on 2022-01-04, as the current folder."""
     folder = tmp_path / "shop"
-    assert logdriven("init", folder, "--now", "2022-01-04").code == 0
+    shutil.copytree(new_shop, folder)
     monkeypatch.chdir(folder)
     return folder
