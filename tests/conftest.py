@@ -33,6 +33,7 @@ pytest_plugins = [
     "tests.servers",
     "tests.run_logs",
     "tests.dagster_instances",
+    "tests.compiled_statements",
     "tests.report",
     "tests.spark_session",
 ]
