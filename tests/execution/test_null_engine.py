@@ -173,6 +173,7 @@ def test_windows_of_one_pass_run_one_by_one_after_a_failure(tmp_path: Path):
     assert sandbox.engine.published() == []
 
 
+@pytest.mark.usefixtures("slow")
 def test_jobs_of_dagster_run_on_the_null_engine_within_its_block(sandbox: Sandbox):
     definitions = build_definitions(sandbox.folder)
     key = AssetKey(["ods", "numbers"])

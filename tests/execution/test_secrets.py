@@ -4,11 +4,14 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from logdriven_dagster.execution.events import NeedUnmet
 
 PLANTED = "planted-pass-7hQ"
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_password_appears_nowhere_when_its_connection_fails(world, monkeypatch):
     monkeypatch.setenv("DB_PASSWORD", PLANTED)
     world.write(

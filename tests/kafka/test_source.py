@@ -159,6 +159,7 @@ def test_a_cluster_that_is_gone_is_worth_another_try(lab: Lab, topic: str):
             lab.run("ods.t", window)
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_cluster_that_dies_in_the_middle(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kafka_reader, "_AT_ONCE", 100)  # of 300: a fast cluster sends them all
     with running_peer() as dying:

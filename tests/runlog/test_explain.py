@@ -48,6 +48,8 @@ from logdriven_dagster.runlog.schema.observations import job_run
 from tests.runlog.explaining import EXPLAIN, HISTORY, ROWS_READ
 from tests.servers import KINDS, database_of
 
+pytestmark = pytest.mark.usefixtures("slow")
+
 SHAPE = Shape(tables=60, windows=400)
 Statement = tuple[str, Any]
 _OURS = ("job_", "step_", "v_")
@@ -239,7 +241,6 @@ def longer(kind, request, tmp_path_factory):
         yield made
 
 
-@pytest.mark.usefixtures("slow")
 @pytest.mark.sampled
 def test_the_work_of_the_database_does_not_grow_with_the_history(world, longer):
     def tick(of: World) -> None:

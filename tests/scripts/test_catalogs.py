@@ -25,6 +25,7 @@ def table(catalog, lake, tmp_path):
     return catalog.create_table("ods.t", ROWS.schema, location=place, properties=once)
 
 
+@pytest.mark.usefixtures("slow")
 def test_rows_are_committed_and_read(catalog, table):
     table.append(ROWS)
     assert catalog.load_table("ods.t").scan().to_arrow() == ROWS
@@ -39,6 +40,7 @@ def test_a_stale_commit_is_refused(catalog, table):
     assert len(catalog.load_table("ods.t").scan().to_arrow()) == 2
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_table_is_made_once(catalog, table):
     with pytest.raises(TableAlreadyExistsError):
         catalog.create_table("ods.t", ROWS.schema, location=table.location())

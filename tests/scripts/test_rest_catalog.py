@@ -99,6 +99,7 @@ def test_what_is_there_is_not_made_again(catalog, table):
         catalog.create_namespace("ods")
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_namespace_that_several_make_at_once_is_there_for_all(server):
     clients = [client(server) for _ in range(8)]
     for name in ("a", "b", "c", "d", "e"):

@@ -138,6 +138,7 @@ def test_files_of_others_are_told(shop, logdriven, fields, what):
     assert what in told(logdriven)
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_database_that_is_away_is_told_and_the_plan_is_complete(shop, logdriven, monkeypatch):
     monkeypatch.setenv("DW_PASSWORD", "geheim")
     with socket.socket() as nobody:

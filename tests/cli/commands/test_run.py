@@ -16,6 +16,7 @@ from tests.cli.shop_log import ShopLog
 from tests.patience import PATIENCE
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_run_with_nothing_to_do_never_starts_spark(shop, logdriven):
     result = logdriven("run", "--now", "2022-01-01")
     assert (result.code, result.out, result.err) == (0, "Nothing to do.\n", "")

@@ -21,6 +21,7 @@ def other(world):
     return events
 
 
+@pytest.mark.usefixtures("slow")
 @pytest.mark.sampled
 @pytest.mark.parametrize("slots", [1, 2])
 def test_a_run_that_waits_goes_on_behind_what_another_one_finishes(world, other, slots):

@@ -42,6 +42,7 @@ def ended(events, kind):
     return [event for event in events if isinstance(event, kind)]
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_heartbeat_keeps_a_window_that_takes_longer_than_its_lease(world, after_stage):
     lease(world, "1 s")
 

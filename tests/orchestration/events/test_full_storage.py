@@ -59,6 +59,7 @@ def disk(request: Any, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield disk
 
 
+@pytest.mark.usefixtures("slow")
 @pytest.mark.sampled
 def test_what_could_not_be_told_on_a_full_disk_is_shown_when_there_is_room_again(
     world: World, disk: Disk
@@ -75,6 +76,7 @@ def test_what_could_not_be_told_on_a_full_disk_is_shown_when_there_is_room_again
     assert world.colours("ods.events") == {"materialized": DAYS}
 
 
+@pytest.mark.usefixtures("slow")
 def test_what_a_run_has_told_is_not_shown_twice(world: World) -> None:
     world.write(EVENTS).events(bad_day=3)
     assert not world.catch_up(now="2022-01-05").success

@@ -213,6 +213,7 @@ def test_dynamic_partitions_are_added_and_shown(world: World) -> None:
     }
 
 
+@pytest.mark.usefixtures("slow")
 def test_no_secret_reaches_dagster(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_PASSWORD", "hunter2-top-secret")
     url = "postgresql://bob:${env:WORLD_PASSWORD}@127.0.0.1:1/nowhere"

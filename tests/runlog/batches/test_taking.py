@@ -255,6 +255,7 @@ def test_the_next_batches_are_taken_in_their_order(log):
     assert [item.batch_id for item in taken.batches] == [5, 3]
 
 
+@pytest.mark.usefixtures("slow")
 @pytest.mark.sampled
 def test_planning_a_thousand_tables_takes_a_few_queries(log):
     processes = [bdre.process(f"t{n}", SubProcess("1", (Enqueuer(TRANSFER),))) for n in range(1000)]

@@ -182,6 +182,7 @@ def test_why_lineage_is_absent_is_stored(log):
     assert ask(log, lineage.read, [query_id])[query_id] == broken
 
 
+@pytest.mark.usefixtures("slow")
 @pytest.mark.sampled
 def test_wide_tables_are_stored_in_one_go(log):
     wide = query("a", *(made(f"c{n}", f"b.c{n}", functions=("f",)) for n in range(3000)))

@@ -78,6 +78,7 @@ def table(tmp_path: Path, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Table:
     return Table(tmp_path, lake)
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_window_is_published_and_replaced_in_a_bucket(table: Table):
     for n, token in ((1, 1), (2, 2), (1, 3)):
         table.publish(n, token)
