@@ -17,6 +17,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.queries.instants import literal
 from logdriven_dagster.engine.queries.rendering import render_for_database
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
@@ -99,8 +100,6 @@ def keys_in_database(
 
 def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | None, int | None]":
     """Return the least key after `low`, and the greatest from `low` on, of any other source."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     key = numeric(frame, str(source.key_column))
     least = sf.min(sf.when(key > literal(low), key))
     row = frame.where(key >= literal(low)).agg(least, sf.max(key)).first()
@@ -110,8 +109,6 @@ def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | 
 
 def greatest_in_frame(frame: "DataFrame", source: Source) -> int | None:
     """Return the greatest key of a source other than a database."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     row = frame.agg(sf.max(numeric(frame, str(source.key_column)))).first()
     assert row is not None
     return _whole(row[0], source)
