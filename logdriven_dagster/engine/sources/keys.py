@@ -5,7 +5,6 @@ A window holds the keys after its start, up to and including its end. Source: Sh
 whole numbers of any length, in columns of numbers or of text.
 """
 
-from collections.abc import Mapping
 from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, FromClause
 
     from logdriven_dagster.config.connections import Connection
-    from logdriven_dagster.engine.sources.readers import Reading
 
 DIGITS = 38
 """What a decimal number holds at most, in Spark and in databases."""
@@ -131,23 +129,6 @@ def lies_in_keys(frame: "DataFrame", source: Source, keys: tuple[int, int]) -> "
     """Whether a row's key lies after the first number, up to and including the second."""
     key, (low, high) = numeric(frame, str(source.key_column)), keys
     return (key > literal(low)) & (key <= literal(high))
-
-
-def read_keys(
-    reading: "Reading", source: JdbcSource, options: Mapping[str, str], frame: "DataFrame"
-) -> "DataFrame":
-    """Return the rows of a window, by one query for each of `partitions` equal parts of its keys.
-
-    `frame` is the source as a whole, with the options that read it.
-    """
-    kind = frame.schema[column_name(frame, str(source.key_column))].dataType
-    connection = reading.project.connection(source.connection)
-    keys = key_range(reading.table, reading.slice)
-    conditions = predicates(connection, source, keys, text=kind.typeName() == "string")
-    origin = options.get("dbtable") or f"({options['query']}) logdriven_source"
-    rest = {name: v for name, v in options.items() if name not in ("url", "dbtable", "query")}
-    url = options["url"]
-    return reading.spark.read.jdbc(url, origin, predicates=conditions, properties=rest)
 
 
 def predicates(

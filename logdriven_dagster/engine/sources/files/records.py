@@ -20,6 +20,7 @@ from logdriven_dagster.config.models.types.files import (
 from logdriven_dagster.engine.queries.nested_values import any_leaf, sql_type
 from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.engine.queries.window_index import bins_by_window, counts_of_bins
+from logdriven_dagster.engine.sources.readers import Malformed
 from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import option_text, option_texts
@@ -43,9 +44,6 @@ _DIGITS = 38
 _WALL_TIME = "^[0-9]+-[0-9]+-[0-9]+([ T][0-9:.]+)?$"
 _NESTED = ("array", "map", "struct")
 SKIPPED = " since clocks skip it"
-
-Malformed = Callable[[], list[int | None]]
-"""How many malformed records each window had, once a query has read them."""
 
 
 def record_options(source: RecordsSource) -> dict[str, str]:
