@@ -3,17 +3,19 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from logdriven_dagster._version import __version__
+
 if TYPE_CHECKING:
     from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
     from logdriven_dagster.orchestration.code_location import build_definitions
     from logdriven_dagster.orchestration.components.project import LogdrivenProjectComponent
     from logdriven_dagster.orchestration.components.table import TableComponent
 
-__version__ = "0.1.0"
 __all__ = [
     "LogdrivenProjectComponent",
     "LogdrivenTranslator",
     "TableComponent",
+    "__version__",
     "build_definitions",
 ]
 

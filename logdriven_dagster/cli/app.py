@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from logdriven_dagster import __version__
+from logdriven_dagster._version import __version__
 from logdriven_dagster.cli.commands import audit as audit_commands
 from logdriven_dagster.cli.commands import definitions as definition_commands
 from logdriven_dagster.cli.commands import exchange as exchange_commands

@@ -7,6 +7,9 @@ commands which only plan start quickly.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame as DataFrame
+    from pyspark.sql import SparkSession as SparkSession
+
     from logdriven_dagster.engine.spark.session import session_of, spark_session
     from logdriven_dagster.engine.window.engine import Engine
     from logdriven_dagster.engine.window.session import WindowSession

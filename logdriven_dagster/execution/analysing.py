@@ -11,9 +11,8 @@ from logdriven_dagster.engine.window.analysis import Analysed, analyse
 from logdriven_dagster.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from logdriven_dagster.config import Project
+    from logdriven_dagster.engine import SparkSession
 
 
 @dataclass(frozen=True)

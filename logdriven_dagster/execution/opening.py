@@ -20,7 +20,7 @@ from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.observed import audits
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from logdriven_dagster.engine import SparkSession
 
 _substitutes: list[Engine] = []
 

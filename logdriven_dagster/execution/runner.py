@@ -53,8 +53,9 @@ from logdriven_dagster.runlog.attempts import overlaps
 from logdriven_dagster.runlog.history import slices
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from typing_extensions import Unpack
+
+    from logdriven_dagster.engine import DataFrame
 
 
 class CatchUpOptions(TypedDict, total=False):

@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from logdriven_dagster import __version__
+from logdriven_dagster._version import __version__
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import UsageError, in_brief
 from logdriven_dagster.execution.events import (

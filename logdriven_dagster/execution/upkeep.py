@@ -24,7 +24,7 @@ from logdriven_dagster.runlog.jobs import runs as job_runs
 from logdriven_dagster.runlog.observed import notifications
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from logdriven_dagster.engine import SparkSession
 
 
 def discard(

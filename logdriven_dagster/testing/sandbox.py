@@ -20,7 +20,7 @@ from logdriven_dagster.runlog.sql.windows import window_of
 from logdriven_dagster.testing.null_engine import NullEngine, null_runner
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from logdriven_dagster.engine import SparkSession
 
 _MOST_ATTEMPTS = 1000
 

@@ -61,3 +61,9 @@ def is_there(named: str) -> bool:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_module_that_a_page_names_is_there(page: Path):
     assert [named for named in _NAMED.findall(page.read_text()) if not is_there(named)] == []
+
+
+def test_no_module_of_tests_imports_from_another_one():
+    importing = re.compile(r"^\s*(?:from|import) tests(?:\.\w+)*\.test_\w+", re.MULTILINE)
+    found = [path for path in (ROOT / "tests").rglob("*.py") if importing.search(path.read_text())]
+    assert found == []

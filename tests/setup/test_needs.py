@@ -1,39 +1,13 @@
 """Markers follow from fixtures, and a test that starts what it is not marked for fails."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.setup.inner_runs import run
+
 pytestmark = pytest.mark.usefixtures("slow")
-ROOT = Path(__file__).parents[2]
-STARTS_SPARK = """
-import subprocess
-
-def start():
-    # What PySpark's launcher calls, without a Spark to be found.
-    subprocess.run(["java", "-cp", "/nowhere", "org.apache.spark.launcher.Main"], check=False)
-"""
 FAST = "not spark and not database and not browser and not slow and not long"
-
-
-def run(folder: Path, tests: str, *options: str) -> str:
-    """Return what pytest prints of a file of tests that knows our markers and servers."""
-    (folder / "test_it.py").write_text("import pytest\n" + STARTS_SPARK + tests)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.needs", "-p", "tests.servers", "-q"]
-    path = os.pathsep.join([str(ROOT), *sys.path])
-    done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "--rootdir", str(folder), *options, str(folder)],
-        cwd=folder,
-        # This test has no Spark either: what one that is allowed to start it calls is noted there.
-        env=os.environ | {"PYTHONPATH": path, "LOGDRIVEN_TEST_STARTED": str(folder / "noted")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout + done.stderr
 
 
 def test_a_test_that_starts_spark_without_asking_for_it_fails(tmp_path: Path):

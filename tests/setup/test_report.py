@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.setup.test_needs import run
+from tests.setup.inner_runs import run
 
 pytestmark = pytest.mark.usefixtures("slow")
 

@@ -91,10 +91,7 @@ def status(project: ProjectOption = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def warm(copy: CopyOption = None, project: ProjectOption = None) -> None:
-    """Make the archive of Spark's classes now, with which every run of this user starts faster.
-
-    A run that finds none has it made when it has ended, except where CI is set.
-    """
+    """Make an archive of Spark's classes, with which every run of this user starts faster."""
     loaded = open_project(project)
 
     from logdriven_dagster.engine.spark.classic.archives import training

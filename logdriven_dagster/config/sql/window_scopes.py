@@ -3,12 +3,10 @@
 See `window_keys`, which takes queries apart into these.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from logdriven_dagster.config.sql.window_keys import KeyAnalysis
+from typing import Any, Protocol
 
 START, END = "data_range_start", "data_range_end"
 
@@ -36,10 +34,27 @@ class NamedRows:
 SHARED = NamedRows()
 
 
+class Analysis(Protocol):
+    """The analysis of a whole query, of which a scope is a part: `window_keys.KeyAnalysis`."""
+
+    @property
+    def reads(self) -> Counter[str]:
+        """Count how often queries name each relation."""
+
+    def query(self, node: Any, known: Mapping[str, NamedRows]) -> NamedRows:
+        """Analyse a query within the query. Raises TogetherError where windows mix."""
+
+    def chosen(self, number: int) -> None:
+        """Note that so many uses of the bounds only choose the rows of the window."""
+
+    def truncates(self, unit: str) -> bool:
+        """Whether a time truncated to this unit stays in its window."""
+
+
 class Scope:
     """The analysis of one SELECT: what it reads, and how it joins that."""
 
-    def __init__(self, analysis: "KeyAnalysis", node: Any, known: Mapping[str, NamedRows]) -> None:
+    def __init__(self, analysis: Analysis, node: Any, known: Mapping[str, NamedRows]) -> None:
         self._analysis, self._node, self._known = analysis, node, known
         self.keys: dict[str, frozenset[str]] = {}
         """Alias → its keys, of what is read window by window."""

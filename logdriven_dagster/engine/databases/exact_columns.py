@@ -33,6 +33,7 @@ from logdriven_dagster.engine.databases.exact_values import (
     refuse_undeclared,
 )
 from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -95,8 +96,6 @@ class ExactFrame:
 
     def converted(self, raw: "DataFrame | None" = None) -> "DataFrame":
         """The rows with their columns' own types; of `raw`, if these are the rows to convert."""
-        from logdriven_dagster.engine.spark import functions as sf
-
         frame = self.raw if raw is None else raw
         changes = {
             name: sf.expr(
@@ -113,8 +112,6 @@ class ExactFrame:
         SQLite's texts are compared by their days, two more at either side for offsets and zones.
         Whatever is no text that begins with a digit stays, so that its conversion can refuse it.
         """
-        from logdriven_dagster.engine.spark import functions as sf
-
         name = next((name for name in self.exact if name.lower() == column.lower()), None)
         if name is not None and (within := self.exact[name].within) is not None:
             where = within(_name(name, self.quote), window)

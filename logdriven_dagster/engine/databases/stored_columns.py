@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.connections import Connection
 from logdriven_dagster.engine.databases.wall_clocks import MOMENT, WALL
 from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.spark import functions as sf
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -22,8 +23,6 @@ def stored(connection: Connection, frame: "DataFrame", *, copied: bool = False) 
     `copied`. SQLite's driver keeps only milliseconds of times; their own form, which databases hold
     already and keys are compared by, stays where it is exact.
     """
-    from logdriven_dagster.engine.spark import functions as sf
-
     backend = connection.url.get_backend_name()
     if backend != "sqlite":
         frame = _without_lacking_days(frame)
@@ -60,8 +59,6 @@ def _held(kind: str, v: str, backend: str) -> tuple[str, str, str] | None:
 
 def _without_lacking_days(frame: "DataFrame") -> "DataFrame":
     """The frame, with an error for days that drivers move: Java's calendar lacks ten of 1582."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     changes = {}
     for name, kind in frame.dtypes:
         if kind in (MOMENT, WALL, "date"):
@@ -94,8 +91,6 @@ def _utc_text(v: str) -> str:
 
 def _survivors(field: "StructField", database: str, condition: str, fix: str) -> "Column":
     """Return the values that meet the condition; an error for the others."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     kind, v = field.dataType.simpleString(), quoted(field.name)
     text = f"column {plain(field.name)}: {database} cannot hold this {kind}; {fix}"
     return sf.expr(f"CASE WHEN {v} IS NULL OR {condition} THEN {v} ELSE raise_error('{text}') END")

@@ -7,6 +7,7 @@ has no wall time of its own. Where they go forward, times of the skipped hour me
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.spark import functions as sf
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,8 +26,6 @@ def fit_clocks(
     `known` are the types of columns that are there, by names in small letters; `created` is what
     becomes of a new column's type. A value that would come back as another one is an error.
     """
-    from logdriven_dagster.engine.spark import functions as sf
-
     changes = {}
     for name, given in frame.dtypes:
         wanted = known.get(name.lower(), created.get(given, given))

@@ -11,6 +11,7 @@ from logdriven_dagster.engine.delta.features import lists_deletion_vectors
 from logdriven_dagster.engine.delta.schema import spark_schema
 from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, sizes
 from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
 from logdriven_dagster.engine.storage.spark_files import read_files
 
@@ -56,8 +57,6 @@ def _with_partitions(
     """Add the columns whose values only the log has."""
     from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
-    from logdriven_dagster.engine.spark import functions as sf
-
     kinds = [snapshot.schema[name] for name in snapshot.partition_columns]
     values = [snapshot.bounds(field.name) for field in kinds]
     rows = [
@@ -73,8 +72,6 @@ def _with_partitions(
 
 def _without_deleted(spark: "SparkSession", snapshot: Snapshot, frame: "DataFrame") -> "DataFrame":
     """Leave out the rows that deletion vectors name, by their numbers in the files."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     vectors = snapshot.deletion_vectors() if lists_deletion_vectors(snapshot) else ()
     gone = [
         (_place(location_of(unquote(file))), row)
@@ -90,8 +87,6 @@ def _without_deleted(spark: "SparkSession", snapshot: Snapshot, frame: "DataFram
 
 def _looked_up(frame: "DataFrame") -> "DataFrame":
     """Mark rows that are only compared with, so that nobody counts them as rows of a source."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     # Two observations of one query must not have one name.
     return frame.observe(f"{LOOKED_UP}_{uuid4().hex}", sf.count(sf.lit(1)))
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
 from logdriven_dagster.engine.queries.nested_values import GROUPS_OF_A_UUID
 from logdriven_dagster.engine.queries.quoting import quoted, text_literal
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ class Columns:
 
     def of(self, field: "NestedField") -> "Column":
         """Return a column of the table."""
-        from logdriven_dagster.engine.spark import functions as sf
-
         return sf.col(quoted(field.name)) if self.select is None else self.select[field.field_id]
 
 
@@ -80,8 +79,6 @@ def by_names(table: "Table") -> Columns:
 def by_ids(table: "Table") -> Columns:
     """Find columns by their field ids."""
     from pyspark.sql.types import StructType
-
-    from logdriven_dagster.engine.spark import functions as sf
 
     fields = table.schema().fields
     read = [_identified(field, _default(field)) for field in fields]
@@ -220,8 +217,6 @@ def _first(
     parent: "Column | None" = None,
 ) -> "Column":
     """The column that a file has by one of these names."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     found = [sf.col(quoted(a)) if parent is None else parent.getField(a) for a in aliases]
     columns = [_renamed(column, kind, names) for column in found]
     return (sf.coalesce(*columns) if columns else sf.lit(None)).cast(spark_type(kind))
@@ -230,8 +225,6 @@ def _first(
 def _renamed(column: "Column", kind: "IcebergType", names: Mapping[int, Sequence[str]]) -> "Column":
     """A value with the table's names of nested fields."""
     from pyiceberg import types as iceberg
-
-    from logdriven_dagster.engine.spark import functions as sf
 
     if isinstance(kind, iceberg.StructType):
         parts = [

@@ -6,6 +6,8 @@ Spark's own `hash` has another seed, and other bytes for numbers and for the end
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.spark import functions as sf
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -20,8 +22,6 @@ def bucket(hashed: "Column", number: int) -> "Column":
 
 def hash_of_long(value: "Column") -> "Column":
     """Hash a bigint, as Iceberg hashes all integers, days and moments."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     low = value.bitwiseAND(_WORD)
     high = sf.shiftrightunsigned(value, 32)
     first = _rounded(sf.lit(0).cast("bigint"), low)
@@ -30,8 +30,6 @@ def hash_of_long(value: "Column") -> "Column":
 
 def hash_of_bytes(value: "Column") -> "Column":
     """Hash a binary, as Iceberg hashes texts in UTF-8, too."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     size, digits = sf.octet_length(value), sf.hex(value)
     whole = sf.shiftright(size, 2)
     indices = sf.when(whole > 0, sf.sequence(sf.lit(0), whole - 1))
@@ -45,8 +43,6 @@ def hash_of_bytes(value: "Column") -> "Column":
 
 def _word(digits: "Column", first: "Column", most: int) -> "Column":
     """Up to four bytes from one place on as a number, whose least byte comes first."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     pairs = [sf.substring(digits, (first + n) * 2 + 1, sf.lit(2)) for n in reversed(range(most))]
     number = sf.conv(sf.concat(sf.lit("0"), *pairs), 16, 10)
     return number.cast("bigint")
@@ -54,15 +50,11 @@ def _word(digits: "Column", first: "Column", most: int) -> "Column":
 
 def _let(value: "Column", then: "Callable[[Column], Column]") -> "Column":
     """Compute a value once, whatever is made of it: Spark would copy it wherever it is named."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     return sf.element_at(sf.transform(sf.array(value), then), 1)
 
 
 def _rounded(state: "Column", word: "Column") -> "Column":
     """The state of the hash after one more word."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     mixed = _let(_mixed(word), lambda each: each.bitwiseXOR(state))
     turned = _let(mixed, lambda each: _turned(each, 13))
     return (turned * 5 + sf.lit(0xE6546B64)).bitwiseAND(_WORD)
@@ -73,8 +65,6 @@ def _mixed(word: "Column") -> "Column":
 
 
 def _finished(state: "Column", size: "Column") -> "Column":
-    from logdriven_dagster.engine.spark import functions as sf
-
     first = _let(state.bitwiseXOR(size.cast("bigint")), lambda each: _folded(each, 16))
     second = _let(_times_once(first, 0x85EBCA6B), lambda each: _folded(each, 13))
     third = _let(_times_once(second, 0xC2B2AE35), lambda each: _folded(each, 16))
@@ -82,15 +72,11 @@ def _finished(state: "Column", size: "Column") -> "Column":
 
 
 def _folded(word: "Column", by: int) -> "Column":
-    from logdriven_dagster.engine.spark import functions as sf
-
     return word.bitwiseXOR(sf.shiftright(word, by))
 
 
 def _turned(word: "Column", by: int) -> "Column":
     """Rotate 32 bits to the left."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     up = sf.shiftleft(word, by)
     return up.bitwiseOR(sf.shiftright(word, 32 - by)).bitwiseAND(_WORD)
 
@@ -101,8 +87,6 @@ def _times_once(word: "Column", factor: int) -> "Column":
 
 def _times(word: "Column", factor: int) -> "Column":
     """Multiply modulo 2 to the 32nd, where no part is too large for a bigint."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     low, high = factor & 0xFFFF, factor >> 16
     upper = sf.shiftleft((word * high).bitwiseAND(0xFFFF), 16)
     return (word * low + upper).bitwiseAND(_WORD)

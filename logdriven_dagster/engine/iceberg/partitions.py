@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from logdriven_dagster.engine.iceberg.murmur import bucket, hash_of_bytes, hash_of_long
 from logdriven_dagster.engine.queries.quoting import reference
 from logdriven_dagster.engine.queries.schemas import WINDOW_START
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.storage.staging import PARTITION
 from logdriven_dagster.errors import TerminalStepError, TransientStepError
 
@@ -33,8 +34,6 @@ def with_partition(frame: "DataFrame", table: "Table | None") -> "DataFrame":
 
     TerminalStepError for a partition that nobody can compute here.
     """
-    from logdriven_dagster.engine.spark import functions as sf
-
     if table is None or all(field.name == WINDOW_START for field in table.spec().fields):
         return frame
     schema = table.schema()
@@ -56,8 +55,6 @@ def with_partition(frame: "DataFrame", table: "Table | None") -> "DataFrame":
 def _value(column: "Column", kind: str, field: "PartitionField") -> "Column | None":
     """The value of a partition field as an integer or a text; None: not known how."""
     from pyiceberg import transforms
-
-    from logdriven_dagster.engine.spark import functions as sf
 
     match field.transform:
         case transforms.VoidTransform():
@@ -83,8 +80,6 @@ def _value(column: "Column", kind: str, field: "PartitionField") -> "Column | No
 
 
 def _identity(column: "Column", kind: str) -> "Column | None":
-    from logdriven_dagster.engine.spark import functions as sf
-
     if kind in ("string", "boolean", *_INTEGERS) or kind.startswith("decimal"):
         return column
     if kind in _MOMENTS:
@@ -95,8 +90,6 @@ def _identity(column: "Column", kind: str) -> "Column | None":
 
 
 def _hashed(column: "Column", kind: str) -> "Column | None":
-    from logdriven_dagster.engine.spark import functions as sf
-
     if kind in ("string", "binary"):
         return hash_of_bytes(column.cast("binary"))
     if kind in _INTEGERS:
@@ -107,8 +100,6 @@ def _hashed(column: "Column", kind: str) -> "Column | None":
 
 
 def _truncated(column: "Column", kind: str, width: int) -> "Column | None":
-    from logdriven_dagster.engine.spark import functions as sf
-
     if kind in _INTEGERS:
         return column.cast("bigint") - sf.pmod(column.cast("bigint"), sf.lit(width))
     if kind == "string":
@@ -123,8 +114,6 @@ def _truncated(column: "Column", kind: str, width: int) -> "Column | None":
 
 def _micros(column: "Column", kind: str) -> "Column":
     """Microseconds since 1970; of a time without a zone as if it were of UTC, whatever ours is."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     if kind == "timestamptz":
         return sf.unix_micros(column)
     days = sf.unix_date(column.cast("date")).cast("bigint")
@@ -134,8 +123,6 @@ def _micros(column: "Column", kind: str) -> "Column":
 
 
 def _days(column: "Column", kind: str) -> "Column":
-    from logdriven_dagster.engine.spark import functions as sf
-
     if kind == "date":
         return sf.unix_date(column).cast("bigint")
     return _whole(_micros(column, kind), _DAY)
@@ -143,8 +130,6 @@ def _days(column: "Column", kind: str) -> "Column":
 
 def _whole(micros: "Column", unit: int) -> "Column":
     """How many whole units there are, rounded down; division by `/` would be inexact."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     return sf.call_function("div", micros - sf.pmod(micros, sf.lit(unit)), sf.lit(unit))
 
 

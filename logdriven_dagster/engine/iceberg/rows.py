@@ -21,6 +21,7 @@ from logdriven_dagster.engine.iceberg.deletion_vectors import deleted_positions
 from logdriven_dagster.engine.iceberg.names import name_of_table
 from logdriven_dagster.engine.iceberg.schema import spark_schema, spark_type
 from logdriven_dagster.engine.queries.quoting import quoted, text_literal
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP, SURVIVING
 from logdriven_dagster.engine.storage.locations import spark_path
@@ -57,8 +58,6 @@ def rows_of(
 
 def _requiring(table: "Table", frame: "DataFrame") -> "DataFrame":
     """Stop the query at a row without a column that the table requires, as its file lacks it."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     conditions = []
     for name in (field.name for field in table.schema().fields if field.required):
         problem = (
@@ -116,8 +115,6 @@ def _alone(
 
     TransientStepError for a file that is not there, which Sail would pass over.
     """
-    from logdriven_dagster.engine.spark import functions as sf
-
     path = task.file.file_path
     if not table.io.new_input(path).exists():
         raise TransientStepError(f"{name_of_table(table)}: the file {path} is not there")
@@ -133,8 +130,6 @@ def _plain(
     frame: "DataFrame", columns: Columns, tasks: "Sequence[FileScanTask]", table: "Table"
 ) -> "tuple[DataFrame, list[Column]]":
     """The rows of files as they are, and what to select of them."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     _ = tasks
     frame = frame.withColumn(FILE, sf.col("_metadata.file_path"))
     return frame, [columns.of(field).alias(field.name) for field in table.schema().fields]
@@ -144,8 +139,6 @@ def _looked_up(
     frame: "DataFrame", columns: Columns, tasks: "Sequence[FileScanTask]", table: "Table"
 ) -> "tuple[DataFrame, list[Column]]":
     """The rows of files of which the table says more than they do, and what to select of them."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     spark = frame.sparkSession
     paths = {FILE: sf.col("_metadata.file_path"), _ROW: sf.col("_metadata.row_index")}
     frame = frame.withColumns(paths).join(sf.broadcast(_known(spark, tasks, table)), FILE, "left")
@@ -157,16 +150,12 @@ def _looked_up(
 
 def _there(column: "Column", kind: str) -> "Column":
     """What the table says of a row's file; a file that it does not name stops the query."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     problem = sf.concat(sf.lit("the Iceberg table does not name the file "), sf.col(FILE))
     return sf.coalesce(column, sf.raise_error(problem).cast(kind))
 
 
 def _completed(columns: Columns, table: "Table") -> "Iterator[Column]":
     """The table's columns; those by which a file is partitioned have the partition's values."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     partitioned = _partition_sources(table)
     for field in table.schema().fields:
         found = columns.of(field)
@@ -180,8 +169,6 @@ def _completed(columns: Columns, table: "Table") -> "Iterator[Column]":
 
 def _known(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Table") -> "DataFrame":
     """What the table says of files: their paths, and the values of their partitions."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     sources = _partition_sources(table)
     kinds = [f"_known_{each} boolean, _value_{each} string" for each in sources]
     rows: list[tuple[Any, ...]] = []
@@ -229,8 +216,6 @@ def _deleted(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Tab
     from pyiceberg.manifest import FileFormat
     from pyspark.sql.types import LongType, StringType, StructType
 
-    from logdriven_dagster.engine.spark import functions as sf
-
     schema = StructType().add("file_path", StringType()).add("pos", LongType())
     files = {file.file_path: file for task in tasks for file in task.delete_files}
     listed = {
@@ -249,6 +234,4 @@ def _deleted(spark: "SparkSession", tasks: "Sequence[FileScanTask]", table: "Tab
 
 def _uncounted(frame: "DataFrame") -> "DataFrame":
     """Rows that are only compared with: nobody counts them as rows of a source."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     return frame.observe(f"{LOOKED_UP}_{next(_NUMBERS)}", sf.count(sf.lit(1)))

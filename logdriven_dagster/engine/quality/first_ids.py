@@ -5,6 +5,8 @@ Over Connect the server's version counts, not the client's.
 
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.spark import functions as sf
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
@@ -23,7 +25,5 @@ def takes_first_of_several(spark: "SparkSession") -> bool:
 
 def first_of_several(value: "Column", order: "Column", number: int) -> "Column":
     """An aggregate: the values of so many rows that come first, where `order` is not NULL."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     # By name, since the client of an older Spark knows of two arguments only.
     return sf.call_function("min_by", value, order, sf.lit(number))

@@ -11,6 +11,7 @@ from logdriven_dagster.engine.quality.rules import CONDITIONS
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.query_plans import LOOKED_UP
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ class Flags:
         A duplicate breaks no other rule: it is not there any more when they are looked at. Rows of
         different windows, told apart by WINDOW_INDEX, are not compared with each other.
         """
-        from logdriven_dagster.engine.spark import functions as sf
-
         first: Column = sf.lit(True)  # noqa: FBT003 - a literal
         for n, rule in enumerate(self.rules):
             if rule.kind == "duplicates":
@@ -55,8 +54,6 @@ class Flags:
     def _is_duplicate(self, frame: "DataFrame") -> "Column":
         """Whether a newer row has this row's id; rows with NULL in the id are not duplicates."""
         from pyspark.sql import Window
-
-        from logdriven_dagster.engine.spark import functions as sf
 
         order = [
             column(name).desc_nulls_last() if newest_first else column(name).asc_nulls_last()
@@ -89,8 +86,6 @@ class Flags:
     def _with_reference(
         self, frame: "DataFrame", n: int, rule: Rule, first: "Column"
     ) -> "DataFrame":
-        from logdriven_dagster.engine.spark import functions as sf
-
         assert rule.column is not None
         table, found, key = rule.parameters["table"], f"{flag(n)}_found", f"{flag(n)}_key"
         theirs = column(rule.parameters.get("column", rule.column)).alias(key)
@@ -104,8 +99,6 @@ class Flags:
 def _is_repeated(frame: "DataFrame", columns: Sequence[str], first: "Column") -> "Column":
     """Whether several rows that are not duplicates have these values, none of them NULL."""
     from pyspark.sql import Window
-
-    from logdriven_dagster.engine.spark import functions as sf
 
     values = [column(name) for name in columns]
     number = sf.count_if(first).over(Window.partitionBy(*values, *windows_of(frame)))
@@ -124,13 +117,9 @@ def flag(n: int) -> str:
 
 def column(name: str) -> "Column":
     """Return a column by its name, whatever characters it has."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     return sf.col(quoted(name))
 
 
 def true_of(condition: "Column") -> "Column":
     """Whether a condition is true, where it may be unknown."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     return sf.coalesce(condition, sf.lit(False))  # noqa: FBT003 - a literal

@@ -25,6 +25,7 @@ from logdriven_dagster.engine.quality.flags import Flags, column, flag, true_of,
 from logdriven_dagster.engine.queries.transforms import arguments, load_transform
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.targets.staged_files import stage_files, staged_frame
@@ -191,8 +192,6 @@ class Inspector:
         self, frame: "DataFrame", n: int, ids: "DataFrame", run: WindowRun, folders: list[str]
     ) -> "DataFrame":
         """The rows whose id is among these, written down, since asked twice they may differ."""
-        from logdriven_dagster.engine.spark import functions as sf
-
         there = {name.lower() for name in ids.columns}
         if missing := [name for name in self.quality.id if name.lower() not in there]:
             problem = f"{self.rules[n].name}: the ids have no column {', '.join(missing)}"
@@ -212,8 +211,6 @@ class Inspector:
         names: list[str],
         found: Callable[[], Mapping[int, Mapping[str, Any]]],
     ) -> Inspected:
-        from logdriven_dagster.engine.spark import functions as sf
-
         bad, columns = self._is_bad(), [column(name) for name in [*names, *windows_of(flagged)]]
         errors = [(flag(n), r.name) for n, r in enumerate(self.rules) if r.level == "error"]
         failed = sf.concat_ws(", ", *(sf.when(column(f), sf.lit(name)) for f, name in errors))
@@ -226,8 +223,6 @@ class Inspector:
         )
 
     def _is_bad(self) -> "Column":
-        from logdriven_dagster.engine.spark import functions as sf
-
         errors = [column(flag(n)) for n, rule in enumerate(self.rules) if rule.level == "error"]
         return reduce(or_, errors, sf.lit(False))  # noqa: FBT003 - a literal
 
@@ -249,8 +244,6 @@ class Inspector:
         """The first ids of each rule that rows break, by window and rule."""
         from pyspark.sql import Window
 
-        from logdriven_dagster.engine.spark import functions as sf
-
         key = sf.struct(*map(column, self.quality.id)).alias("id")
         by = windows_of(staged)
         broken = [
@@ -270,8 +263,6 @@ class Inspector:
             yield row[WINDOW_INDEX] if by else 0, row["rule"], row["ids"]
 
     def _counts(self, *, with_ids: bool) -> "list[Column]":
-        from logdriven_dagster.engine.spark import functions as sf
-
         counts = [
             sf.count(sf.lit(1)).alias("checked"),
             sf.count_if(self._is_bad()).alias("rejected"),

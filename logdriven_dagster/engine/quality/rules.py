@@ -9,6 +9,8 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from logdriven_dagster.engine.spark import functions as sf
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -21,14 +23,10 @@ def _text(value: "Column") -> "Column":
 
 
 def _not_null_text(value: "Column", _: Parameters) -> "Column":
-    from logdriven_dagster.engine.spark import functions as sf
-
     return value.isNull() | (sf.lower(sf.trim(_text(value))) == "null")
 
 
 def _not_blank(value: "Column", _: Parameters) -> "Column":
-    from logdriven_dagster.engine.spark import functions as sf
-
     return value.isNull() | (sf.trim(_text(value)) == "")
 
 
@@ -40,8 +38,6 @@ def _in_range(value: "Column", given: Parameters) -> "Column":
 
 
 def _length(value: "Column") -> "Column":
-    from logdriven_dagster.engine.spark import functions as sf
-
     return sf.char_length(_text(value))
 
 

@@ -7,6 +7,7 @@ exists twice when clocks go back exists only once. So every bound goes there as 
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.model.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 def instant(moment: datetime) -> "Column":
     """Return the moment as a literal of type TIMESTAMP."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     return sf.expr(instant_text(moment))
 
 
@@ -27,8 +26,6 @@ def instant_text(moment: datetime) -> str:
 
 def literal(number: int) -> "Column":
     """Return a whole number of any length as a literal."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     return sf.expr(number_text(number))
 
 

@@ -16,6 +16,7 @@ from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.engine.queries.common_types import MisfitError, common_type
 from logdriven_dagster.engine.queries.nested_values import as_type
 from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import Column
 
@@ -60,8 +61,6 @@ def conform(
     structs what `missing` is for columns, and by default the same. TerminalStepError if it cannot
     fit, or lacks a column or field of the table where that is not allowed.
     """
-    from logdriven_dagster.engine.spark import functions as sf
-
     _refuse_duplicates(frame, table)
     if _fits(frame.schema, known):
         return frame

@@ -11,6 +11,7 @@ from logdriven_dagster.engine.queries.instants import instant, lies_within
 from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, window_column
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX, window_index
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -53,8 +54,6 @@ def placed(
     Rows of several windows, which adjoin each other, get the number of theirs as WINDOW_INDEX,
     unless they have it. `chosen` says that no row can lie outside, by `chosen_by_source`.
     """
-    from logdriven_dagster.engine.spark import functions as sf
-
     name, several = target.window_column, len(windows) > 1
     if name is not None and not (chosen and name in frame.columns):
         frame = frame.withColumn(name, _within(frame, name, windows))
@@ -96,8 +95,6 @@ def numbered(frame: "DataFrame", target: Target, windows: Sequence[TimeWindow]) 
 
 def _with_number(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -> "DataFrame":
     """Add WINDOW_INDEX, by the values of a column that lie in the windows."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     value = sf.col(quoted(name))
     kind = frame.select(value).dtypes[0][1]
     return frame.withColumn(WINDOW_INDEX, window_index(value, kind, windows))
@@ -105,8 +102,6 @@ def _with_number(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -
 
 def _within(frame: "DataFrame", name: str, windows: Sequence[TimeWindow]) -> "Column":
     """Return the column's values, with an error for one that lies outside the windows."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     if name.lower() not in (column.lower() for column in frame.columns):
         raise TerminalStepError(f"the result has no column {name}, the window_column")
     window = windows[0] if len(windows) == 1 else windows[0].up_to_end_of(windows[-1])

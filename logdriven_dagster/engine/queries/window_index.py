@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.config.models.types.time_columns import TimeColumn, WindowColumn
 from logdriven_dagster.engine.queries.instants import instant
 from logdriven_dagster.engine.queries.window_values import window_values
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -34,8 +35,6 @@ def window_index(value: "Column", kind: str, windows: Sequence[TimeWindow]) -> "
     `kind` is the value's type. The value lies in one of them; days and times without a zone are
     those of the session's zone, which is that of the windows.
     """
-    from logdriven_dagster.engine.spark import functions as sf
-
     days = _days(windows)
     lengths = {window.span[1] - window.span[0] for window in windows}
     if days and (kind == "date" or len(lengths) > 1):
@@ -61,8 +60,6 @@ def _days(windows: Sequence[TimeWindow]) -> list[int]:
 
 
 def _by_day(day: "Column", days: Sequence[int]) -> "Column":
-    from logdriven_dagster.engine.spark import functions as sf
-
     if len(set(days)) == 1:
         return sf.call_function("div", day, sf.lit(days[0])).cast("int")
     numbers = [number for number, length in enumerate(days) for _ in range(length)]
@@ -71,8 +68,6 @@ def _by_day(day: "Column", days: Sequence[int]) -> "Column":
 
 def _search(moment: "Column", windows: Sequence[TimeWindow], low: int, high: int) -> "Column":
     """Halving, so that a year of days is nine comparisons."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     if high - low == 1:
         return sf.lit(low)
     middle = (low + high) // 2
@@ -108,16 +103,12 @@ def bins_by_window(
     where: "Column | None" = None,
 ) -> "Column":
     """An aggregate from which `counts_of_bins` tells the rows of each window, of those `where`."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     index = index_by(frame, column, windows)
     return bins_of(index if where is None else sf.when(where, index), len(windows))
 
 
 def index_by(frame: "DataFrame", column: WindowColumn, windows: Sequence[TimeWindow]) -> "Column":
     """Return the number of the window that each row belongs to, by a column of the frame."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     if isinstance(column, TimeColumn):
         return window_values(column, frame, windows[0].zone).index(windows)
     value = sf.col(f"`{column}`")
@@ -129,8 +120,6 @@ def bins_of(index: "Column", number: int) -> "Column":
 
     A histogram with a bin for each of them is exact: what has one number shares a bin.
     """
-    from logdriven_dagster.engine.spark import functions as sf
-
     return sf.to_json(sf.histogram_numeric(index, sf.lit(number)))
 
 

@@ -18,6 +18,7 @@ from logdriven_dagster.config.models.types.time_columns import (
 )
 from logdriven_dagster.engine.queries.instants import instant_text, number_text
 from logdriven_dagster.engine.queries.quoting import reference, text_literal
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.windows import TimeWindow
 
@@ -71,8 +72,6 @@ class WindowValues:
 
     def index(self, windows: Sequence[TimeWindow]) -> "Column":
         """Return the number, among adjoining windows, of the one that holds the value."""
-        from logdriven_dagster.engine.spark import functions as sf
-
         return sf.expr(self._search(windows, 0, len(windows)))
 
     def _search(self, windows: Sequence[TimeWindow], low: int, high: int) -> str:

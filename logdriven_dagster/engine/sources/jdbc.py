@@ -1,5 +1,6 @@
 """Reading databases: only what their queries ask for, and every value as it is there."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.jdbc import JdbcSource
@@ -7,7 +8,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.connections import reader_options
 from logdriven_dagster.engine.databases.exact_columns import read_exactly
 from logdriven_dagster.engine.queries.rendering import render_for_database
-from logdriven_dagster.engine.sources.keys import keys_in_database, read_keys
+from logdriven_dagster.engine.sources import keys
 from logdriven_dagster.engine.sources.readers import Ask, Reader, Reading
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.model.runs import WindowRun
@@ -34,7 +35,7 @@ class JdbcReader(Reader):
         options |= option_texts(source.options)
         read = read_exactly(reading.spark, connection, options, reading.project.zone)
         if source.key_column:
-            rows = read_keys(reading, source, read.options, read.converted())
+            rows = _read_keys(reading, source, read.options, read.converted())
             return read.converted(rows)
         if isinstance(source.window_column, str):
             return read.converted(read.near(source.window_column, reading.run.window))
@@ -50,4 +51,21 @@ class JdbcReader(Reader):
         """Ask the database, without Spark."""
         _ = reading
         assert isinstance(run.window, Slice)
-        return keys_in_database(project, run, source, int(run.window.low))
+        return keys.keys_in_database(project, run, source, int(run.window.low))
+
+
+def _read_keys(
+    reading: Reading, source: JdbcSource, options: Mapping[str, str], frame: "DataFrame"
+) -> "DataFrame":
+    """Return the rows of a window, by one query for each of `partitions` equal parts of its keys.
+
+    `frame` is the source as a whole, with the options that read it.
+    """
+    kind = frame.schema[keys.column_name(frame, str(source.key_column))].dataType
+    connection = reading.project.connection(source.connection)
+    wanted = keys.key_range(reading.table, reading.slice)
+    conditions = keys.predicates(connection, source, wanted, text=kind.typeName() == "string")
+    origin = options.get("dbtable") or f"({options['query']}) logdriven_source"
+    rest = {name: v for name, v in options.items() if name not in ("url", "dbtable", "query")}
+    url = options["url"]
+    return reading.spark.read.jdbc(url, origin, predicates=conditions, properties=rest)

@@ -8,6 +8,7 @@ committed messages only, and both take the options that `_OPTIONS` names.
 import json
 import uuid
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.models.types.kafka import KafkaSource
@@ -88,7 +89,6 @@ def _messages(reading: Reading, source: KafkaSource) -> "DataFrame":
     """
     from pyspark import cloudpickle
 
-    import logdriven_dagster
     from logdriven_dagster.engine.sources.kafka_reader import with_settings
 
     low, high = _ends(reading.run.window)
@@ -101,7 +101,8 @@ def _messages(reading: Reading, source: KafkaSource) -> "DataFrame":
     name = f"kafka_{source.connection}_{uuid.uuid4().hex[:8]}"
     if not mode_of(reading.spark).imports_here(reading.spark):
         # Their Python needs librdkafka, but none of our modules.
-        cloudpickle.register_pickle_by_value(logdriven_dagster)  # type: ignore[no-untyped-call]
+        package = import_module(__name__.partition(".")[0])
+        cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
     reading.spark.dataSource.register(with_settings(settings, name))
     return _by_librdkafka(reading.spark, name, low, high, options)
 

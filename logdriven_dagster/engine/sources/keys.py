@@ -5,7 +5,6 @@ A window holds the keys after its start, up to and including its end. Source: Sh
 whole numbers of any length, in columns of numbers or of text.
 """
 
-from collections.abc import Mapping
 from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from logdriven_dagster.config.project import Project
 from logdriven_dagster.engine.databases.connections import database
 from logdriven_dagster.engine.queries.instants import literal
 from logdriven_dagster.engine.queries.rendering import render_for_database
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 from logdriven_dagster.model.runs import WindowRun
 from logdriven_dagster.model.windows import Slice
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, FromClause
 
     from logdriven_dagster.config.connections import Connection
-    from logdriven_dagster.engine.sources.readers import Reading
 
 DIGITS = 38
 """What a decimal number holds at most, in Spark and in databases."""
@@ -99,8 +98,6 @@ def keys_in_database(
 
 def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | None, int | None]":
     """Return the least key after `low`, and the greatest from `low` on, of any other source."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     key = numeric(frame, str(source.key_column))
     least = sf.min(sf.when(key > literal(low), key))
     row = frame.where(key >= literal(low)).agg(least, sf.max(key)).first()
@@ -110,8 +107,6 @@ def keys_in_frame(frame: "DataFrame", source: Source, low: int) -> "tuple[int | 
 
 def greatest_in_frame(frame: "DataFrame", source: Source) -> int | None:
     """Return the greatest key of a source other than a database."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     row = frame.agg(sf.max(numeric(frame, str(source.key_column)))).first()
     assert row is not None
     return _whole(row[0], source)
@@ -134,23 +129,6 @@ def lies_in_keys(frame: "DataFrame", source: Source, keys: tuple[int, int]) -> "
     """Whether a row's key lies after the first number, up to and including the second."""
     key, (low, high) = numeric(frame, str(source.key_column)), keys
     return (key > literal(low)) & (key <= literal(high))
-
-
-def read_keys(
-    reading: "Reading", source: JdbcSource, options: Mapping[str, str], frame: "DataFrame"
-) -> "DataFrame":
-    """Return the rows of a window, by one query for each of `partitions` equal parts of its keys.
-
-    `frame` is the source as a whole, with the options that read it.
-    """
-    kind = frame.schema[column_name(frame, str(source.key_column))].dataType
-    connection = reading.project.connection(source.connection)
-    keys = key_range(reading.table, reading.slice)
-    conditions = predicates(connection, source, keys, text=kind.typeName() == "string")
-    origin = options.get("dbtable") or f"({options['query']}) logdriven_source"
-    rest = {name: v for name, v in options.items() if name not in ("url", "dbtable", "query")}
-    url = options["url"]
-    return reading.spark.read.jdbc(url, origin, predicates=conditions, properties=rest)
 
 
 def predicates(

@@ -22,7 +22,8 @@ from logdriven_dagster.model.windows import Slice, TimeWindow
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from logdriven_dagster.engine.sources.files.records import Malformed
+Malformed: TypeAlias = Callable[[], list[int | None]]
+"""Returns how many malformed records each window had, once a query has read them."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Reading:
     sources: KnownSources = field(default_factory=KnownSources)
     windows: tuple[TimeWindow, ...] = ()
     """The windows that the run reads in one pass; none where it is one by itself."""
-    malformed: "list[Malformed]" = field(default_factory=list)
+    malformed: list[Malformed] = field(default_factory=list)
     """What was found by those sources of the reading that let malformed records through."""
 
     @property

@@ -25,6 +25,7 @@ from logdriven_dagster.engine.sources.readers import (
     reader_of,
     values_of,
 )
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.errors import AttemptLostError, TerminalStepError
 from logdriven_dagster.model.source_rows import SourceRows
@@ -162,8 +163,6 @@ def count_rows(
     `done` are the ranges of time, or the keys, that were read. Rows of those are nothing else, also
     where the table begins later or ends earlier now.
     """
-    from logdriven_dagster.engine.spark import functions as sf
-
     table, source = reading.table, step.source
     assert source is not None
     whole = source.whole()

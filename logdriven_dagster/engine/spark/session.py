@@ -14,7 +14,7 @@ import psutil
 
 from logdriven_dagster.config.models.project import EngineName
 from logdriven_dagster.config.project import Project
-from logdriven_dagster.engine.spark.classic.archives.training import with_archive
+from logdriven_dagster.engine.spark.classic.archives.archive import with_archive
 from logdriven_dagster.engine.spark.classic.installation import refuse_client_alone
 from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.classic.java_noise import java_noise_hidden

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.config.locations import as_path
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX, bins_of, counts_of_bins
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import QueryCounts, counted, run_action
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.storage.locations import Folder
@@ -122,8 +123,6 @@ def _rows_told(
     """
     from pyspark.sql import Observation
 
-    from logdriven_dagster.engine.spark import functions as sf
-
     mode, several = mode_of(frame.sparkSession), number > 1
     if form in FOOTERS:
         return frame, lambda _: [None] * number
@@ -149,8 +148,6 @@ def _by_job(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
 
     A row without one stops the query: Sail would write it beside those of any job.
     """
-    from logdriven_dagster.engine.spark import functions as sf
-
     jobs = sf.lit([run.job_id for run in runs])
     job = sf.element_at(jobs, sf.col(WINDOW_INDEX) + 1)
     problem = sf.raise_error(sf.lit("a row belongs to none of the windows")).cast("bigint")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from logdriven_dagster.engine.queries.instants import instant
 from logdriven_dagster.engine.queries.quoting import quoted
 from logdriven_dagster.engine.queries.schemas import WINDOW_START, conform
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.spark_files import FILE, files_named, read_files
@@ -114,8 +115,6 @@ def merge(
 
 def _hit(new: "DataFrame", table: KeyedFiles, key: tuple[str, ...], staged: StagedRows) -> Hit:
     """The files that hold a row whose key is among the new ones, and how many keys those are."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     spark, label = new.sparkSession, f"{staged.run.label}: match"
     candidates = table.with_keys(_key_ranges(new, table.schema, key, label))
     if not candidates:
@@ -142,8 +141,6 @@ def _key_ranges(
     new: "DataFrame", known: "StructType", key: tuple[str, ...], label: str
 ) -> KeyRanges:
     """Between the smallest and the largest new key, column by column."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     types = {field.name.lower(): field.dataType.simpleString() for field in new.schema.fields}
     spelled = {field.name.lower(): field for field in known.fields}
     names = [name for name in key if types[name.lower()] in _COMPARABLE]
@@ -162,14 +159,10 @@ def _key_ranges(
 
 
 def _same_key(key: tuple[str, ...]) -> "Column":
-    from logdriven_dagster.engine.spark import functions as sf
-
     return reduce(and_, (sf.col(f"old.`{name}`") == sf.col(f"new.`{name}`") for name in key))
 
 
 def _is_newer(window_start: str, staged: StagedRows) -> "Column":
     """Whether a window after this one wrote a row; never of a row without a window."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     newer = sf.col(window_start) >= instant(staged.run.window.end)
     return sf.coalesce(newer, sf.lit(False))  # noqa: FBT003 - a literal

@@ -24,6 +24,7 @@ from logdriven_dagster.engine.sources.source_rows import (
     count_rows,
     count_rows_of_files,
 )
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.functions import functions_for
 from logdriven_dagster.engine.spark.modes import mode_of
@@ -197,8 +198,6 @@ def _queried(spark: "SparkSession", table: str, frame: "DataFrame", sql: str) ->
 
 def _in_arrow(field: "StructField") -> "Column":
     from pyspark.sql.types import StructType
-
-    from logdriven_dagster.engine.spark import functions as sf
 
     column, kind = sf.col(quoted(field.name)), field.dataType.typeName()
     if arrow_schema(StructType([field])) is not None:

@@ -16,6 +16,7 @@ from logdriven_dagster.engine.queries.window_index import (
     counts_of_bins,
     index_by,
 )
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.mode import ROWS, WINDOWS
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.targets.store import StagedRows
@@ -86,8 +87,6 @@ class ReadCounts:
         return _each(staged, by_window, total - sum(by_window))
 
     def _metric(self, rows: "DataFrame", column: WindowColumn | None) -> "Column":
-        from logdriven_dagster.engine.spark import functions as sf
-
         if column is None or not self._several:
             return sf.count(sf.lit(1)).alias(ROWS)
         return bins_by_window(rows, column, self._windows).alias(BINS)

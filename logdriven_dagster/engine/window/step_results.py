@@ -14,8 +14,7 @@ from logdriven_dagster.engine.queries.transforms import call, load_transform
 from logdriven_dagster.engine.queries.views import Views
 from logdriven_dagster.engine.queries.window_check import chosen_by_source
 from logdriven_dagster.engine.sources.files.json_keys import refuse_keys
-from logdriven_dagster.engine.sources.files.records import Malformed
-from logdriven_dagster.engine.sources.readers import Reading, read_source, reader_of
+from logdriven_dagster.engine.sources.readers import Malformed, Reading, read_source, reader_of
 from logdriven_dagster.engine.sources.source_rows import look, look_for_any
 from logdriven_dagster.engine.spark.actions import run_action, run_checks
 from logdriven_dagster.engine.targets.store import StoreContext

@@ -4,35 +4,23 @@ Whoever is told of failures is told that a table is late; whoever is told of rec
 fresh again. What is told follows from the log and the clock, so any tick and any run may look.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
-
-from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.notifications import Occasion
 from logdriven_dagster.config.models.tables import TableConfig
-from logdriven_dagster.config.secrets import redact
-from logdriven_dagster.execution.notifications import wording as shown
-from logdriven_dagster.model.logs import TableLog
-from logdriven_dagster.model.windows import TimeWindow, instant
+from logdriven_dagster.execution.notifications.rules import Outbox
 from logdriven_dagster.planning.freshness import (
     Freshness,
     Verdict,
-    allowance,
-    due,
     freshness,
-    outcome,
 )
 from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.history.logs import standing
 from logdriven_dagster.runlog.observed import freshness_notices
 from logdriven_dagster.runlog.observed.freshness_notices import Standing
-from logdriven_dagster.runlog.observed.notifications import Event, Notice
-
-if TYPE_CHECKING:
-    from logdriven_dagster.execution.notifications.rules import Outbox
+from logdriven_dagster.runlog.observed.notifications import Event
 
 _EVENTS: Mapping[Verdict, Event]
 _EVENTS = {Verdict.LATE: "late", Verdict.WARNING: "warning", Verdict.FRESH: "recovery"}
@@ -53,7 +41,7 @@ def judged(run_log: RunLog, project: Project, now: datetime) -> dict[str, Freshn
     return {name: each for name, each in found.items() if each is not None}
 
 
-def tell(outbox: "Outbox", project: Project, found: Mapping[str, Freshness]) -> None:
+def tell(outbox: Outbox, project: Project, found: Mapping[str, Freshness]) -> None:
     """Put into the outbox what is new, and send it. `project` has the settings in force."""
     standings = [
         item
@@ -86,34 +74,3 @@ def _standings(project: Project, table: TableConfig, found: Freshness) -> Iterat
     for name, on in occasions.items():
         if on & (_OF_FRESHNESS | _OF_LATENESS):
             yield Standing(name, table.table, _EVENTS[found.verdict], moment, bool(on & wanted))
-
-
-def logs_of(conn: Connection, project: Project, notices: Collection[Notice]) -> dict[str, TableLog]:
-    """The logs of the tables whose freshness some notices are about."""
-    names = {notice.subject for notice in notices if notice.subject_type == "freshness"}
-    tables = [project.tables[name] for name in sorted(names) if name in project.tables]
-    return standing(conn, tables) if tables else {}
-
-
-def words(project: Project, notice: Notice, log: TableLog | None) -> tuple[str, str]:
-    """The window that a notice is about, and by when it should have been done."""
-    table = project.tables.get(notice.subject)
-    if table is None or log is None or table.fresh is None:
-        return "", ""
-    window = table.grid.window(table.grid.index(instant(notice.job_id)))
-    if notice.event == "recovery":
-        return _span(window), ""
-    warn = table.fresh.warn if notice.event == "warning" else None
-    until = due(window, warn or allowance(table)).astimezone(project.zone)
-    what = redact(outcome(table, window, log))
-    return _span(window), f"should have been done by {until:%Y-%m-%d %H:%M:%S}; {what}"
-
-
-def _span(window: TimeWindow) -> str:
-    return shown.window(
-        {
-            "incremental_type": "time_window",
-            "data_range_start": window.range_start[:14],
-            "data_range_end": (window.range_end or "")[:14],
-        }
-    )

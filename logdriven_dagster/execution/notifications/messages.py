@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import in_brief
-from logdriven_dagster.execution.notifications import freshness
+from logdriven_dagster.execution.notifications import freshness_texts
 from logdriven_dagster.execution.notifications import wording as shown
 from logdriven_dagster.runlog.history import logs as history
 from logdriven_dagster.runlog.observed import notifications
@@ -169,7 +169,7 @@ def compose(conn: Connection, project: Project, parcel: Parcel) -> Message:
     attempts = {row["job_id"]: row for row in history.attempts_by_id(conn, wanted)}
     runs = [notice.job_id for notice in shown if notice.subject_type == "job"]
     of_jobs = notifications.job_runs(conn, runs) if runs else {}
-    logs = freshness.logs_of(conn, project, shown)
+    logs = freshness_texts.logs_of(conn, project, shown)
 
     def told(notice: Notice) -> Fact:
         match notice.subject_type:
@@ -178,7 +178,7 @@ def compose(conn: Connection, project: Project, parcel: Parcel) -> Message:
             case "job":
                 return _fact_of_job(project, notice, of_jobs.get(notice.job_id))
             case "freshness":
-                window, note = freshness.words(project, notice, logs.get(notice.subject))
+                window, note = freshness_texts.words(project, notice, logs.get(notice.subject))
                 fact = Fact(notice.event, "freshness", notice.subject, window, notice.job_id)
                 return replace(fact, note=note)
 

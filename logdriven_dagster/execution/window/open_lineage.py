@@ -17,7 +17,7 @@ from threading import Thread
 from typing import Any, TypeAlias
 from uuid import NAMESPACE_OID, uuid5
 
-from logdriven_dagster import __version__
+from logdriven_dagster._version import __version__
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import in_brief
 from logdriven_dagster.execution.events import (

@@ -1,13 +1,11 @@
-"""Archives of Spark's classes: which one a JVM uses, and who makes it when."""
+"""Archives of Spark's classes: which one a JVM uses, and how it is made."""
 
-import fcntl
 import json
 import logging
 import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -25,7 +23,7 @@ OF_EXECUTORS = "spark.executor.extraJavaOptions"
 A_CLUSTER = {"spark.master": "spark://127.0.0.1:7077", "spark.driver.host": "127.0.0.1"}
 A_RUN = """
 import json, sys
-from logdriven_dagster.engine.spark.classic.archives.training import with_archive
+from logdriven_dagster.engine.spark.classic.archives.archive import with_archive
 print(json.dumps(with_archive(json.loads(sys.argv[1]))))
 """
 
@@ -87,13 +85,6 @@ def run(settings: dict[str, str]) -> "subprocess.Popen[str]":
 def trainings(cache: Path) -> list[str]:
     """Whatever trainings that go on have in the cache."""
     return [path.name for path in cache.glob(".training-*")]
-
-
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not path.exists():
-        assert time.monotonic() < deadline, path
-        time.sleep(0.1)
 
 
 def test_a_jvm_of_another_java_class_path_or_heap_has_another_archive(java, tmp_path):
@@ -187,37 +178,11 @@ def test_no_archive_is_used_from_a_folder_that_others_can_write(java, cache):
     assert own.settings_to_use({}) == {}
 
 
-@pytest.mark.usefixtures("long")
-def test_a_run_without_an_archive_records_nothing_and_has_it_made_afterwards(java, cache, project):
+def test_a_run_without_an_archive_makes_none(java, cache, project):
     settings = launch_settings(project)
     out, _ = run(settings).communicate(timeout=PATIENCE)
     assert json.loads(out) == settings
-    # This Java cannot start, which the log tells, and nothing else is left.
-    log = archive(settings).log
-    wait_for(log)
-    with (cache / "training.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # it has ended
-    assert "Java" in log.read_text()
-    assert sorted(path.name for path in cache.iterdir()) == sorted([log.name, "training.lock"])
-    before = log.stat().st_mtime_ns
-    run(settings).communicate(timeout=PATIENCE)  # one that failed is not tried again today
-    assert log.stat().st_mtime_ns == before
-
-
-def test_under_ci_no_training_is_left_behind(java, cache, monkeypatch):
-    monkeypatch.setenv("CI", "true")
-    run({}).communicate(timeout=PATIENCE)
     assert list(cache.iterdir()) == []
-
-
-@pytest.mark.usefixtures("slow")
-def test_a_training_beside_another_one_ends_without_doing_anything(java, cache):
-    words = [sys.executable, "-m", training.__name__]
-    given = json.dumps([os.getpid() + 1, str(archive().file), {}])
-    with (cache / "training.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run([*words, given], timeout=PATIENCE, check=True)
-    assert not archive().log.exists()
 
 
 def test_a_training_that_fails_says_why_and_leaves_nothing(java, cache, project):

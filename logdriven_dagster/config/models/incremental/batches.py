@@ -1,18 +1,15 @@
 """Slices of batches: of files that have come, or of what upstreams hand over."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from pydantic import ValidationInfo
 
-from logdriven_dagster.config.models.incremental.types import SlicedType
+from logdriven_dagster.config.models.incremental.types import DeclaredTable, SlicedType
 from logdriven_dagster.config.models.types.files import FilesSource
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.model.batches import ALL_BATCHES
 from logdriven_dagster.model.windows import Along
-
-if TYPE_CHECKING:
-    from logdriven_dagster.config.models.tables import TableConfig
 
 
 class _Batches(SlicedType):
@@ -41,7 +38,7 @@ class Files(_Batches):
     def cuts(self, source: Source) -> bool:
         return isinstance(source, FilesSource)
 
-    def mistakes(self, table: "TableConfig") -> Iterator[str]:
+    def mistakes(self, table: DeclaredTable) -> Iterator[str]:
         yield from super().mistakes(table)
         for step in table.steps:
             source = step.source
@@ -61,7 +58,7 @@ class Upstreams(_Batches):
     takes_upstream_batches = True
     default_batches = 1
 
-    def mistakes(self, table: "TableConfig") -> Iterator[str]:
+    def mistakes(self, table: DeclaredTable) -> Iterator[str]:
         yield from super().mistakes(table)
         if not table.batch_dependencies:
             yield "incremental_type upstream needs a table in depends_on that makes the batches"
@@ -71,7 +68,7 @@ class Upstreams(_Batches):
                 yield f"depends_on: {dependency.table}: there is no step {dependency.step}"
 
 
-def file_source(table: "TableConfig") -> FilesSource:
+def file_source(table: DeclaredTable) -> FilesSource:
     """Where the files of a table come from, `incremental_type: files`."""
     source = table.sliced_step.source
     assert isinstance(source, FilesSource)

@@ -2,16 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationInfo
 
-from logdriven_dagster.config.models.incremental.types import SlicedType
+from logdriven_dagster.config.models.incremental.types import DeclaredTable, SlicedType
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.model.windows import Along
-
-if TYPE_CHECKING:
-    from logdriven_dagster.config.models.tables import TableConfig
 
 
 class Keys(SlicedType):
@@ -42,7 +39,7 @@ class Keys(SlicedType):
         _ = number
         return f"{start} – {end}" if end else f"after {start}"
 
-    def mistakes(self, table: "TableConfig") -> Iterator[str]:
+    def mistakes(self, table: DeclaredTable) -> Iterator[str]:
         yield from super().mistakes(table)
         modes = {step.target.mode for step in table.steps if step.target}
         if table.overlap and modes != {"upsert"}:

@@ -7,10 +7,7 @@ from logdriven_dagster.config.models.incremental.batches import Files, Upstreams
 from logdriven_dagster.config.models.incremental.keys import Keys
 from logdriven_dagster.config.models.incremental.offsets import Offsets
 from logdriven_dagster.config.models.incremental.times import Snapshots, TimeWindows
-from logdriven_dagster.config.models.incremental.types import IncrementalType
-
-if TYPE_CHECKING:
-    from logdriven_dagster.config.models.tables import TableConfig
+from logdriven_dagster.config.models.incremental.types import DeclaredTable, IncrementalType
 
 _TIME = TimeWindows()
 _ALL = (_TIME, Snapshots(), Keys(), Offsets(), Files(), Upstreams())
@@ -27,7 +24,7 @@ def incremental_type(name: object) -> IncrementalType:
     return _BY_NAME.get(str(name), _TIME)
 
 
-def mistakes(table: "TableConfig") -> Iterator[str]:
+def mistakes(table: DeclaredTable) -> Iterator[str]:
     """Yield everything in a table's file that its incremental type contradicts."""
     own = table.incremental
     for name in sorted(table.model_fields_set - own.options):

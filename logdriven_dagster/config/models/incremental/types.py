@@ -5,17 +5,44 @@ Source: Sharp ETL, incremental types.
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from pydantic import ValidationInfo
 
+from logdriven_dagster.config.models.dependencies import Dependency
 from logdriven_dagster.config.models.fields import as_written, refuse_ambiguous, zone_of
+from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.time_columns import TimeColumn
+from logdriven_dagster.model.periods import Grid
 from logdriven_dagster.model.windows import Along
 
-if TYPE_CHECKING:
-    from logdriven_dagster.config.models.tables import TableConfig
+
+class DeclaredTable(Protocol):
+    """The fields of a table file that its incremental type is checked against."""
+
+    @property
+    def incremental(self) -> "IncrementalType": ...
+    @property
+    def model_fields_set(self) -> set[str]: ...
+    @property
+    def steps(self) -> tuple[StepConfig, ...]: ...
+    @property
+    def sliced_step(self) -> StepConfig: ...
+    @property
+    def grid(self) -> Grid: ...
+    @property
+    def ordered(self) -> bool: ...
+    @property
+    def lookback(self) -> int: ...
+    @property
+    def overlap(self) -> int: ...
+    @property
+    def catch_up(self) -> str: ...
+    @property
+    def batch_dependencies(self) -> tuple[Dependency, ...]: ...
+    @property
+    def table_dependencies(self) -> tuple[Dependency, ...]: ...
 
 
 class IncrementalType:
@@ -75,7 +102,7 @@ class IncrementalType:
         _ = start, end
         return number
 
-    def mistakes(self, table: "TableConfig") -> Iterator[str]:
+    def mistakes(self, table: DeclaredTable) -> Iterator[str]:
         """Yield everything in a table's file that the type contradicts."""
         for step in table.steps:
             for problem in step.source.only_of_slices() if step.source else ():
@@ -88,7 +115,7 @@ class IncrementalType:
 class SlicedType(IncrementalType):
     """Slices: parts of a source that has no time, numbered one after the other."""
 
-    def mistakes(self, table: "TableConfig") -> Iterator[str]:
+    def mistakes(self, table: DeclaredTable) -> Iterator[str]:
         """Yield everything in a table's file that slices contradict."""
         if not table.ordered:
             yield f"ordered: slices follow each other; {self.name} tables are always ordered"
@@ -104,7 +131,7 @@ class SlicedType(IncrementalType):
             for problem in step.source.slicing_mistakes() if step.source else ():
                 yield f"step {step.step}: {problem}"
 
-    def _mistakes_of_cut(self, table: "TableConfig") -> Iterator[str]:
+    def _mistakes_of_cut(self, table: DeclaredTable) -> Iterator[str]:
         cut = [step for step in table.steps if step.source and self.cuts(step.source)]
         if self.cut and len(cut) != 1:
             yield f"incremental_type {self.name} needs {self.cut}; there are {len(cut)}"

@@ -17,6 +17,7 @@ from logdriven_dagster.engine.sources.files.readers import known_as, load_files
 from logdriven_dagster.engine.sources.files.records import declared, read_as, record_options
 from logdriven_dagster.engine.sources.files.texts import encoding_of, placed, shown
 from logdriven_dagster.engine.sources.readers import Reading, values_of
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.errors import TerminalStepError
 
@@ -95,8 +96,6 @@ def _problem(source: JsonSource, row: "Row") -> str:
 
 def _within(reading: Reading, source: JsonSource, found: "DataFrame", moment: str) -> "DataFrame":
     """Return the records of the window; a line with several is one of every window."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     columns = declared(source)
     assert columns is not None
     lenient = source.model_copy(update={"mode": "PERMISSIVE"})
@@ -109,8 +108,6 @@ def _within(reading: Reading, source: JsonSource, found: "DataFrame", moment: st
 
 def _texts(reading: Reading, source: JsonSource) -> "DataFrame":
     """Return the records as texts; files as a whole where a document has several lines."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     options = {**source.options, "wholetext": source.multiline}
     raw = TextSource(type="text", path=source.path, options=options)
     frame = load_files(reading, raw, "value STRING")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.nested_values import any_leaf
 from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.spark import functions as sf
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,8 +24,6 @@ _FIX = "write the column as text, or the file as Parquet"
 
 def without_old_days(frame: "DataFrame", path: str) -> "DataFrame":
     """Return the rows, with an error for each old day; `path` is a file of such a writer."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     changes = {}
     for field in frame.schema.fields:
         name = field.name

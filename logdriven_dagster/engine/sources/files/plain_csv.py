@@ -11,6 +11,7 @@ from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.engine.sources.files.plain_columns import plain_columns
 from logdriven_dagster.engine.sources.files.plain_files import plain_files, refuse_odd_texts
 from logdriven_dagster.engine.sources.files.records import MISFIT
+from logdriven_dagster.engine.spark import functions as sf
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,8 +33,6 @@ _NO_QUOTES = {"quote": "\x01", "escape": "\x02"}
 
 def read_plain_csv(spark: "SparkSession", source: CsvSource, location: str) -> "DataFrame":
     """Return the rows of the files; TerminalStepError for files of another form."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     fields = plain_columns(source.columns).fields
     files = plain_files(location, "csv")
     refuse_odd_texts(files, source.sep.join(field.name for field in fields))

@@ -20,6 +20,8 @@ from logdriven_dagster.config.models.types.files import (
 from logdriven_dagster.engine.queries.nested_values import any_leaf, sql_type
 from logdriven_dagster.engine.queries.quoting import plain, quoted
 from logdriven_dagster.engine.queries.window_index import bins_by_window, counts_of_bins
+from logdriven_dagster.engine.sources.readers import Malformed
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.modes import mode_of
 from logdriven_dagster.engine.spark.settings import option_text, option_texts
 from logdriven_dagster.model.windows import TimeWindow
@@ -42,9 +44,6 @@ _DIGITS = 38
 _WALL_TIME = "^[0-9]+-[0-9]+-[0-9]+([ T][0-9:.]+)?$"
 _NESTED = ("array", "map", "struct")
 SKIPPED = " since clocks skip it"
-
-Malformed = Callable[[], list[int | None]]
-"""How many malformed records each window had, once a query has read them."""
 
 
 def record_options(source: RecordsSource) -> dict[str, str]:
@@ -110,8 +109,6 @@ def checked(frame: "DataFrame", source: RecordsSource, *, decodable: bool = Fals
 
     `decodable` says that every byte of the files is known to be text.
     """
-    from logdriven_dagster.engine.spark import functions as sf
-
     columns = {
         doubt.name: sf.expr(
             f"CASE WHEN {doubt.bad} THEN raise_error({doubt.message}) ELSE {doubt.value} END"
@@ -127,8 +124,6 @@ def tolerated(
 ) -> "tuple[DataFrame, Malformed]":
     """The rows with NULL for what cannot be read, or without such rows, and how many there were."""
     from pyspark.sql import Observation
-
-    from logdriven_dagster.engine.spark import functions as sf
 
     found, names = doubts(frame, source), [name for name in frame.columns if name != CORRUPT]
     unfit = [f"{quoted(CORRUPT)} IS NOT NULL"] if CORRUPT in frame.columns else []

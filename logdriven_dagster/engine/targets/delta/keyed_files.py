@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from logdriven_dagster.engine.delta.pruning import within_keys
 from logdriven_dagster.engine.delta.tables import DataFile, Snapshot, sizes
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.storage.spark_files import FILE, read_files
 from logdriven_dagster.engine.targets.upserted_files import KeyRanges
 
@@ -25,8 +26,6 @@ class DeltaFiles:
         return self._snapshot.schema
 
     def rows(self, spark: "SparkSession", files: Sequence[str]) -> "DataFrame":
-        from logdriven_dagster.engine.spark import functions as sf
-
         frame = read_files(spark, "parquet", sizes(self.named(files)), self.schema)
         return frame.withColumn(FILE, sf.col("_metadata.file_path"))
 

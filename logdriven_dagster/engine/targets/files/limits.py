@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.queries.nested_values import any_leaf
 from logdriven_dagster.engine.queries.quoting import plain, quoted
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.errors import TerminalStepError
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ def storable(frame: "DataFrame", form: str) -> "DataFrame":
 
     TerminalStepError for a column none of whose values they can hold.
     """
-    from logdriven_dagster.engine.spark import functions as sf
-
     changes = {}
     for field in frame.schema.fields:
         name, kind = field.name, field.dataType

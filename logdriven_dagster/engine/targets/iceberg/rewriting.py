@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from logdriven_dagster.engine.iceberg.partitions import with_partition
 from logdriven_dagster.engine.iceberg.rows import rows_of
 from logdriven_dagster.engine.queries.schemas import conform
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.storage.locations import Folder
 from logdriven_dagster.engine.storage.spark_files import FILE, files_named
@@ -29,8 +30,6 @@ def without(
     data: Folder,
 ) -> "tuple[list[DataFile], tuple[str, ...]]":
     """Return the files with rows that meet the condition, and new files with their other rows."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     label, found = staged.run.label, rows_of(spark, table, tasks, with_files=True)
     with_hits = found.where(condition).select(FILE).distinct()
     paths = {row[0] for row in run_action(spark, f"{label}: match", with_hits.collect)}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from logdriven_dagster.engine.databases.tables import plain_quoted
 from logdriven_dagster.engine.queries.quoting import quoted
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_checks
 from logdriven_dagster.engine.storage.storage import Storage
 
@@ -34,8 +35,6 @@ def has_copy(url: "URL") -> bool:
 
 def copyable(frame: "DataFrame") -> "DataFrame":
     """The frame, in the form whose files `copy_in` takes."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     changes = {
         name: sf.expr(_FORMS[kind].format(v=quoted(name)))
         for name, kind in frame.dtypes

@@ -51,6 +51,7 @@ from logdriven_dagster.engine.queries.schemas import (
     window_column,
 )
 from logdriven_dagster.engine.queries.window_index import WINDOW_INDEX
+from logdriven_dagster.engine.spark import functions as sf
 from logdriven_dagster.engine.spark.actions import run_action
 from logdriven_dagster.engine.spark.settings import option_texts
 from logdriven_dagster.engine.storage.staging import staging_of
@@ -336,8 +337,6 @@ class JdbcTable:
 
 def _with_start_texts(frame: "DataFrame", runs: Sequence[WindowRun]) -> "DataFrame":
     """Give the technical column, if the frame has it, the text of each row's window."""
-    from logdriven_dagster.engine.spark import functions as sf
-
     if WINDOW_START not in frame.columns:
         return frame
     starts = [utc_text(run.window.start) for run in runs]

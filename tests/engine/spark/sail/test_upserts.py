@@ -13,8 +13,8 @@ import yaml
 
 from tests.builders import at
 from tests.engine.spark.sail.engines import ROOT
+from tests.engine.spark.sail.projects import log_of, published, run_on_sail
 from tests.engine.spark.sail.tables import VALUES
-from tests.engine.spark.sail.test_windows import log_of, published, run_on_sail
 from tests.engine.spark.sail.upserting import BOUNDS, run
 
 pytestmark = pytest.mark.usefixtures("long")

@@ -28,6 +28,7 @@ from logdriven_dagster.engine.sources.files.typed.schemas import (
     refuse_mixed_types,
     with_columns_of_null,
 )
+from logdriven_dagster.engine.spark import functions as sf
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,8 +49,6 @@ class Part:
 
     def converted(self, frame: "DataFrame") -> "DataFrame":
         """Return the rows with the values that are wanted."""
-        from logdriven_dagster.engine.spark import functions as sf
-
         changes = {name: sf.expr(value) for name, value in self.changes.items()}
         return frame.withColumns(changes) if changes else frame
 

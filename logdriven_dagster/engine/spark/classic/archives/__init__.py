@@ -1,1 +1,1 @@
-"""Archives of Spark's classes, with which a JVM starts sooner: made once, in nobody's way."""
+"""Archives of Spark's classes, with which a JVM starts sooner: made by a command."""

@@ -2,8 +2,8 @@
 
 Java 25 keeps loaded classes and profiles of their methods in an "AOT cache", older ones classes
 alone ("class data sharing"). Archives lie below `$XDG_CACHE_HOME/logdriven`. No run makes one:
-`training` does. The executors of a cluster on this machine use the archive of their driver, since
-Spark starts both with one class path.
+`logdriven spark warm` does (`training`). The executors of a cluster on this machine use the archive
+of their driver, since Spark starts both with one class path.
 """
 
 import json
@@ -135,6 +135,12 @@ def archive_for(settings: Mapping[str, str]) -> Archive | None:
     suffix = _AOT if int(java[1]) >= _PROFILING_JAVA else _CDS
     name = f"spark-{pyspark_version()}-java-{java[1]}-{key}{suffix}"
     return Archive(folder / name, kept | {_OPTIONS: shlex.join(shaping)})
+
+
+def with_archive(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a JVM, with its archive if there is one that it can use."""
+    archive = archive_for(settings)
+    return dict(settings) if archive is None else archive.settings_to_use(settings)
 
 
 def archives_in(folder: Path) -> list[Path]:

@@ -1,10 +1,5 @@
-"""Making an archive of Spark's classes: at once, or after a run that found none.
+"""Make an archive of Spark's classes, for `logdriven spark warm`."""
 
-As a program (`python -m`) this is what such a run leaves behind: it waits until the run has ended,
-and works when nobody else wants the processor.
-"""
-
-import atexit
 import fcntl
 import json
 import os
@@ -12,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,31 +28,13 @@ from logdriven_dagster.engine.spark.classic.installation import refuse_client_al
 from logdriven_dagster.engine.spark.classic.java import ensure_java
 from logdriven_dagster.engine.spark.settings import launch_settings
 from logdriven_dagster.errors import UsageError
-from logdriven_dagster.private_files import guard_umask, private_file
+from logdriven_dagster.private_files import private_file
 
 _LONGEST_SECONDS = 600.0
-_AGAIN_AFTER_SECONDS = 24 * 3600.0
-"""Runs leave a training alone for so long after one that failed, or began and still goes on."""
 _MOST_ARCHIVES = 5
 """How many stay: up to 220 MB each. A JVM keeps the one that it uses."""
 _DRAFTS = ".training-"
-_POLL_SECONDS = 0.2
-_PATIENTLY, _AT_ONCE = fcntl.LOCK_EX, fcntl.LOCK_EX | fcntl.LOCK_NB
 _LOG_TAIL = 2000
-
-
-def with_archive(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return a JVM's settings with its archive; one that is missing is made when we have ended.
-
-    Not where `CI` is set: what is made there is thrown away.
-    """
-    archive = archive_for(settings)
-    if archive is None:
-        return dict(settings)
-    if not archive.can_be_used() and not os.environ.get("CI") and not _was_tried(archive):
-        atexit.unregister(_leave_behind)
-        atexit.register(_leave_behind, archive)
-    return archive.settings_to_use(settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +60,7 @@ def train(project: Project) -> Trained:
             "can write to, a folder on Spark's class path has files (conf, SPARK_CONF_DIR, "
             "HADOOP_CONF_DIR), or spark.driver.extraJavaOptions speaks of archives"
         )
-    with _alone(archive.file.parent, _PATIENTLY):
+    with _exclusive_lock(archive.file.parent):
         seconds = 0.0 if archive.can_be_used() else _train(archive)
     return Trained(archive.file, seconds)
 
@@ -113,47 +90,6 @@ def _without_secrets(project: Project) -> Project:
     )
 
 
-def _leave_behind(archive: Archive) -> None:
-    """Start this module as a program that outlives us."""
-    given = json.dumps([os.getpid(), str(archive.file), archive.settings])
-    with suppress(OSError):  # a run that has succeeded must not fail by this
-        subprocess.Popen(
-            [sys.executable, "-m", __name__, given],
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-
-def _train_behind(run: int, archive: Archive) -> None:
-    """Make an archive once a run has ended, unless somebody makes one; its log tells failures."""
-    _give_way()
-    while os.getppid() == run:
-        time.sleep(_POLL_SECONDS)
-    with suppress(BlockingIOError, UsageError), _alone(archive.file.parent, _AT_ONCE):
-        if not archive.can_be_used() and not _was_tried(archive):
-            _train(archive)
-
-
-def _give_way() -> None:
-    """Take the processor and the disks only when nobody else wants them."""
-    os.nice(19)
-    with suppress(OSError):  # Linux weighs sessions against each other, where it groups them
-        Path("/proc/self/autogroup").write_text("19")
-    if hasattr(psutil, "IOPRIO_CLASS_IDLE"):
-        with suppress(OSError, psutil.Error):
-            psutil.Process().ionice(psutil.IOPRIO_CLASS_IDLE)
-
-
-def _was_tried(archive: Archive) -> bool:
-    """Whether a training of late has left its log, which one that succeeds removes."""
-    with suppress(OSError):
-        return time.time() - archive.log.stat().st_mtime < _AGAIN_AFTER_SECONDS
-    return False
-
-
 def _train(archive: Archive) -> float:
     began, folder = time.monotonic(), archive.file.parent
     for left in folder.glob(f"{_DRAFTS}*"):  # by a training that was killed
@@ -168,7 +104,7 @@ def _train(archive: Archive) -> float:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-            )  # in our session: Linux would give another one its full weight
+            )
             try:
                 code = process.wait(_LONGEST_SECONDS)
             except psutil.TimeoutExpired:
@@ -202,14 +138,8 @@ def _tidy(folder: Path) -> None:
 
 
 @contextmanager
-def _alone(folder: Path, how: int) -> Iterator[None]:
-    """Hold the lock of this user's trainings. BlockingIOError: another one does."""
+def _exclusive_lock(folder: Path) -> Iterator[None]:
+    """Wait for the lock that lets one process of this user make archives at a time."""
     with (folder / "training.lock").open("w") as file:
-        fcntl.flock(file, how)
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-if __name__ == "__main__":
-    guard_umask()
-    run, file, options = json.loads(sys.argv[1])
-    _train_behind(run, Archive(Path(file), options))

@@ -1,0 +1,45 @@
+"""Texts of notices about freshness: the window that is late, and its deadline."""
+
+from collections.abc import Collection
+
+from sqlalchemy.engine import Connection
+
+from logdriven_dagster.config import Project
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.execution.notifications import wording as shown
+from logdriven_dagster.model.logs import TableLog
+from logdriven_dagster.model.windows import TimeWindow, instant
+from logdriven_dagster.planning.freshness import allowance, due, outcome
+from logdriven_dagster.runlog.history.logs import standing
+from logdriven_dagster.runlog.observed.notifications import Notice
+
+
+def logs_of(conn: Connection, project: Project, notices: Collection[Notice]) -> dict[str, TableLog]:
+    """The logs of the tables whose freshness some notices are about."""
+    names = {notice.subject for notice in notices if notice.subject_type == "freshness"}
+    tables = [project.tables[name] for name in sorted(names) if name in project.tables]
+    return standing(conn, tables) if tables else {}
+
+
+def words(project: Project, notice: Notice, log: TableLog | None) -> tuple[str, str]:
+    """The window that a notice is about, and by when it should have been done."""
+    table = project.tables.get(notice.subject)
+    if table is None or log is None or table.fresh is None:
+        return "", ""
+    window = table.grid.window(table.grid.index(instant(notice.job_id)))
+    if notice.event == "recovery":
+        return _span(window), ""
+    warn = table.fresh.warn if notice.event == "warning" else None
+    until = due(window, warn or allowance(table)).astimezone(project.zone)
+    what = redact(outcome(table, window, log))
+    return _span(window), f"should have been done by {until:%Y-%m-%d %H:%M:%S}; {what}"
+
+
+def _span(window: TimeWindow) -> str:
+    return shown.window(
+        {
+            "incremental_type": "time_window",
+            "data_range_start": window.range_start[:14],
+            "data_range_end": (window.range_end or "")[:14],
+        }
+    )
