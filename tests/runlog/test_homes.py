@@ -9,10 +9,6 @@ from sqlalchemy import text
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.model.definitions import Home, project_entry
 from logdriven_dagster.runlog import RunLog, homes
-from logdriven_dagster.runlog.schema.migrating import migrate
-from logdriven_dagster.runlog.schema.version import VERSION_TABLE
-from tests.builders import day
-from tests.runlog.logbook import execute, start, succeed
 
 NAMES = ["ods.a", "ods.b", "ods.c"]
 
@@ -64,26 +60,6 @@ def test_a_renamed_project_leaves_no_entry_of_its_old_name(log: RunLog):
     log.write(lambda conn: homes.put(conn, [home("b")], {"ods.a": home("a")}))
     found = log.ask(lambda conn: homes.recorded(conn, ["ods.a", entry.name]))
     assert found == {"ods.a": home("b")}
-
-
-@pytest.mark.usefixtures("real_upgrade")
-def test_tables_of_an_older_log_belong_to_the_project_of_their_newest_attempt(log: RunLog):
-    for n, (name, project) in enumerate([("ods.a", "old"), ("ods.a", "new"), ("ods.b", "b")]):
-        succeed(log, day(n + 1), name=name)
-        execute(log, f"UPDATE job_log SET project_name = '{project}' WHERE job_id = {n + 1}")
-    execute(log, "INSERT INTO job_log_archive SELECT * FROM job_log WHERE job_name = 'ods.b'")
-    execute(log, "DELETE FROM step_log WHERE job_id = 3")
-    execute(log, "DELETE FROM job_log WHERE job_name = 'ods.b'")
-    seen = start(log, day(9), name="asset raw/events")
-    execute(log, f"UPDATE job_log SET run_trigger = 'observed' WHERE job_id = {seen.job_id}")
-    execute(log, "DROP TABLE table_home")
-    execute(log, f"UPDATE {VERSION_TABLE} SET version_num = '0006'")
-    with log.engine.connect() as conn, conn.begin():
-        migrate(conn)
-    names = ["ods.a", "ods.b", "asset raw/events"]
-    found = log.ask(lambda conn: homes.recorded(conn, names))
-    assert {name: item.project for name, item in found.items()} == {"ods.a": "new", "ods.b": "b"}
-    assert all(item.place is None for item in found.values())
 
 
 def test_names_of_other_projects_are_found(log: RunLog):

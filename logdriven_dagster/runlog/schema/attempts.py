@@ -1,7 +1,7 @@
 """The tables of the run log. Source: Sharp ETL, `job_log` and `step_log`; the rest is marked ours.
 
 All moments are naive UTC by the database's clock. A new log starts with this schema; migrations
-bring older ones to it, and a test compares the two (tests/runlog/schema/test_migrating.py).
+will bring the logs of released versions to it.
 """
 
 from collections.abc import Iterable

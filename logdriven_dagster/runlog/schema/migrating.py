@@ -18,6 +18,7 @@ from logdriven_dagster.runlog.schema.attempts import metadata
 from logdriven_dagster.runlog.schema.version import VERSION_TABLE
 from logdriven_dagster.runlog.schema.views import create_views, drop_views
 
+_FOLDER = Path(__file__).parent / "migrations"
 _LOCK = 5_136_201
 _LOCK_SECONDS = 60
 
@@ -45,15 +46,10 @@ def upgrade(conn: Connection) -> None:
             context.stamp(script_directory(), "head")
         else:
             _refuse_unknown(version)
-            migrate(conn)
+            config = _config()
+            config.attributes["connection"] = conn
+            command.upgrade(config, "head")
         create_views(conn)
-
-
-def migrate(conn: Connection) -> None:
-    """Run the migrations that a schema has not had, all of them where there is none."""
-    config = _config()
-    config.attributes["connection"] = conn
-    command.upgrade(config, "head")
 
 
 def _refuse_unknown(version: str) -> None:
@@ -66,7 +62,7 @@ def _refuse_unknown(version: str) -> None:
 
 def _config() -> Config:
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(_FOLDER))
     return config
 
 

@@ -1,6 +1,6 @@
 """Which schema the code expects, and where a log says which one it has."""
 
-HEAD = "0007"
+HEAD = "0008"
 """The newest migration; a test proves that it is."""
 
 VERSION_TABLE = "logdriven_version"

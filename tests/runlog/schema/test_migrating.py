@@ -1,101 +1,68 @@
-"""The migrations make what a new log has, on three databases."""
+"""The schema of new logs, and how the first migration will bring older ones to it."""
 
 import ast
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import inspect, text
-from sqlalchemy.engine import Connection
+from sqlalchemy import inspect
 
 from logdriven_dagster.errors import RunLogError
 from logdriven_dagster.runlog import RunLog
-from logdriven_dagster.runlog.schema import migrations
+from logdriven_dagster.runlog.schema import migrating, migrations
 from logdriven_dagster.runlog.schema.attempts import metadata
-from logdriven_dagster.runlog.schema.migrating import migrate, script_directory
+from logdriven_dagster.runlog.schema.migrating import script_directory
 from logdriven_dagster.runlog.schema.version import HEAD, VERSION_TABLE
-from logdriven_dagster.runlog.schema.views import VIEWS, create_views, drop_views
-from tests.runlog.logbook import execute
+from logdriven_dagster.runlog.schema.views import VIEWS
+from tests.builders import day
+from tests.runlog.logbook import execute, rows, succeed
 
 pytestmark = pytest.mark.usefixtures("real_upgrade")
 
-FROZEN = sorted(Path(migrations.__path__[0], "versions").glob("v*.py"))
+FOLDER = Path(migrations.__path__[0])
+MIGRATIONS = sorted((FOLDER / "versions").glob("v*.py"))
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "9999", "{head}"
 
 
-def described(conn: Connection) -> dict[str, Any]:
-    """Everything that a database says of its tables and views; views by their names."""
-    return {**_views(conn), "tables": _TABLES_OF[conn.dialect.name](conn)}
+def upgrade() -> None:
+    with op.batch_alter_table("job_log") as table:
+        table.add_column(sa.Column("shade", sa.String(8), server_default="blue"))
+        table.alter_column("job_period", existing_type=sa.Integer, nullable=True)
+"""
 
 
-def _views(conn: Connection) -> dict[str, Any]:
-    inspector = inspect(conn)
-    return {name: inspector.get_view_definition(name) for name in inspector.get_view_names()}
-
-
-def _of_sqlite(conn: Connection) -> set[str]:
-    """The statements that made it, as they were written."""
-    query = "SELECT sql FROM sqlite_master WHERE tbl_name NOT LIKE :ours AND sql IS NOT NULL"
-    return set(conn.execute(text(query), {"ours": f"{VERSION_TABLE}%"}).scalars())
-
-
-def _of_mariadb(conn: Connection) -> dict[str, list[str]]:
-    """Columns, keys, checks, comments, engine and collation of each table; keys have no order."""
-
-    def key(line: str) -> str:
-        return line.strip() if " KEY " in line else ""
-
-    names = [n for n in inspect(conn).get_table_names() if n != VERSION_TABLE]
-    found = {n: conn.execute(text(f"SHOW CREATE TABLE {n}")).one()[1] for n in names}
-    return {n: sorted(sql.replace(",\n", "\n").splitlines(), key=key) for n, sql in found.items()}
-
-
-def _of_postgresql(conn: Connection) -> dict[str, Any]:
-    """Columns in their order, indexes, constraints, statistics: by the server's own words."""
-    queries = {
-        "columns": """
-            SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod),
-                   a.attnotnull, a.attidentity, pg_get_expr(d.adbin, d.adrelid),
-                   col_description(c.oid, a.attnum)
-            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-            LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-            WHERE a.attnum > 0 AND c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace""",
-        "indexes": "SELECT tablename, indexdef FROM pg_indexes WHERE schemaname = 'public'",
-        "constraints": """
-            SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid)
-            FROM pg_constraint WHERE connamespace = 'public'::regnamespace""",
-        "statistics": "SELECT 'job_log', pg_get_statisticsobjdef(oid) FROM pg_statistic_ext",
-    }
-    return {
-        what: {tuple(row) for row in conn.execute(text(query)) if row[0] != VERSION_TABLE}
-        for what, query in queries.items()
-    }
-
-
-_TABLES_OF: dict[str, Callable[[Connection], Any]] = {
-    "sqlite": _of_sqlite,
-    "mysql": _of_mariadb,
-    "postgresql": _of_postgresql,
-    "mariadb": _of_mariadb,
-}
+def test_a_new_log_has_every_table_and_view_and_the_newest_version(log: RunLog):
+    with log.read() as conn:
+        found = inspect(conn)
+        assert set(found.get_table_names()) == {*metadata.tables, VERSION_TABLE}
+        assert set(found.get_view_names()) == set(VIEWS)
+    assert script_directory().get_current_head() == HEAD
+    assert rows(log, f"SELECT version_num FROM {VERSION_TABLE}") == [{"version_num": HEAD}]
 
 
 @pytest.mark.sampled
-def test_the_migrations_make_the_schema_of_a_new_log(log: RunLog):
-    assert script_directory().get_current_head() == HEAD
-    with log.engine.connect() as conn, conn.begin():
-        new = described(conn)
-        assert set(new) == {"tables", *VIEWS}
-        assert all(new.values())
-        drop_views(conn)
-        metadata.drop_all(conn)
-        conn.execute(text(f"DROP TABLE {VERSION_TABLE}"))
-        migrate(conn)
-        create_views(conn)
-        assert described(conn) == new
+def test_the_next_migration_keeps_rows_and_views(
+    log: RunLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """SQLite makes `job_log` again for it, which rows of `step_log` name."""
+    succeed(log, day(1))
+    (tmp_path / "versions").mkdir()
+    for file in (FOLDER / "env.py", *MIGRATIONS):
+        (tmp_path / file.relative_to(FOLDER)).write_text(file.read_text())
+    (tmp_path / "versions" / "v9999.py").write_text(NEXT.format(head=HEAD))
+    monkeypatch.setattr(migrating, "_FOLDER", tmp_path)
+    log.upgrade()
+    assert rows(log, "SELECT job_name, shade FROM v_window_log") == [
+        {"job_name": "ods.t", "shade": "blue"}
+    ]
+    assert len(rows(log, "SELECT * FROM step_log")) == 1
+    assert rows(log, f"SELECT version_num FROM {VERSION_TABLE}") == [{"version_num": "9999"}]
 
 
-@pytest.mark.parametrize("migration", FROZEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("migration", MIGRATIONS, ids=lambda path: path.stem)
 def test_a_migration_imports_nothing_that_may_change(migration: Path):
     tree = ast.parse(migration.read_text())
     imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]

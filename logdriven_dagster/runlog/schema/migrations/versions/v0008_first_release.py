@@ -1,0 +1,12 @@
+"""The schema of the first release. New logs get it from the models, so that there is nothing to do.
+
+Until that release is tagged, a change of the models gets no migration: this file gets the next
+number, and logs of earlier numbers are refused.
+"""
+
+revision = "0008"
+down_revision = None
+
+
+def upgrade() -> None:
+    """Change nothing: no released version made a log that this one must migrate."""
