@@ -16,6 +16,7 @@ from logdriven_dagster.errors import (
     LogdrivenError,
     in_brief,
 )
+from logdriven_dagster.execution.definitions.changed_targets import changed_targets
 from logdriven_dagster.execution.events import (
     NeedUnmet,
     WindowEvent,
@@ -75,6 +76,8 @@ class Reporter:
         """Begin with all counts at zero."""
         self.project = self.location.project
         self._looks = Looks(self.project)
+        self._begun: set[str] = set()
+        """Tables of which this step has begun a window."""
         self._in_pass = False
         self._pass: set[int] = set()
         self._unended: dict[int, set[int]] = {}
@@ -112,6 +115,7 @@ class Reporter:
                 self.context.log.debug("%s %s: %s", event.table, event.window, event.reason)
 
     def _started(self, attempt: Attempt, behind: int) -> None:
+        self._warn_of_changed_target(attempt.table)
         log, title = self.context.log, f"{attempt.table} {attempt.window}: job {attempt.job_id}"
         begins_pass, in_pass = behind > 0 and not self._in_pass, behind > 0 or self._in_pass
         self._in_pass = behind > 0
@@ -131,6 +135,14 @@ class Reporter:
             self.running[attempt.job_id] = planned
         if attempt.replaced is not None:
             self._terminate(attempt.replaced)
+
+    def _warn_of_changed_target(self, table: str) -> None:
+        """Warn once of a table whose finished windows were written in another way."""
+        if table in self._begun:
+            return
+        self._begun.add(table)
+        for changed in changed_targets(self._run_log, self.project, [table]):
+            self.context.log.warning(redact(changed.text))
 
     def _ended(self, attempt: Attempt) -> None:
         """Write what is to be told of a pass as soon as none of its windows is awaited."""
