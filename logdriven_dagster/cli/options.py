@@ -138,14 +138,14 @@ def open_to_run(
     Reports on stderr which of the tables that have changed by that, or are to run `again`, write
     in another way than their finished windows did.
     """
-    from logdriven_dagster.cli.shown.definitions import print_changed_targets
+    from logdriven_dagster.cli.shown.definitions import changed_targets_of, print_changed_targets
     from logdriven_dagster.execution.definitions.registering import register
     from logdriven_dagster.execution.opening import open_runner
     from logdriven_dagster.model.definitions import Kind
 
     registered = register(Path(folder or "."), reason)
     changed = {change.name for change in registered.changes if change.kind is Kind.TABLE}
-    print_changed_targets(registered, changed | set(again), to=sys.stderr)
+    print_changed_targets(changed_targets_of(registered, changed | set(again)), to=sys.stderr)
     clock = data_clock(registered.project, now)
     return open_runner(registered.project, run_log=registered.run_log), clock
 

@@ -17,8 +17,10 @@ from dagster.components.resolved.core_models import OpSpec
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.errors import UsageError
+from logdriven_dagster.execution.definitions.changed_targets import changed_when_loaded
 from logdriven_dagster.execution.definitions.registering import located
 from logdriven_dagster.orchestration.assets.freshness import freshness_checks
+from logdriven_dagster.orchestration.assets.metadata import changed_target_shown
 from logdriven_dagster.orchestration.assets.translator import LogdrivenTranslator
 from logdriven_dagster.orchestration.io_manager import table_io_manager
 from logdriven_dagster.orchestration.jobs.catch_up import catch_up_job
@@ -84,6 +86,10 @@ def build_definitions(
             table: translator.get_asset_spec(project.tables[table], project)
             for table in shown.tables
         }
+        for table, changed in changed_when_loaded(project).items():
+            if table in specs:
+                metadata = changed_target_shown(changed)
+                specs[table] = specs[table].merge_attributes(metadata=metadata)
         location = Location(project, {table: spec.key for table, spec in specs.items()}, prefix)
         catch_up = catch_up_job(location)
         jobs = {name: configured_job(location, project.jobs[name]) for name in shown.jobs}

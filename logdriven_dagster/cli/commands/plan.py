@@ -1,6 +1,6 @@
 """`plan`, `status` and `graph`: what is left to do, where tables stand, what waits for what."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +19,7 @@ from logdriven_dagster.cli.options import (
 if TYPE_CHECKING:
     from logdriven_dagster.config import Project
     from logdriven_dagster.engine.targets.existing_rows import ExistingRows
+    from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
     from logdriven_dagster.execution.runner import Runner
     from logdriven_dagster.model.logs import OpenWindow
     from logdriven_dagster.planning import Plan, PlannedWindow, TablePlan
@@ -36,7 +37,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show what would run now, oldest first, and what each blocked window waits for."""
-    from logdriven_dagster.cli.shown.definitions import print_changed_targets
+    from logdriven_dagster.cli.shown.definitions import changed_targets_of, print_changed_targets
     from logdriven_dagster.cli.shown.rendering import point_to_errors, print_json_list, print_line
     from logdriven_dagster.execution.opening import open_runner
 
@@ -47,8 +48,10 @@ def plan(
     windows = islice(found.windows(), limit)
     apart = _apart(loaded, found)
     existing = _existing_rows(runner, found)
+    changed = changed_targets_of(registered, found.tables)
     if as_json:
-        print_json_list(_window_json(each, apart.get(each.table), existing) for each in windows)
+        notes = _notes(apart, existing, changed)
+        print_json_list(_window_json(each, notes.get(each.table, {})) for each in windows)
         return
     if every or limit:
         _print_windows(windows)
@@ -61,7 +64,7 @@ def plan(
     for held in existing:
         print_line(f"{', '.join(held.tables)}: {held.text}")
     _print_parts(found)
-    print_changed_targets(registered, found.tables)
+    print_changed_targets(changed)
     _print_failed_refreshes(found)
 
 
@@ -96,14 +99,24 @@ def _existing_rows(runner: "Runner", found: "Plan") -> "list[ExistingRows]":
     return list(existing_rows(runner.project, new))
 
 
-def _window_json(
-    planned: "PlannedWindow", apart: str | None, existing: "list[ExistingRows]"
-) -> dict[str, object]:
-    why: dict[str, object] = {} if apart is None else {"one_by_one": apart}
-    if held := [rows.text for rows in existing if planned.table in rows.tables]:
-        why["existing_rows"] = held
+def _notes(
+    apart: "Mapping[str, str]", existing: "list[ExistingRows]", changed: "list[ChangedTarget]"
+) -> dict[str, dict[str, object]]:
+    """Table → the keys of `--json` that its windows have besides those of every window."""
+    from logdriven_dagster.cli.shown.definitions import changed_target_json
+
+    notes: dict[str, dict[str, object]] = {name: {"one_by_one": why} for name, why in apart.items()}
+    for name in {name for rows in existing for name in rows.tables}:
+        texts = [rows.text for rows in existing if name in rows.tables]
+        notes.setdefault(name, {})["existing_rows"] = texts
+    for each in changed:
+        notes.setdefault(each.table, {})["changed_target"] = changed_target_json(each)
+    return notes
+
+
+def _window_json(planned: "PlannedWindow", notes: "Mapping[str, object]") -> dict[str, object]:
     return {
-        **why,
+        **notes,
         "table": planned.table,
         "data_range_start": planned.window.bounds[0],
         "data_range_end": planned.window.bounds[1],
@@ -153,6 +166,7 @@ def status(
     from logdriven_dagster.cli.commands.audit import print_lost, rows_json
     from logdriven_dagster.cli.shown import rendering
     from logdriven_dagster.cli.shown.definitions import (
+        changed_targets_of,
         disagreements_json,
         print_changed_targets,
         print_disagreements,
@@ -174,8 +188,10 @@ def status(
         latest = latest_statuses(conn, found.tables)
         looked = audits.found(conn, found.tables)
     disagreements = Disagreements.of(registered)
+    changed = {each.table: each for each in changed_targets_of(registered, found.tables)}
     rows = [
-        _status_json(table, latest.get(name)) | {"freshness": freshness_json(standing[name], clock)}
+        _status_json(table, latest.get(name), changed.get(name))
+        | {"freshness": freshness_json(standing[name], clock)}
         for name, table in found.tables.items()
     ]
     if as_json:
@@ -194,7 +210,7 @@ def status(
     rendering.console().print(grid)
     print_late(standing)
     _print_parts(found)
-    print_changed_targets(registered, found.tables)
+    print_changed_targets(changed.values())
     _print_failed_refreshes(found)
     for name, table in found.tables.items():
         for item in table.log.left_out:
@@ -208,7 +224,11 @@ _PARTS = 4
 _COUNTED = ("table", "watermark", "pending", "failed", "running")
 
 
-def _status_json(table: "TablePlan", last_status: str | None) -> dict[str, object]:
+def _status_json(
+    table: "TablePlan", last_status: str | None, changed: "ChangedTarget | None"
+) -> dict[str, object]:
+    from logdriven_dagster.cli.shown.definitions import changed_target_json
+
     statuses = [window.status.value for window in table.log.open]
     return {
         "table": table.table.table,
@@ -230,6 +250,7 @@ def _status_json(table: "TablePlan", last_status: str | None) -> dict[str, objec
             for item in table.log.left_out
         ],
         "failed_refreshes": [_refresh_json(item) for item in table.log.failed_refreshes],
+        "changed_target": None if changed is None else changed_target_json(changed),
     }
 
 

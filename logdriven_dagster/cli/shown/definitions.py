@@ -11,6 +11,7 @@ from logdriven_dagster.config.models.settings import SETTINGS, shown_setting
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
     from logdriven_dagster.execution.definitions.disagreements import Disagreements, Override
     from logdriven_dagster.execution.definitions.registering import Registered
     from logdriven_dagster.model.definitions import Difference, Version, VersionChange
@@ -110,18 +111,29 @@ def version_json(version: "Version", changed: "Iterable[Difference]") -> dict[st
     }
 
 
-def print_changed_targets(
-    registered: "Registered", names: "Collection[str]", to: "IO[str] | None" = None
-) -> None:
-    """Print which of some tables write in another way than their finished windows did."""
+def changed_targets_of(registered: "Registered", names: "Collection[str]") -> "list[ChangedTarget]":
+    """The tables, of these, that write in another way than their finished windows did."""
     from logdriven_dagster.execution.definitions.changed_targets import changed_targets
 
-    project = registered.project
-    known = [name for name in names if name in project.tables]
-    if not known:
-        return
-    for changed in registered.run_log.ask(lambda conn: changed_targets(conn, project, known)):
+    return changed_targets(registered.run_log, registered.project, names)
+
+
+def print_changed_targets(found: "Iterable[ChangedTarget]", to: "IO[str] | None" = None) -> None:
+    """Print a sentence for each table that writes in another way."""
+    for changed in found:
         console(to).print(plain(changed.text), soft_wrap=True)
+
+
+def changed_target_json(changed: "ChangedTarget") -> dict[str, object]:
+    """`changed_target` of a table; no range where no refresh writes all rows in the new way."""
+    start, end = changed.span.bounds if changed.span else (None, None)
+    return {
+        "was": changed.was,
+        "now": changed.now,
+        "effect": changed.effect,
+        "data_range_start": start,
+        "data_range_end": end,
+    }
 
 
 def print_disagreements(found: "Disagreements") -> None:

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+LATEST_REFRESH = "latest_refresh"
+"""The name of the check by which Dagster shows failed refreshes of any table."""
+
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:

@@ -37,6 +37,7 @@ from logdriven_dagster.config.models.incremental.registered import (
 from logdriven_dagster.config.models.incremental.types import IncrementalType
 from logdriven_dagster.config.models.notifications import NotifyRule
 from logdriven_dagster.config.models.properties import Properties
+from logdriven_dagster.config.models.rules import LATEST_REFRESH
 from logdriven_dagster.config.models.settings import RetryVersion, Settings
 from logdriven_dagster.config.models.steps import CheckConfig, StepConfig
 from logdriven_dagster.config.models.types.targets import Target
@@ -268,6 +269,9 @@ class TableConfig(Settings):
             yield from self.fresh.contradictions(self.incremental, self.delay)
             if any(check.check == CHECK for check in self.checks):
                 yield f"checks: {CHECK} is what Dagster shows of `fresh`; choose another name"
+        if any(check.check == LATEST_REFRESH for check in self.checks):
+            taken = "is what Dagster shows of refreshes; choose another name"
+            yield f"checks: {LATEST_REFRESH} {taken}"
 
     @property
     def incremental(self) -> IncrementalType:

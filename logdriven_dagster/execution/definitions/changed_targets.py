@@ -6,7 +6,7 @@ go on above the last key, also where that is a key of another column or source.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import func, select
@@ -18,10 +18,11 @@ from logdriven_dagster.config.loading import table_of
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.project_files import definitions_folder
-from logdriven_dagster.errors import InvalidProjectError
+from logdriven_dagster.errors import InvalidProjectError, RunLogError
 from logdriven_dagster.model.attempts import Status
 from logdriven_dagster.model.definitions import Kind, Version, code_of
 from logdriven_dagster.model.windows import Along, TimeWindow, refresh_command
+from logdriven_dagster.runlog import RunLog
 from logdriven_dagster.runlog.definitions import history
 from logdriven_dagster.runlog.schema.attempts import job_log
 
@@ -42,35 +43,61 @@ class ChangedTarget:
     """The range of those windows; None where they are not windows of time."""
 
     @property
-    def text(self) -> str:
-        """One sentence for people, with the command that writes all rows in the new way."""
-        said = f"{self.table}: windows were written with {self.was}, and it has {self.now} now"
+    def description(self) -> str:
+        """The change and the command that writes all rows in the new way, for people."""
+        said = f"windows were written with {self.was}, and it has {self.now} now"
         if self.span is None:
             return f"{said}: {self.effect}"
         command = refresh_command(self.table, self.span)
         return f"{said}: {self.effect}; {command} writes all of them in the new way"
 
+    @property
+    def text(self) -> str:
+        """One sentence for people that begins with the table."""
+        return f"{self.table}: {self.description}"
 
-def changed_targets(
-    conn: Connection, project: Project, names: Collection[str]
-) -> list[ChangedTarget]:
+
+def changed_targets(run_log: RunLog, project: Project, names: Iterable[str]) -> list[ChangedTarget]:
     """Find the tables whose finished windows were written in another way; reads only.
 
     The log is asked only of tables of which the registry knows a version with another target.
     """
+    revised = _revised(project, names)
+    return run_log.ask(lambda conn: list(_found(conn, project, revised))) if revised else []
+
+
+def changed_when_loaded(project: Project) -> dict[str, ChangedTarget]:
+    """Find the changed targets of a project whose run log need not exist or be within reach."""
+    try:
+        names = _revised(project, project.tables)
+        run_log = RunLog.open_to_look(project.run_log_url) if names else None
+        found = changed_targets(run_log, project, names) if run_log else ()
+        return {changed.table: changed for changed in found}
+    except RunLogError:
+        return {}
+
+
+def _revised(project: Project, names: Iterable[str]) -> list[str]:
+    """The tables, of these, that have more than one version."""
+    return [
+        name
+        for name in names
+        if name in project.tables and (project.version(Kind.TABLE, name) or 1) > 1
+    ]
+
+
+def _found(conn: Connection, project: Project, names: Iterable[str]) -> Iterator[ChangedTarget]:
     codes = {code_of(project.name, Kind.TABLE, name): name for name in names}
     earlier: dict[str, list[Version]] = {}
     for version in history.versions(conn, Kind.TABLE, codes):
         earlier.setdefault(codes[version.code], []).append(version)
-    found = []
     for name, versions in earlier.items():
         table, differing = project.table(name), {}
         for version in versions:
             known = _recorded(project, version)
             if known is not None and (change := _change(known, table)):
                 differing[version.version] = change
-        found += list(_written(conn, table, differing))
-    return found
+        yield from _written(conn, table, differing)
 
 
 def _recorded(project: Project, version: Version) -> TableConfig | None:

@@ -22,12 +22,13 @@ from dagster import (
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.incremental.freshness import CHECK as FRESHNESS
 from logdriven_dagster.config.models.quality import Rule, rules_of
-from logdriven_dagster.config.models.rules import BUILT_IN
+from logdriven_dagster.config.models.rules import BUILT_IN, LATEST_REFRESH
 from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.quality import QualityReport, RuleResult
+from logdriven_dagster.orchestration.assets.refresh_check import refresh_check_spec
 
 _SAMPLE = 10
 """How many ids of bad rows Dagster is shown; the run log has more of them."""
@@ -44,7 +45,7 @@ def check_specs(
     with warnings.catch_warnings():
         # Dagster calls checks of partitions a preview.
         warnings.simplefilter("ignore")
-        return [
+        of_windows = [
             AssetCheckSpec(
                 name,
                 asset=key,
@@ -54,6 +55,7 @@ def check_specs(
             )
             for name, (description, blocking) in _descriptions(project, table).items()
         ]
+        return [*of_windows, refresh_check_spec(key)]
 
 
 def _descriptions(project: Project, table: TableConfig) -> dict[str, tuple[str | None, bool]]:
@@ -152,7 +154,7 @@ def _named(table: TableConfig, step: StepConfig, rules: tuple[Rule, ...]) -> dic
 def _prefixed(table: TableConfig, step: StepConfig, name: str) -> str:
     """Put the step's name before that of a check where the check's alone would be ambiguous."""
     several = sum(each.quality is not None for each in table.steps) > 1
-    taken = name in [FRESHNESS, *(check.check for check in table.checks)]
+    taken = name in [FRESHNESS, LATEST_REFRESH, *(check.check for check in table.checks)]
     return f"{step.step}_{name}" if several or taken else name
 
 

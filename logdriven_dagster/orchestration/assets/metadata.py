@@ -16,6 +16,7 @@ from dagster import (
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.models.tables import TableConfig
 from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.execution.definitions.changed_targets import ChangedTarget
 from logdriven_dagster.execution.events import WindowFailed, WindowSucceeded
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.runs import Column, Published, Staged
@@ -44,6 +45,11 @@ def table_metadata(project: Project, table: TableConfig) -> dict[str, Any]:
             code_references=[reference]
         )
     return metadata
+
+
+def changed_target_shown(changed: ChangedTarget) -> dict[str, str]:
+    """Metadata of a definition whose finished windows were written in another way."""
+    return {"changed_target": f"{changed.description} (when the code location was loaded)"}
 
 
 def _start(table: TableConfig) -> str:

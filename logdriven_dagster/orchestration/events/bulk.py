@@ -36,6 +36,7 @@ from logdriven_dagster.orchestration.dagster_internals import (
     has_listeners,
     storing_handler,
 )
+from logdriven_dagster.orchestration.events.records import forget_runless_evaluations
 
 AT_ONCE = 100
 """Events that are written together: others wait for the database as long."""
@@ -93,6 +94,7 @@ class EventBatch:
         """Write the events that were taken."""
         entries, self._entries = self._entries, []
         if entries:
+            forget_runless_evaluations(self.instance, entries)
             _write(self.instance, entries)
 
 

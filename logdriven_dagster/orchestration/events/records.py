@@ -6,7 +6,7 @@ its own, because whoever listens for failures, or starts failed runs again, must
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -114,6 +114,32 @@ def forget_planned_checks(instance: DagsterInstance, run: DagsterRun, key: Asset
     )
     with storage.index_connection() as conn:
         conn.execute(planned)
+
+
+def forget_runless_evaluations(instance: DagsterInstance, entries: Iterable[EventLogEntry]) -> None:
+    """Delete what runless evaluations in `entries` replace: earlier ones of the same partitions.
+
+    Dagster has one row for each check, run and partition, and inserts those of no run as the run
+    "", so that it refuses the second one. The event log keeps all of them.
+    """
+    storage = instance.event_log_storage
+    replaced: dict[tuple[str, str], set[str]] = {}
+    for entry in entries:
+        if entry.dagster_event_type is DagsterEventType.ASSET_CHECK_EVALUATION and not entry.run_id:
+            made = entry.get_dagster_event().asset_check_evaluation_data
+            if made.partition is not None:
+                named = (made.asset_key.to_string(), made.check_name)
+                replaced.setdefault(named, set()).add(made.partition)
+    if not replaced or not isinstance(storage, SqlEventLogStorage):
+        return
+    rows = AssetCheckExecutionsTable
+    with storage.index_connection() as conn:
+        for (key, name), partitions in replaced.items():
+            conn.execute(
+                rows.delete()
+                .where(rows.c.asset_key == key, rows.c.check_name == name)
+                .where(rows.c.run_id == RUNLESS_RUN_ID, rows.c.partition.in_(partitions))
+            )
 
 
 def report_failed(

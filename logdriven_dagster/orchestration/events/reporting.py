@@ -16,6 +16,7 @@ from logdriven_dagster.errors import (
     LogdrivenError,
     in_brief,
 )
+from logdriven_dagster.execution.definitions.changed_targets import changed_targets
 from logdriven_dagster.execution.events import (
     NeedUnmet,
     WindowEvent,
@@ -32,6 +33,7 @@ from logdriven_dagster.model.windows import TimeWindow
 from logdriven_dagster.orchestration.assets.checks import CheckFindings, evaluations
 from logdriven_dagster.orchestration.assets.metadata import failure_metadata, success_metadata
 from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
+from logdriven_dagster.orchestration.assets.refresh_check import refresh_evaluations
 from logdriven_dagster.orchestration.assets.stories import (
     describe_failed_refresh,
     stories_shown,
@@ -75,6 +77,10 @@ class Reporter:
         """Begin with all counts at zero."""
         self.project = self.location.project
         self._looks = Looks(self.project)
+        self._begun: set[str] = set()
+        """Tables of which this step has begun a window."""
+        self._ran_again: set[str] = set()
+        """Tables of which a window has ended that had run before."""
         self._in_pass = False
         self._pass: set[int] = set()
         self._unended: dict[int, set[int]] = {}
@@ -89,11 +95,13 @@ class Reporter:
             case WindowStarted(attempt=attempt, behind=behind):
                 self._started(attempt, behind)
             case WindowSucceeded(attempt=attempt):
+                self._note_repeated(attempt)
                 self.running.pop(attempt.job_id, None)
                 self.succeeded.append(event)
                 self._succeeded(event)
                 self._ended(attempt)
             case WindowFailed(attempt=attempt):
+                self._note_repeated(attempt)
                 self._failed(event)
                 self._ended(attempt)
             case WindowLost(attempt=attempt) | WindowSetBack(attempt=attempt):
@@ -112,6 +120,7 @@ class Reporter:
                 self.context.log.debug("%s %s: %s", event.table, event.window, event.reason)
 
     def _started(self, attempt: Attempt, behind: int) -> None:
+        self._warn_of_changed_target(attempt.table)
         log, title = self.context.log, f"{attempt.table} {attempt.window}: job {attempt.job_id}"
         begins_pass, in_pass = behind > 0 and not self._in_pass, behind > 0 or self._in_pass
         self._in_pass = behind > 0
@@ -131,6 +140,18 @@ class Reporter:
             self.running[attempt.job_id] = planned
         if attempt.replaced is not None:
             self._terminate(attempt.replaced)
+
+    def _warn_of_changed_target(self, table: str) -> None:
+        """Warn once of a table whose finished windows were written in another way."""
+        if table in self._begun:
+            return
+        self._begun.add(table)
+        for changed in changed_targets(self._run_log, self.project, [table]):
+            self.context.log.warning(redact(changed.text))
+
+    def _note_repeated(self, attempt: Attempt) -> None:
+        if attempt.attempt_number > 1:
+            self._ran_again.add(attempt.table)
 
     def _ended(self, attempt: Attempt) -> None:
         """Write what is to be told of a pass as soon as none of its windows is awaited."""
@@ -168,6 +189,7 @@ class Reporter:
                 yield
             finally:
                 self._tell()
+                self._check_refreshes()
 
     @property
     def has_work(self) -> bool:
@@ -255,6 +277,13 @@ class Reporter:
             made = AssetMaterialization(key, partition=partition, metadata=metadata | story)
             self._batch.log(self.context, made)
             self._checked(event, partition)
+
+    def _check_refreshes(self) -> None:
+        tables, self._ran_again = self._ran_again, set()
+        if tables:
+            found = refresh_evaluations(self.context.instance, self.location, self._run_log, tables)
+            for evaluation in found:
+                self._batch.log(self.context, evaluation)
 
     def _of_whole_table(self, event: WindowSucceeded, table: TableConfig) -> dict[str, Any]:
         if event.steps:

@@ -5,7 +5,7 @@ It also judges the freshness of tables, since no run does: what is late is what 
 
 import time
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from dagster import (
@@ -38,6 +38,7 @@ from logdriven_dagster.orchestration.assets.metadata import (
     window_metadata,
 )
 from logdriven_dagster.orchestration.assets.partitions import add_partitions, table_partitions
+from logdriven_dagster.orchestration.assets.refresh_check import refresh_evaluations
 from logdriven_dagster.orchestration.assets.stories import (
     describe_failed_refresh,
     story_of,
@@ -114,6 +115,7 @@ def mirror_sensor(location: Location, job: JobDefinition) -> SensorDefinition:
                 looked_at += 1
                 if time.monotonic() > until:
                     break
+            window.check_refreshes([*begun, *rows[:looked_at]])
         if new_tables:  # behind those that were run: Dagster lists partitions as they come
             add_first_partitions(context.instance, runner, now, new_tables)
             new_tables.clear()
@@ -177,6 +179,13 @@ class _Shown:
         self._materialized(table, window, partition, row, run)
         self._checked(table, partition, row)
         return True
+
+    def check_refreshes(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Evaluate the checks of tables of which some attempts ran a window again."""
+        tables = {row["job_name"] for row in rows if row["attempt_number"] > 1}
+        found = refresh_evaluations(self._instance, self._location, self._run_log, tables)
+        for evaluation in found:
+            self._batch.add(past_entry(evaluation, datetime.now(timezone.utc)))
 
     def _partition(self, row: dict[str, Any]) -> tuple[TableConfig, TimeWindow, str] | None:
         shown = row["job_name"] in self._location.keys

@@ -1,5 +1,6 @@
 """A target that is changed over existing rows: `plan`, `status`, `run` and `refresh` report it."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,6 +71,20 @@ def test_a_refresh_reports_it_until_all_windows_are_written_in_the_new_way(folde
     assert rest in logdriven("plan", *now).out
     logdriven("refresh", "ods.a", *rest.split(), *now)
     assert "were written with" not in logdriven("plan", *now).out
+
+
+def test_programs_read_it_with_the_range_to_refresh(folder: Path, logdriven):
+    write(folder, "{type: iceberg}")
+    (window,) = json.loads(logdriven("plan", "--now", "2022-01-04", "--json").out)
+    (table,) = json.loads(logdriven("status", "--now", "2022-01-04", "--json").out)["tables"]
+    assert window["changed_target"] == table["changed_target"]
+    assert window["changed_target"] == {
+        "was": "mode upsert, key [id]",
+        "now": "mode overwrite_window, key []",
+        "effect": "one of them that runs again by itself may leave a row of theirs there twice",
+        "data_range_start": "2022-01-01T00:00:00+00:00",
+        "data_range_end": "2022-01-03T00:00:00+00:00",
+    }
 
 
 def test_a_change_of_the_query_is_none_of_the_target(folder: Path, logdriven):

@@ -85,6 +85,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "parts": [],
             "skipped": [],
             "failed_refreshes": [],
+            "changed_target": None,
             "freshness": None,
         },
         {
@@ -97,6 +98,7 @@ def test_status_json_counts_what_is_pending_failed_and_running(shop, logdriven):
             "parts": [],
             "skipped": [],
             "failed_refreshes": [],
+            "changed_target": None,
             "freshness": None,
         },
     ]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from dagster import AssetCheckKey, AssetKey, DagsterInstance, Definitions
 
+from logdriven_dagster.config.models.rules import LATEST_REFRESH
 from tests.orchestration.ticks import tick
 from tests.orchestration.world import ALONE, EVENTS, World
 
@@ -84,4 +85,4 @@ def test_it_can_be_executed_by_itself(alone: World) -> None:
 def test_a_project_without_it_has_no_check(world: World) -> None:
     definitions = world.write(EVENTS).definitions
     names = {key.name for key in definitions.resolve_asset_graph().asset_check_keys}
-    assert names == {"positive"}
+    assert names == {"positive", LATEST_REFRESH}

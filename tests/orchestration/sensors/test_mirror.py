@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from dagster import (
+    AssetCheckKey,
     AssetKey,
     DagsterRun,
     DagsterRunStatus,
@@ -120,6 +121,20 @@ def test_a_discarded_window_is_pending_not_failed(world: World) -> None:
     tick(world)
     assert world.colours("ods.events") == {}
     assert world.instance.get_runs() == []
+
+
+def test_a_window_that_ran_twice_elsewhere_has_the_newest_evaluation_of_its_checks(
+    world: World,
+) -> None:
+    world.write(EVENTS)
+    end(world, claim(world, 1))
+    cursor = tick(world)
+    end(world, claim(world, 1, trigger=Trigger.REFRESH))
+    tick(world, cursor)
+    tick(world)  # the sensor's cursor was reset
+    key = AssetCheckKey(KEY, "positive")
+    found = world.instance.event_log_storage.get_asset_check_execution_history(key, limit=10)
+    assert [each.evaluation.metadata["job_id"].value for each in found if each.evaluation] == ["2"]
 
 
 def observed(world: World) -> list[str]:
