@@ -77,11 +77,11 @@ def _unmarked(text: str) -> Iterator[str]:
         yield authorization[1]
     if "sig=" in text.lower():
         yield from _parameters(text)
-    if _is_random(text.strip()):
-        yield text.strip()
-    if re.match(r"https?://", text):
-        path = text.partition("://")[2].partition("?")[0]
+    if re.match(r"https?://|/", text):
+        path = text.partition("://")[2].partition("?")[0] or text
         yield from (segment for segment in _SEGMENT.findall(path) if _is_random(segment))
+    elif _is_random(text.strip()):
+        yield text.strip()
 
 
 def _parameters(text: str) -> Iterator[str]:

@@ -67,6 +67,8 @@ BY_ENTROPY = {
 }
 SECRETS = OF_PROVIDERS | BY_PLACE | BY_ENTROPY
 ORDINARY = [
+    "/mnt/Data/2022/Orders",
+    "/mnt/lake/Raw/v2/Events",
     "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0,org.postgresql:postgresql:42.7.4",
     "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
     "com.amazonaws.auth.DefaultAWSCredentialsProviderChain",
