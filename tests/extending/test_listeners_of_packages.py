@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "listeners.md"
+from tests.extending.packages import install
+
 RUN = """
 import sys
 from logdriven_dagster.testing import NullEngine, Sandbox
@@ -22,25 +23,9 @@ sandbox.run(now="2022-01-03")
 """
 
 
-def install(site: Path) -> None:
-    """Put the package of the page where `pip install --target` would."""
-    text = PAGE.read_text()
-    (toml,), (code,) = (
-        re.findall(rf"```{name}\n(.*?)```", text, re.DOTALL) for name in ("toml", "python")
-    )
-    info = site / "toys-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
-    entries = re.sub(r'\[project\.entry-points\."(.*?)"\]', r"[\1]", toml).replace('"', "")
-    (info / "entry_points.txt").write_text(entries)
-    file = site / code.partition("\n")[0].removeprefix("# ")
-    file.parent.mkdir()
-    file.write_text(code)
-
-
 @pytest.mark.usefixtures("slow")
 def test_it_receives_every_window_and_every_part_of_its_work(tmp_path: Path):
-    install(tmp_path / "site")
+    install("listeners.md", tmp_path / "site")
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop/logdriven.yaml").write_text("project: shop\n")
     variables = {"PYTHONPATH": str(tmp_path / "site"), "AUDIT_TRAIL": str(tmp_path / "trail")}
