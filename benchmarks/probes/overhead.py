@@ -28,7 +28,7 @@ PARTS = {
     ),
     "run log: reads": ("logdriven_dagster.runlog.store:RunLog.ask",),
     "run log: writes (claim, staged, finish)": ("logdriven_dagster.runlog.store:RunLog.write",),
-    "lineage": (f"{_EXECUTION}.window.lineage:LineageRecorder._recorded",),
+    "lineage": (f"{_EXECUTION}.listeners.lineage:LineageRecorder._recorded",),
     "lease: thread begins and ends": (f"{_EXECUTION}.window.leases:HeldLease.kept",),
     "lease: verified before publication": (f"{_EXECUTION}.window.leases:HeldLease.verify",),
     "session of the window": (f"{_ENGINE}.window.engine:fresh_session",),
@@ -117,12 +117,13 @@ def _bare(spark: Any, task: Task, day: int) -> None:
     spark.sql(query).coalesce(1).write.parquet(str(task.state / "bare" / str(day)))
 
 
-def _ours(events: Any) -> None:
-    """Go on to the end of one window."""
+def _ours(events: Any) -> Any:
+    """Go on to the end of one window, which is returned."""
     from logdriven_dagster.execution.events import WindowSucceeded
 
     while not isinstance(event := next(events), WindowSucceeded):
         assert type(event).__name__ == "WindowStarted", event
+    return event
 
 
 if __name__ == "__main__":

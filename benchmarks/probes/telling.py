@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -71,14 +71,14 @@ def _measured(source: Path, folder: Path, days: int) -> dict[str, Any]:
         way = _WAYS[(turn + place) % len(_WAYS)]
         sent = listen(way)
         began, processor = time.perf_counter(), time.process_time()
-        _ours(events)
+        done = _ours(events)
         took = time.perf_counter() - began
         sent()
         if day >= days // 10:  # those before compile
             waited[way].append(1000 * took)
             worked[way].append(1000 * (time.process_time() - processor))
     listen("nobody")
-    silent = 1000 * _of_calls()
+    silent = 1000 * _of_calls([done])
     spark.stop()
     more = {way: median(worked[way]) - median(worked["nobody"]) for way in _WAYS}
     rows = [
@@ -102,8 +102,8 @@ def _listeners() -> Callable[[str], Callable[[], None]]:
     """Let windows be told in a way; what is returned waits until it is sent."""
     from opentelemetry import trace
 
-    from logdriven_dagster.execution import tracing
-    from logdriven_dagster.execution.window import open_lineage
+    from logdriven_dagster.execution.listeners import open_lineage
+    from logdriven_dagster.execution.listeners import open_telemetry as tracing
 
     tracer, sender = tracing._tracer(), open_lineage._sender()  # noqa: SLF001
     provider: Any = trace.get_tracer_provider()
@@ -124,23 +124,22 @@ def _listeners() -> Callable[[str], Callable[[], None]]:
     return listen
 
 
-def _of_calls() -> float:
+def _of_calls(ends: Sequence[Any]) -> float:
     """Seconds of all that a window calls in order to be told, if nobody listens."""
-    from logdriven_dagster.execution.tracing import part_span, window_spans
-    from logdriven_dagster.execution.window.log_lines import log_ends
-    from logdriven_dagster.execution.window.open_lineage import tell_begin, tell_ends
+    from logdriven_dagster.execution.listeners.registered import installed_listeners
 
+    listeners, attempts = installed_listeners(), [end.attempt for end in ends]
     began = time.perf_counter()
     for _ in range(_CALLS):
-        tell_begin(())
-        with window_spans(()) as spans:
-            with spans.current(), part_span("step load") as tell:
-                tell(rows_read=1)
-            with part_span("publish load") as tell:
-                tell(target="orders")
-            spans.end((), None)
-        log_ends((), None)
-        tell_ends(())
+        listeners.on_claim(attempts)
+        with listeners.observe_windows(attempts):
+            with listeners.observe_work(attempts):
+                with listeners.observe_part("step load") as report:
+                    report(rows_read=1)
+                with listeners.observe_part("publish load") as report:
+                    report(target="orders")
+            listeners.on_end(ends, None)
+        listeners.on_lineage(ends)
     return (time.perf_counter() - began) / _CALLS
 
 

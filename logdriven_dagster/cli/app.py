@@ -29,6 +29,7 @@ from logdriven_dagster.cli.commands import show as show_commands
 from logdriven_dagster.cli.commands import spark as spark_commands
 from logdriven_dagster.cli.commands import ui as ui_commands
 from logdriven_dagster.cli.commands import upkeep as upkeep_commands
+from logdriven_dagster.cli.installed import installed_command, installed_names
 from logdriven_dagster.cli.options import GlobalNowOption, GlobalProjectOption
 from logdriven_dagster.errors import (
     AttemptLostError,
@@ -41,7 +42,17 @@ from logdriven_dagster.private_files import guard_umask
 
 
 class _Commands(typer.core.TyperGroup):
-    """All commands; a value that an option cannot take is told in plain words."""
+    """Our commands and those of installed packages, whose names are none of ours.
+
+    A value that an option cannot take is told in plain words.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        ours = super().list_commands(ctx)
+        return [*ours, *(name for name in installed_names() if name not in ours)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, cmd_name) or installed_command(cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -31,7 +31,7 @@ def look(
 
     `engine` is asked for where only Spark can read the target. No more is read than is returned.
     """
-    if window is not None and project.table(table).output.mode == "overwrite":
+    if window is not None and project.table(table).output.write_mode.replaces_whole_table:
         raise UsageError(f"{table} is replaced as a whole: it has no rows of single windows")
     rows = rows_without_spark(project, table, window)
     if rows is None:

@@ -29,15 +29,17 @@ from logdriven_dagster.execution.events import (
     WindowSkipped,
     WindowSucceeded,
 )
+from logdriven_dagster.execution.listeners.lineage import LineageRecorder
+from logdriven_dagster.execution.listeners.registered import installed_listeners
 from logdriven_dagster.execution.notifications import freshness
-from logdriven_dagster.execution.notifications.rules import Outbox, gathering
+from logdriven_dagster.execution.notifications.rules import Announcer, Outbox, gathering
 from logdriven_dagster.execution.window.claiming import (
     read_logs,
     skip_windows,
     unskip_windows,
 )
 from logdriven_dagster.execution.window.orders import Order
-from logdriven_dagster.execution.window.passes import Engines, Passes
+from logdriven_dagster.execution.window.passes import Attached, Engines, Passes
 from logdriven_dagster.model.attempts import Owner, Trigger
 from logdriven_dagster.model.logs import TableLog
 from logdriven_dagster.model.ranges import union
@@ -91,6 +93,7 @@ class Runner:
         self.run_log = run_log
         self.owner = owner
         self._engine = engine
+        self.listeners = installed_listeners()
 
     @property
     def engine(self) -> Engine:
@@ -342,7 +345,16 @@ class Runner:
     @cached_property
     def passes(self) -> Passes:
         """What claims and runs windows for this runner."""
-        return Passes(self.project, self.run_log, self._engine, self._choice, self.owner)
+        lineage = LineageRecorder(self.project, self.run_log)
+        attached = Attached(self.listeners, lineage, self.announcer)
+        return Passes(
+            self.project, self.run_log, self._engine, self._choice, self.owner, attached=attached
+        )
+
+    def announcer(self, table: TableConfig) -> Announcer:
+        """Announce by the rules of today, also where an earlier version of a table runs."""
+        present = self.project.tables.get(table.table, table)
+        return Announcer(self.project, self.owner, present.notify)
 
     @cached_property
     def _choice(self) -> EngineChoice:
@@ -351,7 +363,7 @@ class Runner:
     @cached_property
     def outbox(self) -> Outbox:
         """Sends what this runner, or one that died, has to tell."""
-        return Outbox(self.project, self.run_log, self.owner)
+        return Outbox(self.project, self.run_log, self.owner, self.listeners)
 
     def _logs(self, project: Project, names: Collection[str]) -> dict[str, TableLog]:
         return self.run_log.ask(lambda conn: read_logs(conn, project, names))

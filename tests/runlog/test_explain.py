@@ -185,7 +185,7 @@ def run(runner: Runner, planned: Any) -> None:
     (attempt,) = runner.run_log.write(
         lambda conn: claim_windows(conn, registry, [order], runner.owner)
     )
-    journal = Journal(runner.run_log, registry, [attempt], runner.passes.announcer(table))
+    journal = Journal(runner.run_log, registry, [attempt], runner.announcer(table))
     staged = {"load": (Staged("load", Counts(1, 1, 1, 0), "sql", "iceberg", (), state="{}"),)}
     journal.persist(staged)
     runner.run_log.ask(lambda conn: ATTEMPTS.verify(conn, [attempt]))

@@ -57,7 +57,7 @@ def _look_at_step(step: StepConfig, *, is_last: bool) -> Iterator[str]:
         return
     if target.stretch_obstacle is not None:
         yield target.stretch_obstacle
-    if target.mode not in ("overwrite_window", "append"):
+    if not target.write_mode.keeps_windows_apart:
         yield f"mode {target.mode} takes one window at a time"
     if target.window_column is None:
         yield "target.window_column must name the column that says which window a row belongs to"
@@ -145,7 +145,11 @@ class _Steps:
         table, upstream = self._table, self._project.tables[name]
         dependency = next(each for each in table.table_dependencies if each.table == name)
         target = upstream.output
-        if dependency.read == "all" or dependency.window == "none" or target.mode == "overwrite":
+        if (
+            dependency.read == "all"
+            or dependency.window == "none"
+            or target.write_mode.replaces_whole_table
+        ):
             return SHARED
         if upstream.is_sliced or upstream.incremental.is_snapshot:
             return SHARED

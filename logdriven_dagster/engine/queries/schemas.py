@@ -34,7 +34,7 @@ def window_column(target: Target) -> str:
     Only a window that replaces all rows of its range can do without the technical column: the other
     modes must tell rows that this window wrote from rows that it did not.
     """
-    own = target.window_column if target.mode == "overwrite_window" else None
+    own = target.window_column if target.write_mode.replaces_own_range else None
     return own or WINDOW_START
 
 

@@ -173,7 +173,7 @@ def _written(
 
 def _in_files(frame: "DataFrame", number: int, target: TableTarget) -> "DataFrame":
     """The rows in so many files; those of an upsert apart by key, so that it opens few of them."""
-    if number > 1 and target.mode == "upsert":
+    if number > 1 and target.write_mode.merges_by_key:
         return frame.repartitionByRange(number, *target.key)
     return frame.coalesce(number)
 

@@ -20,8 +20,8 @@ HOW_TO_DECIDE = (
 
 def stay_beside(target: TableTarget) -> bool:
     """Whether rows of others would stay beside those of windows, and nobody wants that."""
-    by_window = target.mode in ("append", "overwrite_window")
-    return by_window and window_column(target) == WINDOW_START and target.existing_rows != "keep"
+    by_window = target.write_mode.keeps_windows_apart and window_column(target) == WINDOW_START
+    return by_window and target.existing_rows != "keep"
 
 
 def what_becomes(name: str, target: TableTarget, pre_sql: Sequence[str] = ()) -> str:
@@ -37,15 +37,13 @@ def what_becomes(name: str, target: TableTarget, pre_sql: Sequence[str] = ()) ->
 
 
 def _stay_or_go(target: TableTarget) -> str:
-    match target.mode:
-        case "upsert":
-            return "those with a key that comes will be updated, the others stay"
-        case "overwrite":
-            return "the first window will replace them all"
-        case _ if target.existing_rows == "keep":
-            return "they stay beside what is loaded"
-        case _:
-            return f"those whose {target.window_column} lies in a window go with it, others stay"
+    if target.write_mode.merges_by_key:
+        return "those with a key that comes will be updated, the others stay"
+    if target.write_mode.replaces_whole_table:
+        return "the first window will replace them all"
+    if target.existing_rows == "keep":
+        return "they stay beside what is loaded"
+    return f"those whose {target.window_column} lies in a window go with it, others stay"
 
 
 def refusal(table: str) -> TerminalStepError:

@@ -14,7 +14,7 @@ def rejected_target(table: str, step: StepConfig) -> tuple[str, Target] | None:
     target = step.target
     if target is None or step.quality is None or not step.quality.keep_rejected:
         return None
-    mode = "overwrite" if target.mode == "overwrite" else "overwrite_window"
+    mode = "overwrite" if target.write_mode.replaces_whole_table else "overwrite_window"
     apart = target.rejected(table, mode)
     if apart is None:
         apart = FileTarget.model_validate({"type": "parquet", "mode": mode})

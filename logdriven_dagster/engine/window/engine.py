@@ -154,7 +154,7 @@ class Engine:
         target = context.project.table(name).output
         keeper = store(context, name, target)
         # A table that is replaced as a whole has no windows, only a present.
-        if windows is None or target.mode == "overwrite":
+        if windows is None or target.write_mode.replaces_whole_table:
             return keeper.read(None).drop(WINDOW_START)
         if not windows:
             return keeper.read(None).drop(WINDOW_START).where("false")

@@ -138,7 +138,7 @@ class WindowSession:
         label = f"{self._whole.at(step.step).label}: rows to be replaced"
         with step_errors():
             try:
-                whole = step.target.mode == "overwrite"
+                whole = step.target.write_mode.replaces_whole_table
                 published = keeper.read(None if whole else self._whole.window)
             except NotPublishedError:
                 return 0

@@ -153,7 +153,7 @@ def _keys(table: TableConfig) -> Mapping[str, str]:
 def _effect(changed: Collection[str], target: Target) -> str:
     if "place" in changed or "type" in changed:
         return "their rows are in the earlier place only"
-    if target.mode == "overwrite":
+    if target.write_mode.replaces_whole_table:
         return "the next window replaces all of their rows"
     return "one of them that runs again by itself may leave a row of theirs there twice"
 

@@ -5,6 +5,7 @@ Source: Kettle, maintenance workflow: ascending `exec_order`, retries, Abort.
 
 import time
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,6 @@ from logdriven_dagster.execution.events import StepEnded, StepEvent, StepStarted
 from logdriven_dagster.execution.jobs.upkeep_steps import UPKEEP
 from logdriven_dagster.execution.pauses import pause
 from logdriven_dagster.execution.runner import Runner
-from logdriven_dagster.execution.tracing import part_span
 from logdriven_dagster.execution.window.leases import HeldLease
 from logdriven_dagster.execution.window.timeouts import Timeout
 from logdriven_dagster.model.attempts import Status
@@ -93,6 +93,9 @@ class Maintenance:
                 return f"step {step.step}: {result.error}"
         return None
 
+    def _observed(self, step: RunStep) -> AbstractContextManager[object]:
+        return self.runner.listeners.observe_part(f"step {step.step}", self.runner.owner)
+
     def _tried(
         self, step: RunStep, config: MaintenanceStep
     ) -> Generator[StepEvent, None, JobStepResult]:
@@ -101,7 +104,7 @@ class Maintenance:
         while True:
             self._begin(step, failed)
             try:
-                with watched_by(self._check), part_span(f"step {step.step}", self.runner.owner):
+                with watched_by(self._check), self._observed(step):
                     self._check()
                     done = self._work(config)
                 self._check()

@@ -23,7 +23,7 @@ from logdriven_dagster.config.models.notifications import NotifyRule, Occasion
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.execution.notifications.messages import compose
 from logdriven_dagster.execution.notifications.senders import send
-from logdriven_dagster.execution.tracing import run_span
+from logdriven_dagster.execution.window.listeners import Listeners
 from logdriven_dagster.model.attempts import Attempt, Owner, Status
 from logdriven_dagster.model.job_runs import JobRun
 from logdriven_dagster.runlog import RunLog
@@ -136,6 +136,7 @@ class Outbox:
     project: Project
     run_log: RunLog
     owner: Owner
+    listeners: Listeners
     depth: int = 0
     lock: Lock = field(default_factory=Lock)
     """Windows run in several threads."""
@@ -146,12 +147,12 @@ class Outbox:
         """Gather the notices of a block into one message for each recipient, sent at its end.
 
         Inside another one it is the other that ends the gathering; long runs tell on their way.
-        The outermost block is what traces call a run.
+        Listeners observe the outermost block as a run.
         """
         with self.lock:
             self.depth += 1
         try:
-            with run_span(self.owner, self.project.name):
+            with self.listeners.observe_run(self.project.name, self.owner):
                 yield
         finally:
             with self.lock:

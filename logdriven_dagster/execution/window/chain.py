@@ -13,10 +13,10 @@ from logdriven_dagster.config.models.steps import StepConfig
 from logdriven_dagster.engine import WindowSession
 from logdriven_dagster.errors import StepError
 from logdriven_dagster.execution.events import rows_of
-from logdriven_dagster.execution.tracing import part_span
 from logdriven_dagster.execution.window.discovery import SourceDiscovery
 from logdriven_dagster.execution.window.journal import Journal, succeeded
 from logdriven_dagster.execution.window.leases import HeldLease
+from logdriven_dagster.execution.window.listeners import Listeners
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.tries import Tries
 from logdriven_dagster.execution.window.verdicts import refuse, refuse_replacement
@@ -39,6 +39,7 @@ class Chain:
     discovery: SourceDiscovery
     lease: HeldLease
     tries: Tries
+    listeners: Listeners
     current_step: str = ""
     staged: dict[str, tuple[Staged, ...]] = field(default_factory=dict)
     published: dict[str, tuple[Published, ...]] = field(default_factory=dict)
@@ -137,7 +138,7 @@ class Chain:
         self._advance(step)
         if step.commit_before_read:
             self._touch()
-        with part_span(f"step {step.step}") as tell:
+        with self.listeners.observe_part(f"step {step.step}") as tell:
             first, *others = self.order.stage(self._session, step)
             tell(source_type=first.source_type, **rows_of((first, *others)))
         first, self.notes = first.noted(self.notes), ""  # the first step reads the source as a rule
@@ -154,7 +155,7 @@ class Chain:
         self.current_step = written[-1]  # a violation is a failure of what it keeps from readers
         for check in self.order.table.checks:
             self.checks[check.check] = False
-            with part_span(f"check {check.check}"):
+            with self.listeners.observe_part(f"check {check.check}"):
                 self._session.check(check)
             self.checks[check.check] = True
 
@@ -176,7 +177,7 @@ class Chain:
         for step in self.steps:
             if step.target is not None and step.step in self.staged:
                 self.current_step = step.step
-                with part_span(f"publish {step.step}") as tell:
+                with self.listeners.observe_part(f"publish {step.step}") as tell:
                     done = self._session.publish(step.step, self.lease.verify)
                     tell(target=done[-1].target, version=done[-1].snapshot_id)
                 pairs = zip(done, self.staged[step.step], strict=True)

@@ -5,13 +5,12 @@ Source: Kylin, each transition is persisted before the next action.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from sqlalchemy.engine import Connection
 
 from logdriven_dagster.config.secrets import redact
 from logdriven_dagster.errors import AttemptLostError
-from logdriven_dagster.execution.notifications.rules import Announcer
 from logdriven_dagster.model.attempts import Attempt, AttemptOutcome, Counts, Status, StepOutcome
 from logdriven_dagster.model.batches import Processes
 from logdriven_dagster.model.runs import Staged
@@ -26,6 +25,19 @@ Lost: TypeAlias = dict[int, AttemptLostError]
 """Job → what became of it, for attempts that somebody else has ended."""
 
 
+class EndRecorder(Protocol):
+    """Writes what follows from the end of an attempt, in the transaction that ends it.
+
+    It is no listener: an end that is not logged has no consequences, and one that is has them all.
+    """
+
+    def attempt_ended(self, conn: Connection, attempt: Attempt, status: Status) -> None:
+        """Record that an attempt has ended by itself."""
+
+    def nothing_new(self, conn: Connection, attempt: Attempt) -> None:
+        """Record that an attempt has succeeded because its source had nothing new."""
+
+
 @dataclass
 class Journal:
     """Writes the transitions of the attempts of one pass, whose first step the claim has begun.
@@ -37,8 +49,8 @@ class Journal:
     processes: Processes
     attempts: Sequence[Attempt]
     """At adjoining windows, oldest first; mostly a single one."""
-    announcer: Announcer
-    """Who is told how the attempts end; nobody learns of an end that is not logged."""
+    announcer: EndRecorder
+    """Records what follows from the end of an attempt."""
     durable: set[str] = field(default_factory=set)
     """Steps of whose results the log knows."""
     ended: set[str] = field(default_factory=set)

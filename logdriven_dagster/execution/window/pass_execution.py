@@ -37,8 +37,7 @@ from logdriven_dagster.execution.window.chain import Chain
 from logdriven_dagster.execution.window.discovery import SourceDiscovery, needs_discovery
 from logdriven_dagster.execution.window.journal import Journal, Lost, unsuccessful
 from logdriven_dagster.execution.window.leases import HeldLease
-from logdriven_dagster.execution.window.log_lines import log_interruption
-from logdriven_dagster.execution.window.open_lineage import tell_interruption
+from logdriven_dagster.execution.window.listeners import Interruption, Listeners
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.timeouts import Timeout
 from logdriven_dagster.execution.window.tries import Tries
@@ -66,13 +65,16 @@ class PassExecution:
     runs: InitVar[Sequence[WindowRun]]
     discovery: SourceDiscovery
     lease: HeldLease
+    listeners: Listeners
     started: float = field(default_factory=time.monotonic)
     application_id: str | None = None
 
     def __post_init__(self, runs: Sequence[WindowRun]) -> None:
         self.timeout = Timeout.of_pass(self.order.table, [run.window for run in runs])
         self.tries = Tries(self.order.table, self.journal, self._check)
-        self.chain = Chain(self.order, self.journal, runs, self.discovery, self.lease, self.tries)
+        self.chain = Chain(
+            self.order, self.journal, runs, self.discovery, self.lease, self.tries, self.listeners
+        )
 
     @property
     def attempts(self) -> Sequence[Attempt]:
@@ -114,9 +116,10 @@ class PassExecution:
         with suppress(AttemptLostError, RunLogError):
             why = str(cause) if isinstance(cause, UnmetNeedError) else type(cause).__name__
             self._end(Status.DISCARDED, f"interrupted: {why}", self.tries.failed)
-            step, application_id = self.chain.current_step, self.application_id
-            tell_interruption(self.attempts)
-            log_interruption(self.attempts, step, application_id, f"interrupted: {why}")
+            self.listeners.on_interruption(
+                self.attempts,
+                Interruption(self.chain.current_step, self.application_id, f"interrupted: {why}"),
+            )
 
     @property
     def _may_begin_anew(self) -> bool:

@@ -1,10 +1,10 @@
 """Passes: windows that are claimed, run and ended together, mostly a single one."""
 
 import time
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from logdriven_dagster.config import Project
 from logdriven_dagster.config.checking.engines import EngineChoice
@@ -22,20 +22,16 @@ from logdriven_dagster.execution.events import (
     WindowStarted,
     WindowSucceeded,
 )
-from logdriven_dagster.execution.notifications.rules import Announcer
-from logdriven_dagster.execution.tracing import part_span, window_spans
 from logdriven_dagster.execution.window.claiming import (
     claim_windows,
     record_inapplicable,
     refuse_unready,
 )
 from logdriven_dagster.execution.window.discovery import SourceDiscovery, is_open_ended, window_run
-from logdriven_dagster.execution.window.journal import Journal
+from logdriven_dagster.execution.window.journal import EndRecorder, Journal
 from logdriven_dagster.execution.window.leases import HeldLease
-from logdriven_dagster.execution.window.lineage import LineageRecorder
-from logdriven_dagster.execution.window.log_lines import log_ends
+from logdriven_dagster.execution.window.listeners import Listeners
 from logdriven_dagster.execution.window.needs import Needs
-from logdriven_dagster.execution.window.open_lineage import tell_begin, tell_ends
 from logdriven_dagster.execution.window.orders import Order
 from logdriven_dagster.execution.window.pass_execution import PassExecution, logged_interruption
 from logdriven_dagster.execution.window.versions import prepared
@@ -63,6 +59,23 @@ def most_together(order: Order) -> int:
     return MOST if size == "all" else min(size, MOST)
 
 
+class LineageSource(Protocol):
+    """Adds to events what their queries have read and made."""
+
+    def recorded(self, order: Order, events: Sequence[WindowEvent]) -> Iterable[WindowEvent]:
+        """Return the events of one pass, the successful ones with their lineage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What is attached to the passes of a runner, which know it by its interfaces only."""
+
+    listeners: Listeners
+    lineage: LineageSource
+    recorder: Callable[[TableConfig], EndRecorder]
+    """Returns what records ends of attempts at a table in the transactions that end them."""
+
+
 class Passes:
     """Runs passes of one project against its run log.
 
@@ -76,12 +89,14 @@ class Passes:
         engines: Engines,
         choice: EngineChoice,
         owner: Owner,
+        *,
+        attached: Attached,
     ) -> None:
         self._project, self._run_log, self._owner = project, run_log, owner
+        self._attached, self._listeners = attached, attached.listeners
         self._engines, self._choice = engines, choice
         self._started: set[EngineName] = set()
         self.needs = Needs(project, choice)
-        self._lineage = LineageRecorder(project, run_log)
         self._alone: set[tuple[str, str]] = set()
         """Tables and keys of windows that ran in vain with others: each runs by itself next."""
 
@@ -105,7 +120,7 @@ class Passes:
         attempts = self._run_log.write(
             lambda conn: claim_windows(conn, processes, orders, self._owner)
         )
-        tell_begin(attempts)
+        self._listeners.on_claim(attempts)
         for window in order.passed_over:
             yield WindowSkipped(order.table.table, window, f"passed over for {order.window}")
         for event in self._run_claimed(order, engine, processes, attempts, began):
@@ -145,7 +160,7 @@ class Passes:
             return
         if not order.passed_over:
             self._run_log.ask(lambda conn: refuse_unready(conn, order))
-        with part_span(f"start {engine.title()}", self._owner):
+        with self._listeners.observe_part(f"start {engine.title()}", self._owner):
             self._engines(engine)
         self._started.add(engine)
 
@@ -157,29 +172,28 @@ class Passes:
         attempts: Sequence[Attempt],
         began: float,
     ) -> Generator[WindowEvent]:
-        journal = Journal(self._run_log, processes, attempts, self.announcer(order.table))
+        journal = Journal(self._run_log, processes, attempts, self._attached.recorder(order.table))
         runs = [_window_run(order, attempt) for attempt in attempts]
         discovery = SourceDiscovery(order.project, self._run_log, partial(self._engines, engine))
         with (
-            window_spans(attempts) as spans,
+            self._listeners.observe_windows(attempts),
             HeldLease(self._run_log, ATTEMPTS, attempts, began).kept() as lease,
         ):
-            execution = PassExecution(order, journal, runs, discovery, lease)
+            execution = PassExecution(order, journal, runs, discovery, lease, self._listeners)
             try:
                 with logged_interruption(execution):
                     for behind, attempt in zip(range(len(attempts))[::-1], attempts, strict=True):
                         yield WindowStarted(attempt, behind)
-                    with spans.current():
+                    with self._listeners.observe_work(attempts):
                         outcomes = execution.execute(*self._tried(engine))
-                    spans.end(outcomes, execution.application_id)
-                    log_ends(outcomes, execution.application_id)
+                    self._listeners.on_end(outcomes, execution.application_id)
             except UnmetNeedError as unmet:
                 yield from (WindowSetBack(attempt, str(unmet)) for attempt in attempts)
                 raise
         if any(isinstance(outcome, WindowFailed) for outcome in outcomes):
             self.needs.failed(order.table)
-        ended = list(self._lineage.recorded(order, outcomes))
-        tell_ends(ended)
+        ended = list(self._attached.lineage.recorded(order, outcomes))
+        self._listeners.on_lineage(ended)
         yield from ended
 
     def _tried(self, engine: EngineName) -> list[Callable[[], Engine]]:
@@ -187,11 +201,6 @@ class Passes:
         chosen = engine != self._choice.default
         names = (engine, self._choice.default) if chosen else (engine,)
         return [partial(self._engines, name) for name in names]
-
-    def announcer(self, table: TableConfig) -> Announcer:
-        """Announce by the rules of today, also where an earlier version of a table runs."""
-        present = self._project.tables.get(table.table, table)
-        return Announcer(self._project, self._owner, present.notify)
 
     @cached_property
     def _processes(self) -> Processes:

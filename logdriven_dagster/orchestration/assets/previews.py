@@ -37,7 +37,7 @@ def preview_shown(project: Project, table: TableConfig, window: TimeWindow) -> d
 
 def _within_patience(project: Project, table: TableConfig, window: TimeWindow) -> "pa.Table | None":
     """Read in a thread of its own, since no storage can be told to hurry; it ends with us."""
-    whole = table.output.mode == "overwrite"
+    whole = table.output.write_mode.replaces_whole_table
     found: list[pa.Table | None] = []
     failed: list[Exception] = []
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from dagster import DagsterInstance
 
-from logdriven_dagster.execution.window.log_lines import LOGGER
+from logdriven_dagster.execution.listeners.log_lines import LOGGER
 from tests.orchestration.world import ALONE, World
 
 

@@ -41,6 +41,6 @@ class Keys(SlicedType):
 
     def mistakes(self, table: DeclaredTable) -> Iterator[str]:
         yield from super().mistakes(table)
-        modes = {step.target.mode for step in table.steps if step.target}
-        if table.overlap and modes != {"upsert"}:
+        modes = [step.target.write_mode for step in table.steps if step.target]
+        if table.overlap and not (modes and all(mode.merges_by_key for mode in modes)):
             yield "overlap: keys that are read twice need targets of mode upsert"

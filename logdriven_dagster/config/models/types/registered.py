@@ -6,7 +6,7 @@ name it, whose mistake then tells why.
 """
 
 from functools import reduce
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from inspect import isabstract
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -29,18 +29,17 @@ from logdriven_dagster.config.models.types.sources import Source
 from logdriven_dagster.config.models.types.spark_table import CatalogSource
 from logdriven_dagster.config.models.types.targets import Target
 from logdriven_dagster.config.yaml.field_locations import types_of
+from logdriven_dagster.entry_points import entry_points_of
 from logdriven_dagster.errors import in_brief
 
 _UNUSABLE: dict[str, str] = {}
 """`group name` of an entry point → why what it registers cannot be used."""
 
-_INSTALLED = entry_points()
-
 
 def _with_registered(base: Any, *ours: type[Part]) -> tuple[type[Part], ...]:
     """Our types and those of installed packages, by the names of their entry points."""
     found = list(ours)
-    for point in sorted(_INSTALLED.select(group=base.group), key=lambda point: point.name):
+    for point in entry_points_of(base.group):
         try:
             model = point.load()
             if model not in found:

@@ -9,6 +9,7 @@ from typing_extensions import Self
 
 from logdriven_dagster.config.models.fields import Option
 from logdriven_dagster.config.models.types.parts import Part
+from logdriven_dagster.config.models.types.write_modes import WriteMode, write_mode
 
 REJECTED = "__rejected"
 """How the names of targets end that take rejected rows."""
@@ -69,9 +70,14 @@ class Target(Part):
         return None
 
     @property
+    def write_mode(self) -> WriteMode:
+        """What follows from `mode`."""
+        return write_mode(self.mode)
+
+    @property
     def replaces_rows(self) -> bool:
         """Whether a window replaces rows that are published, which can be read and counted."""
-        return self.mode != "upsert"
+        return not self.write_mode.merges_by_key
 
     @property
     def stretch_obstacle(self) -> str | None:
@@ -108,18 +114,18 @@ class TableTarget(Target):
         if "existing_rows" not in self.model_fields_set:
             return self
         whatever = "whoever wrote them; remove existing_rows"
-        if self.mode == "upsert":
+        if self.write_mode.merges_by_key:
             raise ValueError(f"mode upsert updates rows by their key, {whatever}")
-        if self.mode == "overwrite":
+        if self.write_mode.replaces_whole_table:
             raise ValueError(f"mode overwrite replaces all rows, {whatever}")
-        if self.mode == "overwrite_window" and self.window_column:
+        if self.write_mode.replaces_own_range and self.window_column:
             raise ValueError(f"a window replaces all rows of its window_column, {whatever}")
         return self
 
     @model_validator(mode="after")
     def _key_is_for_upserts(self) -> Self:
-        if self.mode == "upsert" and not self.key:
+        if self.write_mode.merges_by_key and not self.key:
             raise ValueError("mode upsert needs key, the columns of a row's key")
-        if self.mode != "upsert" and self.key:
+        if self.key and not self.write_mode.merges_by_key:
             raise ValueError("key is only for mode upsert")
         return self

@@ -59,7 +59,7 @@ class DeltaNow:
 
     def _window(self, file: DataFile) -> Any:
         """To which window a file belongs, as something that sorts; None: to no single one."""
-        if self._target.mode == "upsert":
+        if self._target.write_mode.merges_by_key:
             return 0  # its rows lie in no order of windows
         column = self._snapshot.column_name(window_column(self._target))
         if column is None:

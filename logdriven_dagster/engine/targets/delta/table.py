@@ -95,7 +95,7 @@ class DeltaTable:
 
     @property
     def takes_stretches(self) -> bool:
-        return self._target.mode in ("overwrite_window", "append")
+        return self._target.write_mode.keeps_windows_apart
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write Parquet files below the table's folder that no commit names yet."""
@@ -105,7 +105,7 @@ class DeltaTable:
             files_of_others(known, self._target)
         missing = self._context.missing_columns(runs[0].table)
         schema = known.schema if known else None
-        upserts = self._target.mode == "upsert"
+        upserts = self._target.write_mode.merges_by_key
         fields: MissingColumns | None = "refuse" if upserts else None  # an upsert would empty them
         fitting = conform(frame, schema, self._table, missing=missing, missing_fields=fields)
         frame = given_columns(fitting, frame) if upserts else fitting
@@ -115,7 +115,7 @@ class DeltaTable:
         return stage_files(frame, self._data, runs, options=options, check=check)
 
     def _refuse_duplicates(self, staged: Sequence[StagedRows]) -> None:
-        if self._target.mode == "upsert":
+        if self._target.write_mode.merges_by_key:
             refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._table)
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
@@ -136,7 +136,7 @@ class DeltaTable:
         runs = [rows.run for rows in staged]
         for snapshot in self._tries(staged[0].schema):
             refuse_superseded(snapshot, runs)
-            if self._target.mode == "overwrite" and is_out_of_date(snapshot, runs[0]):
+            if self._target.write_mode.replaces_whole_table and is_out_of_date(snapshot, runs[0]):
                 outdated = self._published(staged[0], snapshot, snapshot.rows)
                 return (replace(outdated, rows=0),)
             left = unpublished(snapshot, staged)
@@ -177,7 +177,7 @@ class DeltaTable:
             staged.run.step_id,
             snapshot.name,
             snapshot_id=None if version is None else str(version),
-            rows=None if self._target.mode == "upsert" else staged.rows,
+            rows=None if self._target.write_mode.merges_by_key else staged.rows,
             merged=merged,
             table_rows=held,
         )
@@ -248,9 +248,9 @@ class DeltaTable:
     def _changed(self, snapshot: Snapshot, staged: Sequence[StagedRows]) -> FileChange:
         """Return what the staged files replace, by mode; the windows are one after the other."""
         added = tuple(path for rows in staged for path in rows.files)
-        if self._target.mode == "upsert":
+        if self._target.write_mode.merges_by_key:
             return self._merged(snapshot, staged[0])
-        if self._target.mode == "overwrite":
+        if self._target.write_mode.replaces_whole_table:
             return FileChange(snapshot.files, added)
         if others := files_of_others(snapshot, self._target):
             return FileChange(others, added)

@@ -94,7 +94,7 @@ class WindowFiles:
 
     @property
     def takes_stretches(self) -> bool:
-        return self._target.mode != "overwrite"
+        return self._target.write_mode.keeps_windows_apart
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write files into folders that no pointer names yet."""
@@ -264,7 +264,7 @@ class WindowFiles:
         That is its start as a text, unless the project's zone has changed since: then the window
         may be there under the text of another clock, and its text may name another window.
         """
-        if self._target.mode == "overwrite":
+        if self._target.write_mode.replaces_whole_table:
             return ALL
         starts = {
             name: moment(pointer.data_range_start, self._zone)

@@ -77,7 +77,7 @@ def _windows(
     Rows of an `upsert` table lie in no order of windows.
     """
     column = window_column(target)
-    if target.mode == "upsert":
+    if target.write_mode.merges_by_key:
         return lambda _: 0
     if is_partitioned_by(table, column):
         number = [field.name for field in table.spec().fields].index(column)

@@ -102,7 +102,7 @@ class IcebergTable:
 
     @property
     def takes_stretches(self) -> bool:
-        return self._target.mode in ("overwrite_window", "append")
+        return self._target.write_mode.keeps_windows_apart
 
     def _data(self, table: "Table | None") -> Folder:
         """Return the folder for new files, which for a table of others is where theirs are."""
@@ -122,7 +122,7 @@ class IcebergTable:
             files_of_others(known, self._target)
         schema = spark_schema(known.schema()) if known else None
         missing = self._context.missing_columns(runs[0].table)
-        upserts = self._target.mode == "upsert"
+        upserts = self._target.write_mode.merges_by_key
         fields: MissingColumns | None = "refuse" if upserts else None  # an upsert would empty them
         fitting = conform(frame, schema, self._name, missing=missing, missing_fields=fields)
         frame = given_columns(fitting, frame) if upserts else fitting
@@ -139,7 +139,7 @@ class IcebergTable:
             for path in paths:
                 with self._folder.storage.open(path) as file:
                     refuse_distant_times(file)
-        if self._target.mode == "upsert":
+        if self._target.write_mode.merges_by_key:
             refuse_duplicate_keys(self.staged_frame(staged), self._target.key, self._name)
 
     def staged_frame(self, staged: Sequence[StagedRows]) -> "DataFrame":
@@ -160,7 +160,7 @@ class IcebergTable:
         step, runs = staged[0].run.step_id, [rows.run for rows in staged]
         for table in self._tries(staged[0].schema):
             refuse_superseded(table, runs)
-            if self._target.mode == "overwrite" and is_out_of_date(table, runs[0]):
+            if self._target.write_mode.replaces_whole_table and is_out_of_date(table, runs[0]):
                 return (Published(step, self._name, rows=0, table_rows=total_rows(table)),)
             if left := self._unpublished(table, staged):
                 made = self._changed(table, left)
@@ -169,7 +169,7 @@ class IcebergTable:
                     continue
             held = total_rows(table)
             done = zip(staged, snapshots_of(table, staged), strict=True)
-            upserted = self._target.mode == "upsert"
+            upserted = self._target.write_mode.merges_by_key
             return tuple(
                 Published(
                     step,
@@ -188,7 +188,7 @@ class IcebergTable:
         return [rows for rows, snapshot in zip(staged, done, strict=True) if snapshot is None]
 
     def _changed(self, table: "Table", staged: Sequence[StagedRows]) -> FileChange:
-        if self._target.mode == "upsert":
+        if self._target.write_mode.merges_by_key:
             return self._merged(table, staged[0])
         if others := files_of_others(table, self._target):
             return FileChange(others, tuple(path for rows in staged for path in rows.files))
@@ -275,7 +275,7 @@ class IcebergTable:
         """Return what the staged files replace, by mode; the windows are one after the other."""
         added = tuple(path for rows in staged for path in rows.files)
         windows = [rows.run.window for rows in staged]
-        if self._target.mode == "overwrite":
+        if self._target.write_mode.replaces_whole_table:
             return FileChange(matching_files(table), added)
         column, schema = self._window_column, table.schema()
         if column == WINDOW_START and WINDOW_START not in schema.column_names:
@@ -327,7 +327,7 @@ class IcebergTable:
         )
         from pyiceberg.transforms import IdentityTransform
 
-        if self._target.mode == "upsert" or self._window_column != WINDOW_START:
+        if self._target.write_mode.merges_by_key or self._window_column != WINDOW_START:
             return UNPARTITIONED_PARTITION_SPEC
         source = iceberg_schema(schema).find_field(WINDOW_START).field_id
         return PartitionSpec(PartitionField(source, 1000, IdentityTransform(), WINDOW_START))

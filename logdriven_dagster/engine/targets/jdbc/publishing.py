@@ -41,7 +41,7 @@ def move_rows(
     moves = list_moves(conn, source, target)
     merged = None
     with _columns_named(conn, moves, source, config.table):
-        if config.mode == "upsert":
+        if config.write_mode.merges_by_key:
             merged = upsert(conn, source, target, moves, key=config.key, window=run.window)
             staged, published = upserted_rows(
                 source, found, moves, key=config.key, window=run.window

@@ -20,7 +20,7 @@ def replaced_rows(
 
     Of MariaDB's TIMESTAMP they are true in sessions whose time zone is UTC.
     """
-    if target.mode == "overwrite":
+    if target.write_mode.replaces_whole_table:
         return []
     column = column_of(table, window_column(target))
     start, end = (

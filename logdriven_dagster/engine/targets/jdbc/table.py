@@ -106,7 +106,7 @@ class JdbcTable:
     @property
     def takes_stretches(self) -> bool:
         """Rows of modes that look at the whole target are staged and published by themselves."""
-        return self._target.mode in ("append", "overwrite_window")
+        return self._target.write_mode.keeps_windows_apart
 
     def stage(self, frame: "DataFrame", runs: Sequence[WindowRun]) -> tuple[StagedRows, ...]:
         """Write files, and load those of each window into a new table beside the target."""
@@ -157,7 +157,7 @@ class JdbcTable:
             raise TransientStepError(
                 f"{self._target.table}: {found} rows were loaded of {kept.rows} that were written"
             )
-        if self._target.mode == "upsert":
+        if self._target.write_mode.merges_by_key:
             with engine.connect() as conn:
                 known = reflected(self._name, self._schema, conn)
                 refuse_bad_keys(conn, staging, self._target, known)
@@ -238,15 +238,17 @@ class JdbcTable:
         The marker is locked first, under the attempt's token; `verify` comes after that.
         """
         run, whole = staged.run, self._target.table
-        rows = None if self._target.mode == "upsert" else staged.rows
+        rows = None if self._target.write_mode.merges_by_key else staged.rows
         done = Published(run.step_id, whole, rows=rows)
         staging = self._define(staged.location, staged.schema)
         with publishing_transaction(engine, self._lease) as conn:
-            if self._target.mode in ("upsert", "overwrite"):
+            if not self._target.write_mode.keeps_windows_apart:
                 lock_target(conn, markers, whole)
             take(conn, markers, run, whole)
             verify()
-            if self._target.mode == "overwrite" and has_newer(conn, markers, whole, run.window):
+            if self._target.write_mode.replaces_whole_table and has_newer(
+                conn, markers, whole, run.window
+            ):
                 done = replace(done, rows=0)
             elif marker := publication(conn, markers, staged):
                 done = replace(done, merged=merged_by(marker))

@@ -6,7 +6,7 @@ nothing is done, and nothing imported.
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from functools import cache
@@ -25,6 +25,7 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
     rows_of,
 )
+from logdriven_dagster.execution.window.listeners import Report, WindowListener
 from logdriven_dagster.model.attempts import Attempt, Owner, Status
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 logger = logging.getLogger(__name__)
-
-Tell: TypeAlias = Callable[..., None]
-"""Adds attributes to a span."""
 
 _PATIENCE = 5.0
 """Seconds that the end of a run waits for spans that are not sent."""
@@ -46,15 +44,66 @@ _OTLP = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 
 _runs: "dict[Owner, Span]" = {}
 """The runs that go on in this process."""
+_ENDS = (WindowSucceeded, WindowFailed, WindowSetBack, WindowLost)
+
+
+_Key: TypeAlias = tuple[Owner, str, str, int]
+
+
+class OpenTelemetry(WindowListener):
+    """Makes spans, if OpenTelemetry's own variables say where to send them."""
+
+    def __init__(self) -> None:
+        self._passes: dict[_Key, WindowSpans] = {}
+        """The passes that go on, by their first attempts."""
+
+    def observe_run(self, project: str, owner: Owner) -> AbstractContextManager[None]:
+        """Make a span of a run, and send all spans at its end, but not of a run within another."""
+        tracer = _tracer()
+        return _NOTHING if tracer is None or owner in _runs else _run_span(tracer, owner, project)
+
+    def observe_windows(self, attempts: Sequence[Attempt]) -> AbstractContextManager[None]:
+        """Make spans of windows, and one around them if there are several."""
+        tracer = _tracer()
+        return _NOTHING if tracer is None else self._window_spans(tracer, attempts)
+
+    @contextmanager
+    def _window_spans(self, tracer: "Tracer", attempts: Sequence[Attempt]) -> Iterator[None]:
+        key, spans = _key_of(attempts[0]), WindowSpans(tracer, attempts)
+        self._passes[key] = spans
+        try:
+            yield
+        except BaseException as error:
+            spans.interrupt(error)
+            raise
+        finally:
+            del self._passes[key]
+
+    def observe_work(self, attempts: Sequence[Attempt]) -> AbstractContextManager[Any]:
+        """Let spans of this thread be children of the windows' span."""
+        spans = self._passes.get(_key_of(attempts[0])) if self._passes else None
+        return _NOTHING if spans is None else spans.current()
+
+    def observe_part(self, name: str, owner: Owner | None = None) -> AbstractContextManager[Report]:
+        """Make a span of a part of what this thread is doing, or of the owner's run."""
+        tracer = _tracer()
+        return _SILENT if tracer is None else _part_span(tracer, name, owner)
+
+    def on_end(self, events: Sequence[WindowEvent], application_id: str | None) -> None:
+        """End the spans of windows."""
+        ends = [event for event in events if isinstance(event, _ENDS)]
+        spans = self._passes.get(_key_of(ends[0].attempt)) if self._passes else None
+        if spans is not None:
+            spans.end(ends, application_id)
+
+
+def _key_of(attempt: Attempt) -> _Key:
+    claim = attempt.claim
+    return claim.owner, claim.project, claim.table, attempt.job_id
 
 
 @contextmanager
-def run_span(owner: Owner, project: str) -> Iterator[None]:
-    """Tell of a block as a run, unless it is within one; its end waits until spans are sent."""
-    tracer = _tracer()
-    if tracer is None or owner in _runs:
-        yield
-        return
+def _run_span(tracer: "Tracer", owner: Owner, project: str) -> Iterator[None]:
     told = {"logdriven.project": project, "logdriven.owner": str(owner)}
     span = tracer.start_span("run", _around_run(), attributes=told | _of_owner(owner))
     _runs[owner] = span
@@ -67,30 +116,10 @@ def run_span(owner: Owner, project: str) -> Iterator[None]:
 
 
 @contextmanager
-def part_span(name: str, owner: Owner | None = None) -> Iterator[Tell]:
-    """Tell of a block as a part of what this thread is doing, or of the owner's run."""
-    tracer = _tracer()
-    if tracer is None:
-        yield _tell_nobody
-        return
+def _part_span(tracer: "Tracer", name: str, owner: Owner | None) -> Iterator[Report]:
     span = tracer.start_span(name, None if owner is None else _in_run(owner))
     with _ending(span), _as_current(span):
         yield lambda **attributes: _tell(span, attributes)
-
-
-@contextmanager
-def window_spans(attempts: Sequence[Attempt]) -> "Iterator[WindowSpans | _NoSpans]":
-    """Tell of claimed windows; those that have no end when the block ends were interrupted."""
-    tracer = _tracer()
-    if tracer is None:
-        yield _NoSpans()
-        return
-    spans = WindowSpans(tracer, attempts)
-    try:
-        yield spans
-    except BaseException as error:
-        spans.interrupt(error)
-        raise
 
 
 class WindowSpans:
@@ -154,18 +183,12 @@ class WindowSpans:
         span.end()
 
 
-class _NoSpans:
-    """What stands for the spans of windows where nobody listens."""
-
-    def current(self) -> AbstractContextManager[Any]:
-        return nullcontext()
-
-    def end(self, events: Iterable[WindowEvent], application_id: str | None) -> None:
-        pass
-
-
-def _tell_nobody(**_attributes: Any) -> None:
+def _ignore(**_attributes: Any) -> None:
     pass
+
+
+_NOTHING = nullcontext()
+_SILENT = nullcontext(_ignore)
 
 
 def _tell(span: "Span", attributes: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ what happened and goes on. Without such a configuration nothing is done, and not
 import atexit
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
@@ -27,6 +27,7 @@ from logdriven_dagster.execution.events import (
     WindowSetBack,
     WindowSucceeded,
 )
+from logdriven_dagster.execution.window.listeners import Interruption, WindowListener
 from logdriven_dagster.model.attempts import Attempt
 from logdriven_dagster.model.lineage import (
     ColumnRef,
@@ -58,19 +59,21 @@ class _Happened:
     at: datetime
 
 
-def tell_begin(attempts: Iterable[Attempt]) -> None:
-    """Tell that attempts were claimed."""
-    _put((attempt, None, "START") for attempt in attempts)
+class OpenLineage(WindowListener):
+    """Sends events of OpenLineage, if its own configuration says where to."""
 
+    def on_claim(self, attempts: Sequence[Attempt]) -> None:
+        """Send that attempts began."""
+        _put((attempt, None, "START") for attempt in attempts)
 
-def tell_ends(events: Iterable[WindowEvent]) -> None:
-    """Tell how attempts ended."""
-    _put((event.attempt, event, _state(event)) for event in events if isinstance(event, _ENDS))
+    def on_lineage(self, events: Sequence[WindowEvent]) -> None:
+        """Send how attempts ended."""
+        _put((event.attempt, event, _state(event)) for event in events if isinstance(event, _ENDS))
 
-
-def tell_interruption(attempts: Iterable[Attempt]) -> None:
-    """Tell that the runner of attempts is being stopped."""
-    _put((attempt, None, "ABORT") for attempt in attempts)
+    def on_interruption(self, attempts: Sequence[Attempt], interruption: Interruption) -> None:
+        """Send that the runner of attempts is being stopped."""
+        _ = interruption
+        _put((attempt, None, "ABORT") for attempt in attempts)
 
 
 def _state(event: WindowEvent) -> str:

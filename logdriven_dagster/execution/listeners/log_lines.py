@@ -6,7 +6,7 @@ The lines are messages of one logger of Python, and none is made unless somebody
 
 import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import IO, Any
@@ -21,6 +21,7 @@ from logdriven_dagster.execution.events import (
     WindowSucceeded,
     rows_of,
 )
+from logdriven_dagster.execution.window.listeners import Interruption, WindowListener
 from logdriven_dagster.model.attempts import Attempt, Status
 
 LOGGER = "logdriven_dagster.windows"
@@ -44,8 +45,23 @@ def lines_to(stream: IO[str]) -> Iterator[None]:
         _logger.propagate = propagate
 
 
-def log_ends(events: Iterable[WindowEvent], application_id: str | None) -> None:
-    """Tell how attempts ended; `application_id` is that of Spark, if it ran."""
+class LogLines(WindowListener):
+    """Logs a line for each attempt that has ended."""
+
+    def on_end(self, events: Sequence[WindowEvent], application_id: str | None) -> None:
+        """Log how attempts ended."""
+        _log_ends(events, application_id)
+
+    def on_interruption(self, attempts: Sequence[Attempt], interruption: Interruption) -> None:
+        """Log the step at which attempts were interrupted."""
+        if _logger.isEnabledFor(logging.INFO):
+            status, application_id = Status.DISCARDED.value, interruption.application_id
+            for attempt in attempts:
+                reason, step = interruption.reason, interruption.step
+                _tell(attempt, status, application_id, reason, step=step)
+
+
+def _log_ends(events: Iterable[WindowEvent], application_id: str | None) -> None:
     if not _logger.isEnabledFor(logging.INFO):
         return
     for event in events:
@@ -62,15 +78,6 @@ def log_ends(events: Iterable[WindowEvent], application_id: str | None) -> None:
                 _tell(event.attempt, "LOST", application_id, str(why))
             case _:
                 pass
-
-
-def log_interruption(
-    attempts: Iterable[Attempt], step: str, application_id: str | None, why: str
-) -> None:
-    """Tell of attempts whose runner is being stopped at a step."""
-    if _logger.isEnabledFor(logging.INFO):
-        for attempt in attempts:
-            _tell(attempt, Status.DISCARDED.value, application_id, why, step=step)
 
 
 def _tell(

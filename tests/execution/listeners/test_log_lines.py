@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logdriven_dagster.execution.window.log_lines import LOGGER, lines_to
+from logdriven_dagster.execution.listeners.log_lines import LOGGER, lines_to
 from tests.builders import day, run_window
 from tests.execution.conftest import NOW
 

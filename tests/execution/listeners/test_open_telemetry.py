@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from logdriven_dagster.execution import tracing
 from logdriven_dagster.execution.jobs.standard import run_job
+from logdriven_dagster.execution.listeners import open_telemetry as tracing
 from tests.builders import day, run_window
 from tests.execution.conftest import NOW, NUMBERS
 from tests.execution.receiver import Receiver, receiver
@@ -294,12 +294,13 @@ def test_a_receiver_that_does_not_answer_costs_a_run_five_seconds_and_one_warnin
 ):
     program = (
         "import time\n"
-        "from logdriven_dagster.execution import tracing\n"
+        "from logdriven_dagster.execution.listeners import open_telemetry as tracing\n"
         "from logdriven_dagster.model.attempts import Owner\n"
         "began = time.monotonic()\n"
-        "with tracing.run_span(Owner('here', 1, 1), 'shop'):\n"
+        "listener = tracing.OpenTelemetry()\n"
+        "with listener.observe_run('shop', Owner('here', 1, 1)):\n"
         "    for _ in range(1000):\n"
-        "        with tracing.part_span('step load'): pass\n"
+        "        with listener.observe_part('step load'): pass\n"
         "    took = time.monotonic() - began\n"
         "print(took, time.monotonic() - began)"
     )
@@ -319,14 +320,15 @@ def test_a_receiver_that_does_not_answer_costs_a_run_five_seconds_and_one_warnin
 
 
 def test_telling_takes_no_time(world, received):
-    (first, *_) = world.catch_up(tables=["ods.numbers"], max_windows=1)
+    (ended,) = world.catch_up(tables=["ods.numbers"], max_windows=1)[1:]
+    attempts, listener = [ended.attempt], tracing.OpenTelemetry()
     began = time.perf_counter()
     for _ in range(100):
-        with tracing.window_spans([first.attempt]) as spans:
-            with spans.current(), tracing.part_span("step load"), tracing.part_span("publish"):
+        with listener.observe_windows(attempts):
+            step, published = map(listener.observe_part, ("step load", "publish load"))
+            with listener.observe_work(attempts), step, published:
                 pass
-            spans.end([], None)
-            spans._open.clear()
+            listener.on_end([ended], None)
     assert (time.perf_counter() - began) / 100 < 0.005
 
 
@@ -338,11 +340,11 @@ def test_telling_takes_no_time(world, received):
 def test_without_a_configuration_nothing_is_loaded_and_nothing_runs(variables: dict[str, str]):
     program = (
         "import sys, threading\n"
-        "from logdriven_dagster.execution import tracing\n"
-        "with tracing.run_span(None, 'shop'), tracing.window_spans([]) as spans:\n"
-        "    with spans.current(), tracing.part_span('step load') as tell:\n"
-        "        tell(rows_read=1)\n"
-        "    spans.end([], None)\n"
+        "from logdriven_dagster.execution.listeners import open_telemetry as tracing\n"
+        "listener = tracing.OpenTelemetry()\n"
+        "with listener.observe_run('shop', None), listener.observe_windows([None]):\n"
+        "    with listener.observe_part('step load') as report:\n"
+        "        report(rows_read=1)\n"
         "print('opentelemetry' in sys.modules, threading.active_count())"
     )
     ended = subprocess.run(
@@ -364,8 +366,8 @@ def test_without_a_package_a_warning_says_what_to_install(
 ):
     program = (
         f"import sys; sys.modules['{missing}'] = None; import logging; logging.basicConfig()\n"
-        "from logdriven_dagster.execution import tracing\n"
-        "with tracing.part_span('step load') as tell: tell(rows_read=1)"
+        "from logdriven_dagster.execution.listeners import open_telemetry as tracing\n"
+        "with tracing.OpenTelemetry().observe_part('step load') as report: report(rows_read=1)"
     )
     variables = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9",

@@ -1,0 +1,1 @@
+"""Listeners of windows: JSON lines, OpenTelemetry, OpenLineage, those of packages; lineage."""

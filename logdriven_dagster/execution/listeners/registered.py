@@ -1,0 +1,49 @@
+"""Every listener: ours, and those that installed packages register.
+
+A package registers a class as an entry point of the group `logdriven.listeners`
+(docs/listeners.md). One that cannot be used is left out, with a warning.
+"""
+
+import logging
+from functools import cache
+from importlib.metadata import EntryPoint
+
+from logdriven_dagster.config.secrets import redact
+from logdriven_dagster.entry_points import entry_points_of
+from logdriven_dagster.errors import in_brief
+from logdriven_dagster.execution.window.listeners import Listeners, WindowListener
+
+GROUP = "logdriven.listeners"
+_ROOM = __name__.rpartition(".")[0]
+_OURS = {
+    "open_telemetry": f"{_ROOM}.open_telemetry:OpenTelemetry",
+    "open_lineage": f"{_ROOM}.open_lineage:OpenLineage",
+    "log_lines": f"{_ROOM}.log_lines:LogLines",
+}
+
+logger = logging.getLogger(__name__)
+
+
+@cache
+def installed_listeners() -> Listeners:
+    """Return the listeners of this process, which are made when this is called first."""
+    ours = [EntryPoint(name, value, GROUP) for name, value in _OURS.items()]
+    return Listeners([*filter(None, map(_made, [*ours, *entry_points_of(GROUP)]))])
+
+
+def _made(point: EntryPoint) -> WindowListener | None:
+    try:
+        listener = point.load()()
+        _refuse_other(listener)
+    except Exception as error:  # noqa: BLE001 - a module of a package raises what it likes
+        problem = redact(in_brief(f"{type(error).__name__}: {error}"))
+        logger.warning("listener_failed: %s cannot be used: %s", point.value, problem)
+        return None
+    assert isinstance(listener, WindowListener)
+    return listener
+
+
+def _refuse_other(listener: object) -> None:
+    if not isinstance(listener, WindowListener):
+        base = f"{WindowListener.__module__}.{WindowListener.__name__}"
+        raise TypeError(f"it must be a subclass of {base}")
